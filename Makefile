@@ -1,0 +1,39 @@
+# What a person or CI runs. Each target installs what it needs through deploy/setup.
+CONFIG ?= /etc/edge-gateway/config.yaml
+DEMO_SECONDS ?= 60
+RELEASE = swift build -c release --static-swift-stdlib
+export DEMO_SECONDS
+
+.PHONY: demo run test build release lint fuzz bench clean
+
+demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
+	@.build/release/gateway-demo
+
+run: release           ## the gateway on this machine's Bluetooth and a real exchange
+	.build/release/edge-gateway run --config $(CONFIG)
+
+test:                  ## everything that must stay true, third-party judges included
+	@deploy/setup --test
+	@Tests/Conformance/setup
+	swift build --build-tests
+	swift test --skip-build
+
+release:
+	@deploy/setup
+	$(RELEASE) --product edge-gateway
+	$(RELEASE) --product gateway-demo
+
+lint:
+	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks
+
+fuzz:                  ## the frame decoder under libFuzzer
+	@deploy/setup --test
+	Tests/Fuzz/run 30
+
+bench:                 ## figures beside their peers
+	@deploy/setup --test
+	@Tests/Conformance/setup
+	Benchmarks/decode
+
+clean:
+	rm -rf .build .build-*

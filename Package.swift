@@ -1,0 +1,99 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let house: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .treatAllWarnings(as: .error),
+]
+let shim: [CSetting] = [.treatAllWarnings(as: .error)]
+
+let package = Package(
+    name: "edge-gateway",
+    products: [
+        .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
+        .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+    ],
+    targets: [
+        // Wire bytes to values.
+        .target(name: "GATTHeartRate", swiftSettings: house),
+
+        // Bluetooth.
+        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
+        .target(
+            name: "CBlueZ", dependencies: ["CDBus"], cSettings: shim,
+            linkerSettings: [.linkedLibrary("bluetooth")]),
+        .target(name: "BlueZ", dependencies: ["CBlueZ"], swiftSettings: house),
+
+        // Storage.
+        .target(
+            name: "OfflineQueue",
+            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: house),
+
+        // Delivery.
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .target(
+            name: "Uplink",
+            dependencies: [
+                "CCurl", "GATTHeartRate", "OfflineQueue", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: house),
+
+        // The product.
+        .executableTarget(
+            name: "EdgeGateway",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: house),
+
+        // The world around it, simulated.
+        .target(
+            name: "Testbed",
+            dependencies: [
+                "BlueZ", "GATTHeartRate",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            resources: [.copy("Hearts")],
+            swiftSettings: house),
+        .executableTarget(
+            name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+
+        .testTarget(name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+        .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
+        .testTarget(
+            name: "OfflineQueueTests",
+            dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: house),
+        .testTarget(name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
+        .testTarget(
+            name: "TestbedTests", dependencies: ["BlueZ", "GATTHeartRate", "Testbed"],
+            exclude: ["bleak_check.py"], swiftSettings: house),
+        .testTarget(
+            name: "EdgeGatewayTests", dependencies: ["EdgeGateway", "GATTHeartRate", "OfflineQueue"],
+            swiftSettings: house),
+        .testTarget(
+            name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
+            swiftSettings: house),
+    ]
+)
