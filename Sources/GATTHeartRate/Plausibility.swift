@@ -1,0 +1,42 @@
+/// What makes a well-formed measurement hard to believe. Judged of one measurement alone.
+///
+/// A flagged sample is stored like any other. Whether it is delivered is the delivery's choice.
+public struct Plausibility: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt16
+
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    // The values are stored beside samples: new ones are added at the end, none is ever reused.
+
+    /// The sensor says that it does not touch skin, so its rate is of nothing.
+    public static let contactLost = Plausibility(rawValue: 1 << 0)
+    /// The rate is 0: how straps say that they found no pulse.
+    public static let zeroRate = Plausibility(rawValue: 1 << 1)
+    /// The rate is not 0 and lies outside ``plausibleBPM``.
+    public static let outOfRange = Plausibility(rawValue: 1 << 2)
+
+    /// Rates in beats per minute that are believed of a person. Below 30 not even a trained athlete
+    /// sleeps; 240 leaves room above the highest rate predicted by age (220).
+    public static let plausibleBPM: ClosedRange<UInt16> = 30...240
+
+    /// What is implausible about `measurement`; empty when nothing is.
+    public static func judge(_ measurement: HeartRateMeasurement) -> Plausibility {
+        var findings: Plausibility = []
+        if measurement.contact == .notDetected { findings.insert(.contactLost) }
+        if measurement.bpm == 0 {
+            findings.insert(.zeroRate)
+        } else if !plausibleBPM.contains(measurement.bpm) {
+            findings.insert(.outOfRange)
+        }
+        return findings
+    }
+
+    /// The names of the members, in the order above. The spelling is part of the JSON contract.
+    public var names: [String] {
+        var names: [String] = []
+        if contains(.contactLost) { names.append("contactLost") }
+        if contains(.zeroRate) { names.append("zeroRate") }
+        if contains(.outOfRange) { names.append("outOfRange") }
+        return names
+    }
+}
