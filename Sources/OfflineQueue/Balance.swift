@@ -1,0 +1,65 @@
+/// The books: where every frame that ever arrived is now.
+public struct Balance: Sendable, Hashable {
+    /// Frames taken over, readable or not.
+    public var received = 0
+    /// Samples written to the store.
+    public var stored = 0
+    /// Frames no measurement could be read from; kept.
+    public var undecodable = 0
+    /// Frames neither disk nor memory could take, by reason. Lost, and therefore a term of its own:
+    /// they were never stored.
+    public var refused: [String: Int] = [:]
+    /// Samples the exchange has.
+    public var delivered = 0
+    /// Samples that wait for their turn.
+    public var pending = 0
+    /// Samples that wait for a person, by reason: `not-enrolled`, `clock-unknown`, `enroll-again`, or
+    /// the hold of their lane. Each sample under one reason, the first that applies in this order.
+    public var held: [String: Int] = [:]
+    /// Samples the exchange refused for good.
+    public var dead = 0
+    /// Samples a policy withheld, by reason.
+    public var dropped: [String: Int] = [:]
+    /// Frames still in memory; in none of the figures above until they are written.
+    public var buffered = 0
+    /// When the oldest sample that is neither delivered, dead nor dropped arrived, UTC µs; nil if
+    /// there is none or nobody vouches for its clock.
+    public var oldestUnsentMicroseconds: Int64?
+
+    /// All zero.
+    public init() {}
+
+    /// Samples that are neither delivered, dead nor dropped.
+    public var unsent: Int { pending + held.values.reduce(0, +) }
+
+    /// Whether both equations hold:
+    /// `received = stored + undecodable + refused` and
+    /// `stored = delivered + pending + held + dead + dropped`.
+    public var isBalanced: Bool {
+        received == stored + undecodable + refused.values.reduce(0, +)
+            && stored == delivered + unsent + dead + dropped.values.reduce(0, +)
+    }
+}
+
+/// Whose books.
+public enum BalanceScope: Sendable, Hashable {
+    /// Everybody's.
+    case everything
+    /// One lane's.
+    case enrollment(Int64)
+    /// One sensor's, whoever wore it.
+    case sensor(Int64)
+    /// One assignment's.
+    case assignment(Int64)
+}
+
+/// What counting the rows one by one gave, beside what the counters say.
+public struct Audit: Sendable, Hashable {
+    /// One line for each figure that differs: "segment 3 stored: counter 10, rows 9".
+    public var differences: [String] = []
+    /// Samples whose row fails its checksum.
+    public var damaged: [Int64] = []
+
+    /// Whether counters and rows agree and every row is as it was written.
+    public var isClean: Bool { differences.isEmpty && damaged.isEmpty }
+}

@@ -1,0 +1,112 @@
+import Foundation
+
+/// What the clocks said at one instant.
+public struct ClockReading: Sendable, Hashable {
+    /// `CLOCK_BOOTTIME` in microseconds: time since boot, suspend included; never set, never steps.
+    public var uptimeMicroseconds: Int64
+    /// UTC in microseconds since 1970, right or wrong.
+    public var wallMicroseconds: Int64
+    /// Whether somebody vouches for the wall clock.
+    public var isTrusted: Bool
+
+    /// A reading made of its parts.
+    public init(uptimeMicroseconds: Int64, wallMicroseconds: Int64, isTrusted: Bool) {
+        self.uptimeMicroseconds = uptimeMicroseconds
+        self.wallMicroseconds = wallMicroseconds
+        self.isTrusted = isTrusted
+    }
+
+    /// What the clocks would have said at another uptime of this boot.
+    public func at(uptime: Int64) -> ClockReading {
+        ClockReading(
+            uptimeMicroseconds: uptime,
+            wallMicroseconds: wallMicroseconds &- (uptimeMicroseconds &- uptime),
+            isTrusted: isTrusted)
+    }
+
+    /// The wall clock if it is trusted.
+    public var trustedWallMicroseconds: Int64? { isTrusted ? wallMicroseconds : nil }
+}
+
+/// A source of clock readings; the tests' one is simulated.
+public protocol GatewayClock: Sendable {
+    /// Both clocks and whether to believe the wall clock, now.
+    func read() -> ClockReading
+}
+
+/// When the wall clock counts.
+public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
+    /// While the kernel says it is synchronised (adjtimex(2), no `STA_UNSYNC`) and it is not before
+    /// ``earliestCredibleMicroseconds``.
+    case kernel
+    /// While it is not before ``earliestCredibleMicroseconds``: for machines without NTP.
+    case always
+
+    /// 2026-11-01T00:00:00Z, before which this program was not built: an earlier wall clock is the
+    /// default of a machine without a battery clock.
+    public static let earliestCredibleMicroseconds: Int64 = 1_793_491_200_000_000
+}
+
+/// The machine's own clocks.
+public struct SystemClock: GatewayClock {
+    private let trust: ClockTrust
+
+    /// A clock that believes the wall clock as `trust` says.
+    public init(trust: ClockTrust = .kernel) {
+        self.trust = trust
+    }
+
+    /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
+    public func read() -> ClockReading {
+        let wall = Self.microseconds(CLOCK_REALTIME)
+        let isCredible = wall >= ClockTrust.earliestCredibleMicroseconds
+        return ClockReading(
+            uptimeMicroseconds: Self.microseconds(CLOCK_BOOTTIME),
+            wallMicroseconds: wall,
+            isTrusted: isCredible && (trust == .always || KernelTime.isSynchronised))
+    }
+
+    private static func microseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        // It cannot fail: both clocks exist on every kernel since 2.6.39 and the address is valid.
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
+    }
+}
+
+/// The kernel's own word on whether something disciplines its clock.
+enum KernelTime {
+    /// adjtimex(2) with no modes set only reads, needs no privilege, and returns `TIME_ERROR` (5)
+    /// whenever `STA_UNSYNC` is set.
+    static var isSynchronised: Bool {
+        guard let adjtimex else { return false }
+        // `struct timex` is 208 bytes on 64-bit Linux; all zero means "read only".
+        var buffer = InlineArray<64, UInt64>(repeating: 0)
+        let state = withUnsafeMutablePointer(to: &buffer) { adjtimex(UnsafeMutableRawPointer($0)) }
+        return state >= 0 && state != 5
+    }
+
+    private typealias AdjTimeX = @convention(c) (UnsafeMutableRawPointer) -> Int32
+
+    // Swift's Glibc module leaves out <sys/timex.h>, so the function is looked up by its name.
+    private static let adjtimex: AdjTimeX? = dlsym(nil, "adjtimex").map {
+        // `int adjtimex(struct timex *)` has exactly this C signature.
+        unsafeBitCast($0, to: AdjTimeX.self)
+    }
+}
+
+/// The name of the running boot.
+public enum BootID {
+    /// Linux's random id of this boot (random(4)), which changes at every start of the kernel.
+    ///
+    /// Nil when `/proc` is not mounted; samples of an unnamed boot could not be told apart from
+    /// those of another, so the caller must not invent a constant.
+    public static func current() -> String? {
+        guard
+            let text = try? String(
+                contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8)
+        else { return nil }
+        let id = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        return id.isEmpty ? nil : id
+    }
+}

@@ -1,0 +1,136 @@
+import GRDB
+
+/// Why an operation on the store did not happen, in a form a program can branch on and a person can
+/// act on.
+///
+/// The description holds no sensor address, patient or frame: it is safe to log.
+public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The kinds of fault; each has exactly one line of advice.
+    public enum Code: String, Sendable, Hashable, CaseIterable {
+        /// No space is left on the file system, or the database reached its page limit.
+        case diskFull = "disk-full"
+        /// The file or its file system cannot be written to.
+        case readOnly = "read-only"
+        /// The store was written by a newer version of this program.
+        case newerSchema = "newer-schema"
+        /// Another process has this store open.
+        case inUse = "in-use"
+        /// The file is damaged, or is no database.
+        case corrupt
+        /// The file or its directory cannot be opened.
+        case cannotOpen = "cannot-open"
+        /// The disk answered with an input/output error.
+        case inputOutput = "input-output"
+        /// The store was closed before this call.
+        case closed
+        /// A sensor, enrollment, assignment, boot or sample that is not in the store was named.
+        case unknownReference = "unknown-reference"
+        /// The outcomes do not follow one another without a hole from the segment's cursor on.
+        case notContiguous = "not-contiguous"
+        /// A fact that is written once and never edited already has another value.
+        case alreadySet = "already-set"
+        /// An argument is outside its documented range.
+        case invalidArgument = "invalid-argument"
+        /// SQLite refused for a reason that is a defect of this program.
+        case internalFault = "internal-fault"
+    }
+
+    /// What kind of fault it is.
+    public let code: Code
+    /// What was being done, as "verb noun": "commit samples".
+    public let operation: String
+    /// The cause as the system words it, or the argument at fault.
+    public let cause: String
+
+    /// An error of `code` met during `operation`.
+    public init(_ code: Code, _ operation: String, _ cause: String) {
+        self.code = code
+        self.operation = operation
+        self.cause = cause
+    }
+
+    /// What happened, what it means for the data, and what to do.
+    public var description: String {
+        "\(operation): \(cause) (\(code.rawValue)). \(code.advice)"
+    }
+
+    /// Whether the same call may succeed later without a change to its arguments: the store, not the
+    /// request, is at fault.
+    public var isStoreTrouble: Bool {
+        switch code {
+        case .diskFull, .readOnly, .inputOutput, .inUse, .corrupt, .cannotOpen: true
+        default: false
+        }
+    }
+}
+
+extension QueueError.Code {
+    /// What the fault means for the data, and what to do about it.
+    public var advice: String {
+        switch self {
+        case .diskFull:
+            "Stored samples are safe; new ones wait in memory and are counted if they must be "
+                + "dropped. Free space on the file system of the state directory."
+        case .readOnly:
+            "Stored samples are safe; new ones wait in memory and are counted if they must be "
+                + "dropped. Make the state directory writable for this user; a card that turned "
+                + "read-only by itself is failing and wants replacing."
+        case .newerSchema:
+            "Nothing was read or changed. Install the newer version of edge-gateway again, or "
+                + "give this one a state directory of its own."
+        case .inUse:
+            "Nothing was changed. Stop the other edge-gateway, or use its control socket."
+        case .corrupt:
+            "Nothing more is written to this file. Keep a copy of it, then repair or replace it."
+        case .cannotOpen:
+            "Nothing is recorded until it opens. See that the state directory exists and belongs "
+                + "to this user."
+        case .inputOutput:
+            "Samples not yet on disk wait in memory and are counted if they must be dropped. "
+                + "See the kernel's log; the card or disk is probably failing."
+        case .closed:
+            "Nothing was changed. Open the store again."
+        case .unknownReference:
+            "Nothing was changed. List what the store knows and name one of those."
+        case .notContiguous:
+            "Nothing was settled. The samples stay pending; ask for the batch and settle it in order."
+        case .alreadySet:
+            "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
+        case .invalidArgument:
+            "Nothing was changed. Correct the value."
+        case .internalFault:
+            "The transaction was undone. Please report this with the message."
+        }
+    }
+
+    /// The code for a SQLite result.
+    init(_ code: ResultCode) {
+        switch code.primaryResultCode {
+        case .SQLITE_FULL: self = .diskFull
+        case .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_AUTH: self = .readOnly
+        case .SQLITE_BUSY, .SQLITE_LOCKED: self = .inUse
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: self = .corrupt
+        case .SQLITE_CANTOPEN: self = .cannotOpen
+        case .SQLITE_IOERR: self = .inputOutput
+        case .SQLITE_MISUSE: self = .closed
+        default: self = .internalFault
+        }
+    }
+}
+
+extension QueueError {
+    /// `error` as met during `operation`; a `QueueError` passes through unchanged.
+    init(_ operation: String, _ error: any Error) {
+        switch error {
+        case let error as QueueError:
+            self = error
+        case let error as DatabaseError:
+            // The SQL and its arguments stay out: they may hold what must not be logged.
+            self.init(
+                Code(error.resultCode), operation,
+                "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")")
+        default:
+            self.init(.internalFault, operation, String(describing: type(of: error)))
+        }
+    }
+}

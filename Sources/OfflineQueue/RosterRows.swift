@@ -1,0 +1,146 @@
+import GRDB
+
+// Rows of the roster, and the statements several calls share.
+
+extension SampleQueue {
+    static func sensor(_ db: Database, _ id: Int64) throws -> Sensor {
+        guard
+            let row = try Row.fetchOne(
+                db, sql: "SELECT * FROM sensor WHERE id = ?", arguments: [id])
+        else { throw QueueError(.unknownReference, "find sensor", "no sensor \(id)") }
+        return Sensor(row: row)
+    }
+
+    static func enrollment(_ db: Database, _ id: Int64) throws -> Enrollment {
+        guard
+            let row = try Row.fetchOne(
+                db, sql: "SELECT * FROM enrollment WHERE id = ?", arguments: [id])
+        else { throw QueueError(.unknownReference, "find enrollment", "no enrollment \(id)") }
+        return Enrollment(row: row)
+    }
+
+    static func assignment(_ db: Database, _ id: Int64) throws -> Assignment {
+        guard let assignment = try assignments(db, "a.id = ?", [id]).first else {
+            throw QueueError(.unknownReference, "find assignment", "no assignment \(id)")
+        }
+        return assignment
+    }
+
+    /// The assignments for which `condition` holds; their times count only if vouched for.
+    static func assignments(
+        _ db: Database, _ condition: String, _ arguments: StatementArguments
+    ) throws -> [Assignment] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open,
+                    coalesce(a.began_wall_us, a.began_uptime_us + b.wall_offset_us) AS began,
+                    coalesce(a.ended_wall_us, a.ended_uptime_us + e.wall_offset_us) AS ended
+                FROM assignment a
+                JOIN boot b ON b.id = a.began_boot
+                LEFT JOIN boot e ON e.id = a.ended_boot
+                WHERE \(condition) ORDER BY a.id
+                """, arguments: arguments
+        ).map(Assignment.init(row:))
+    }
+
+    static func check(_ db: Database, patient: String?, for enrollment: Int64) throws {
+        let terms = try Self.enrollment(db, enrollment).terms
+        switch terms.kind {
+        case .practitionerKey where patient == nil:
+            throw QueueError(
+                .invalidArgument, "assign sensor", "a practitioner's enrollment needs a patient")
+        case .invitation where patient != nil && patient != terms.patient:
+            throw QueueError(
+                .invalidArgument, "assign sensor", "an invitation is for its own patient only")
+        default: break
+        }
+    }
+
+    static func bind(
+        _ db: Database, _ id: Int64, _ enrollment: Int64, _ patient: String?
+    ) throws -> Assignment {
+        try db.execute(
+            sql: "UPDATE assignment SET enrollment = ?, patient = ? WHERE id = ?",
+            arguments: [enrollment, patient, id])
+        return try assignment(db, id)
+    }
+
+    static func end(
+        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading
+    ) throws {
+        try db.execute(
+            sql: """
+                UPDATE assignment SET ended_boot = ?, ended_uptime_us = ?, ended_wall_us = ?
+                WHERE sensor = ? AND ended_boot IS NULL
+                """,
+            arguments: [
+                boot, reading.uptimeMicroseconds, reading.trustedWallMicroseconds, sensor,
+            ])
+    }
+
+    static func setDetails(_ db: Database, sensor: Int64, _ details: SensorDetails) throws {
+        try db.execute(
+            sql: """
+                UPDATE sensor SET name = ?, adapter = ?, body_location = ?, manufacturer = ?,
+                    model = ?, firmware = ?, serial = ?
+                WHERE id = ?
+                """,
+            arguments: [
+                details.name?.bounded, details.adapter?.bounded,
+                details.bodyLocation.map { Int64($0) }, details.manufacturer?.bounded,
+                details.model?.bounded, details.firmware?.bounded, details.serial?.bounded, sensor,
+            ])
+    }
+
+    static func arguments(_ terms: EnrollmentTerms) -> StatementArguments {
+        [
+            terms.name.bounded, terms.kind.rawValue, terms.origin, terms.fhirBase, terms.clientID,
+            terms.patient, terms.device, terms.codeSystem, terms.code, terms.identifierSystem,
+            terms.resolution,
+        ]
+    }
+}
+
+extension Sensor {
+    init(row: Row) {
+        id = row["id"] ?? 0
+        address = row["address"] ?? ""
+        details = SensorDetails(
+            name: row["name"], adapter: row["adapter"],
+            bodyLocation: (row["body_location"] as Int64?).flatMap(UInt8.init(exactly:)),
+            manufacturer: row["manufacturer"], model: row["model"], firmware: row["firmware"],
+            serial: row["serial"])
+        pairedMicroseconds = row["paired_wall_us"]
+        isForgotten = row["is_forgotten"] ?? false
+    }
+}
+
+extension Enrollment {
+    init(row: Row) {
+        id = row["id"] ?? 0
+        terms = EnrollmentTerms(
+            name: row["name"] ?? "", kind: Kind(rawValue: row["kind"] ?? "") ?? .invitation,
+            origin: row["origin"] ?? "", fhirBase: row["fhir_base"] ?? "",
+            clientID: row["client_id"], patient: row["patient"], device: row["device"],
+            codeSystem: row["code_system"], code: row["code"],
+            identifierSystem: row["identifier_system"] ?? "", resolution: row["resolution"] ?? "")
+        // An unknown word cannot be a licence to send.
+        state = State(rawValue: row["state"] ?? "") ?? .enrollAgain
+        createdMicroseconds = row["created_wall_us"]
+        holdReason = row["hold_reason"]
+        holdSinceMicroseconds = row["hold_since_wall_us"]
+    }
+}
+
+extension Assignment {
+    init(row: Row) {
+        id = row["id"] ?? 0
+        sensorID = row["sensor"] ?? 0
+        enrollmentID = row["enrollment"]
+        patient = row["patient"]
+        beganMicroseconds = row["began"]
+        endedMicroseconds = row["ended"]
+        isOpen = row["is_open"] ?? false
+    }
+}

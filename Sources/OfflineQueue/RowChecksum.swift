@@ -1,0 +1,49 @@
+/// The checksum each sample row carries, so that a row a dying card changed is never sent.
+///
+/// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected) over the fields in little-endian order: id,
+/// segment, uptime, wall (or 0 and a 0 octet for "none", else a 1 octet), flags, frame. It finds
+/// accidents, not forgery.
+enum RowChecksum {
+    /// The checksum of one row, as SQLite stores it.
+    static func of(
+        id: Int64, segment: Int64, uptime: Int64, wall: Int64?, flags: Int64, frame: [UInt8]
+    ) -> Int64 {
+        var crc = UInt32.max
+        add(UInt64(bitPattern: id), to: &crc)
+        add(UInt64(bitPattern: segment), to: &crc)
+        add(UInt64(bitPattern: uptime), to: &crc)
+        add(UInt64(bitPattern: wall ?? 0), to: &crc)
+        add(wall == nil ? 0 : 1, to: &crc)
+        add(UInt64(bitPattern: flags), to: &crc)
+        for byte in frame { add(byte, to: &crc) }
+        // As a signed number, so that SQLite needs 4 bytes for it and not 6.
+        return Int64(Int32(bitPattern: ~crc))
+    }
+
+    /// The checksum of `bytes` alone: what the published check value of CRC-32 is tested with.
+    static func crc32(_ bytes: [UInt8]) -> UInt32 {
+        var crc = UInt32.max
+        for byte in bytes { add(byte, to: &crc) }
+        return ~crc
+    }
+
+    private static func add(_ word: UInt64, to crc: inout UInt32) {
+        for shift in stride(from: UInt64(0), to: 64, by: 8) {
+            add(UInt8(truncatingIfNeeded: word >> shift), to: &crc)
+        }
+    }
+
+    private static func add(_ word: Int, to crc: inout UInt32) {
+        add(UInt8(truncatingIfNeeded: word), to: &crc)
+    }
+
+    private static func add(_ byte: UInt8, to crc: inout UInt32) {
+        crc = table[Int((crc ^ UInt32(byte)) & 0xFF)] ^ (crc >> 8)
+    }
+
+    private static let table: [UInt32] = (0..<256).map { index in
+        (0..<8).reduce(UInt32(index)) { crc, _ in
+            crc & 1 == 1 ? 0xEDB8_8320 ^ (crc >> 1) : crc >> 1
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import GRDB
+
+/// What a new run finds in the store. Reads no sample row.
+struct RunStart: Sendable {
+    var boot: Int64
+    var run: Int64
+    var wallOffset: Int64?
+    var nextSample: Int64
+    var assignmentIDs: Set<Int64>
+
+    init(_ db: Database, bootID: String, nonce: UInt64, reading: ClockReading) throws {
+        try db.execute(
+            sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING",
+            arguments: [bootID])
+        boot =
+            try Int64.fetchOne(
+                db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
+        if let wall = reading.trustedWallMicroseconds {
+            try SampleQueue.vouch(
+                db, boot: boot, offset: wall &- reading.uptimeMicroseconds, source: "clock")
+        }
+        wallOffset = try Int64.fetchOne(
+            db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
+        try db.execute(
+            sql: """
+                INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
+                VALUES (?, ?, ?, ?)
+                """,
+            arguments: [
+                boot, Int64(bitPattern: nonce), reading.uptimeMicroseconds,
+                reading.trustedWallMicroseconds,
+            ])
+        run = db.lastInsertedRowID
+        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
+        nextSample = last + 1
+        assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+    }
+}

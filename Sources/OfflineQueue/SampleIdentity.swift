@@ -1,0 +1,59 @@
+/// What a data point made from a sample is; part of its identity, since one frame may give several.
+public struct DataPointKind: RawRepresentable, Sendable, Hashable {
+    /// The byte that goes into the identity.
+    public let rawValue: UInt8
+
+    /// A kind by its byte.
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// One heart rate from one frame. All other values are reserved.
+    public static let heartRate = DataPointKind(rawValue: 0)
+}
+
+/// The identifier under which a data point is known to every server, for ever.
+///
+/// An RFC 9562 §5.8 version 8 UUID. Its 122 free bits hold, from the left: the run's nonce (60), the
+/// sample's id (54), the kind (8). It is computed anew for every attempt and always the same:
+///
+///     nnnnnnnn-nnnn-8nnn-Vsss-sssssssssskk      V: the variant 10 and the id's top 2 bits
+public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
+    /// The largest sample id that fits, 2⁵⁴ − 1: at 1,000 samples a second, 571,000 years.
+    public static let sampleMax: Int64 = (1 << 54) - 1
+    /// The bits of a run's nonce that count.
+    public static let nonceMask: UInt64 = (1 << 60) - 1
+
+    /// Octets 0–7, big end first.
+    public let high: UInt64
+    /// Octets 8–15, big end first.
+    public let low: UInt64
+
+    /// The identity of the data point of `kind` made from `sample`, stored in the run of `runNonce`.
+    ///
+    /// Only the low 60 bits of `runNonce` and the low 54 of `sample` count; the store never hands
+    /// out more.
+    public init(runNonce: UInt64, sample: Int64, kind: DataPointKind = .heartRate) {
+        let nonce = runNonce & Self.nonceMask
+        let number = UInt64(bitPattern: sample) & UInt64(bitPattern: Self.sampleMax)
+        high = (nonce >> 12) << 16 | 0x8000 | (nonce & 0xFFF)
+        low = 0b10 << 62 | number << 8 | UInt64(kind.rawValue)
+    }
+
+    /// The UUID in its usual form, in lower case.
+    public var description: String {
+        let digits: StaticString = "0123456789abcdef"
+        return String(unsafeUninitializedCapacity: 36) { text in
+            var at = 0
+            for nibble in 0..<32 {
+                if nibble == 8 || nibble == 12 || nibble == 16 || nibble == 20 {
+                    text[at] = UInt8(ascii: "-")
+                    at += 1
+                }
+                let word = nibble < 16 ? high : low
+                let value = Int(word >> UInt64((15 - nibble % 16) * 4) & 0xF)
+                text[at] = digits.utf8Start[value]
+                at += 1
+            }
+            return at
+        }
+    }
+}

@@ -1,0 +1,253 @@
+import Foundation
+import GRDB
+
+extension SampleQueue {
+    /// The reason under which samples are counted that neither disk nor memory could take.
+    public static let storeUnwritable = "store-unwritable"
+
+    /// Takes over one frame; see ``append(contentsOf:)``.
+    public func append(_ arrival: Arrival) throws(QueueError) {
+        try append(contentsOf: CollectionOfOne(arrival))
+    }
+
+    /// Takes over frames in order of arrival, and commits if a group is full or old enough.
+    ///
+    /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
+    /// `unknown-reference` if an assignment is not in the store; frames before it are taken.
+    public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
+        var latest: Int64?
+        for arrival in arrivals {
+            guard assignmentIDs.contains(arrival.assignmentID) else {
+                throw QueueError(.unknownReference, "append sample", "no such assignment")
+            }
+            latest = arrival.uptimeMicroseconds
+            guard buffer.count < settings.bufferedSamplesMax else {
+                refusals[arrival.assignmentID, default: 0] += 1
+                refusedCount += 1
+                continue
+            }
+            buffer.append(arrival)
+            group.add(uptime: arrival.uptimeMicroseconds)
+        }
+        if let latest, group.isDue(uptime: latest) {
+            try? commitBuffer(uptime: latest)
+        }
+    }
+
+    /// Commits if the oldest buffered sample is old enough by the clock; call at
+    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``.
+    public func commitIfDue() {
+        let uptime = clock.read().uptimeMicroseconds
+        if group.isDue(uptime: uptime) { try? commitBuffer(uptime: uptime) }
+    }
+
+    /// Writes everything buffered, now: at a disconnect, before a batch, at shutdown.
+    ///
+    /// If it throws, all that could not be written still waits in memory.
+    public func flush() throws(QueueError) {
+        guard !buffer.isEmpty || !refusals.isEmpty else { return }
+        try commitBuffer(uptime: clock.read().uptimeMicroseconds)
+    }
+
+    /// The uptime at which ``commitIfDue()`` has something to do, µs; nil while nothing waits.
+    public var nextCommitDeadlineUptime: Int64? { group.deadline }
+
+    /// How well the store takes what comes.
+    public func health() -> StoreHealth {
+        StoreHealth(
+            fault: fault, failingSinceUptimeMicroseconds: failingSince, buffered: buffer.count,
+            refused: refusedCount)
+    }
+
+    private func commitBuffer(uptime: Int64) throws(QueueError) {
+        do {
+            repeat { try commitChunk() } while !buffer.isEmpty
+        } catch {
+            fault = error
+            failingSince = failingSince ?? uptime
+            group.failed(uptime: uptime)
+            throw error
+        }
+        fault = nil
+        failingSince = nil
+    }
+
+    /// One transaction: the oldest buffered frames, their segments' counters, and refusals to date.
+    private func commitChunk() throws(QueueError) {
+        let count = min(buffer.count, Self.commitRowsMax)
+        let chunk = buffer[..<count]
+        let refused = refusals
+        let offset = wallOffset ?? Self.offset(in: chunk)
+        let isNewOffset = wallOffset == nil && offset != nil
+        let plan = Commit(run: run, nextSample: nextSample, tails: tails)
+        let done = try write("commit samples") { [boot] db -> Commit in
+            var commit = plan
+            for arrival in chunk { try commit.insert(arrival, db) }
+            for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
+                try commit.refuse(count, assignment: assignment, db)
+            }
+            try commit.updateSegments(db)
+            if isNewOffset, let offset {
+                try Self.vouch(db, boot: boot, offset: offset, source: "clock")
+            }
+            return commit
+        }
+        nextSample = done.nextSample
+        tails = done.tails
+        wallOffset = offset
+        refusals = [:]
+        buffer.removeFirst(count)
+        group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
+    }
+
+    /// A trusted wall clock at arrival vouches for its whole boot.
+    private static func offset(in arrivals: ArraySlice<Arrival>) -> Int64? {
+        for arrival in arrivals {
+            if let wall = arrival.trustedWallMicroseconds {
+                return wall &- arrival.uptimeMicroseconds
+            }
+        }
+        return nil
+    }
+}
+
+/// The running totals of one commit; adopted by the queue only if the transaction succeeds.
+private struct Commit {
+    let run: Int64
+    var nextSample: Int64
+    var tails: [Int64: SampleQueue.Tail]
+    private var changes: [Int64: Change] = [:]
+
+    /// What one segment gains.
+    private struct Change {
+        var stored = 0
+        var undecodable = 0
+        var refused = 0
+        var lastSample: Int64
+        var lastUptime: Int64
+    }
+
+    init(run: Int64, nextSample: Int64, tails: [Int64: SampleQueue.Tail]) {
+        self.run = run
+        self.nextSample = nextSample
+        self.tails = tails
+    }
+
+    mutating func insert(_ arrival: Arrival, _ db: Database) throws {
+        let uptime = arrival.uptimeMicroseconds
+        let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
+        let wall = arrival.trustedWallMicroseconds
+        var change = change(of: segment, uptime: uptime)
+        let isOversize = arrival.frame.count > Arrival.frameBytesMax
+        if let fault = isOversize ? "frame longer than 512 octets" : arrival.fault {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO undecodable (segment, uptime_us, wall_us, fault, frame)
+                    VALUES (?, ?, ?, ?, ?)
+                    """
+            ).execute(arguments: [
+                segment.segment, uptime, wall, fault.bounded,
+                Data(arrival.frame.prefix(Arrival.frameBytesMax)),
+            ])
+            change.undecodable += 1
+        } else {
+            let id = nextSample
+            let flags = Int64(arrival.flags)
+            let crc = RowChecksum.of(
+                id: id, segment: segment.segment, uptime: uptime, wall: wall, flags: flags,
+                frame: arrival.frame)
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """
+            ).execute(arguments: [
+                id, segment.segment, uptime, wall, flags, crc, Data(arrival.frame),
+            ])
+            nextSample += 1
+            tails[arrival.assignmentID]?.lastSample = id
+            change.stored += 1
+            change.lastSample = id
+        }
+        changes[segment.segment] = change
+    }
+
+    mutating func refuse(_ count: Int, assignment: Int64, _ db: Database) throws {
+        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let segment = try segment(for: assignment, uptime: latest, db)
+        var change = change(of: segment, uptime: latest)
+        change.refused += count
+        changes[segment.segment] = change
+        try db.count(count, .refused, SampleQueue.storeUnwritable, segment: segment.segment)
+    }
+
+    func updateSegments(_ db: Database) throws {
+        for (segment, change) in changes.sorted(by: { $0.key < $1.key }) {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE segment SET received = received + ?, stored = stored + ?,
+                        undecodable = undecodable + ?, refused = refused + ?, last_sample = ?,
+                        last_uptime_us = max(last_uptime_us, ?)
+                    WHERE id = ?
+                    """
+            ).execute(arguments: [
+                change.stored + change.undecodable + change.refused, change.stored,
+                change.undecodable, change.refused, change.lastSample, change.lastUptime, segment,
+            ])
+        }
+    }
+
+    private func change(of tail: SampleQueue.Tail, uptime: Int64) -> Change {
+        var change =
+            changes[tail.segment] ?? Change(lastSample: tail.lastSample, lastUptime: uptime)
+        change.lastUptime = max(change.lastUptime, uptime)
+        return change
+    }
+
+    /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none or
+    /// the hole since its last sample has grown too wide.
+    private mutating func segment(
+        for assignment: Int64, uptime: Int64, _ db: Database
+    ) throws -> SampleQueue.Tail {
+        if let tail = tails[assignment],
+            nextSample - tail.lastSample <= SampleQueue.segmentHoleMax
+        {
+            return tail
+        }
+        let before = nextSample - 1
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO segment (assignment, run, first_sample, last_sample,
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            assignment, run, nextSample, before, before, before, uptime, uptime,
+        ])
+        let tail = SampleQueue.Tail(segment: db.lastInsertedRowID, lastSample: before)
+        tails[assignment] = tail
+        return tail
+    }
+}
+
+/// How a sample can be lost, as table `loss` words it.
+enum LossKind: String {
+    case refused, dropped
+}
+
+extension Database {
+    /// Adds `count` losses of a segment to table `loss`.
+    func count(_ count: Int, _ kind: LossKind, _ reason: String, segment: Int64) throws {
+        try cachedStatement(
+            sql: """
+                INSERT INTO loss (segment, kind, reason, count) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET count = count + excluded.count
+                """
+        ).execute(arguments: [segment, kind.rawValue, reason.bounded, count])
+    }
+}
+
+extension String {
+    /// The text, cut to what the store keeps.
+    var bounded: String { String(prefix(SampleQueue.textCharactersMax)) }
+}

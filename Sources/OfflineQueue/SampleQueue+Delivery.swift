@@ -1,0 +1,226 @@
+import Foundation
+import GRDB
+
+extension SampleQueue {
+    /// The oldest committed samples of a lane that are to be sent, `limit` (1…1,000) at most, in
+    /// order of arrival; those put back from the dead letters come first.
+    ///
+    /// Only samples with a time somebody vouches for. Asking again gives the same samples until they
+    /// are settled. A row that fails its checksum is settled here, as a dead letter "damaged".
+    public func nextBatch(
+        enrollment: Int64, limit: Int
+    ) throws(QueueError) -> [PendingSample] {
+        let limit = min(max(limit, 1), Self.batchSamplesMax)
+        // Each turn settles one damaged row, so the turns are bounded by the rows there are; the
+        // bound here only keeps one call short on a store that is damaged all over.
+        for _ in 0..<Self.batchSamplesMax {
+            let walk = try read("read batch") { db in
+                try Self.walk(db, enrollment: enrollment, limit: limit)
+            }
+            guard walk.samples.isEmpty, let damaged = walk.damaged else { return walk.samples }
+            try settle(enrollment: enrollment, [damaged], upload: nil)
+        }
+        return []
+    }
+
+    /// Records what became of samples of one lane, and the request that brought it about, in one
+    /// transaction: all of it or nothing.
+    ///
+    /// In each segment the outcomes must be for its oldest pending samples, without a hole, else
+    /// `not-contiguous`. Requeued dead letters stand outside that order.
+    public func settle(
+        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
+    ) throws(QueueError) {
+        let wall = clock.read().trustedWallMicroseconds
+        try write("settle samples") { db in
+            let bySegment = Dictionary(grouping: outcomes, by: \.segmentID)
+            for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
+                let settlement = try Settlement(
+                    db, segment: segment, enrollment: enrollment, outcomes: outcomes)
+                try settlement.write(db, wall: wall)
+            }
+            if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
+        }
+    }
+
+    private static func record(
+        _ db: Database, _ upload: UploadRecord, enrollment: Int64, wall: Int64?
+    ) throws {
+        _ = try Self.enrollment(db, enrollment)
+        try db.execute(
+            sql: """
+                INSERT INTO upload (enrollment, at_wall_us, first_sample, last_sample,
+                    first_time_us, last_time_us, count, outcome)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
+                upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
+                upload.count, upload.outcome.bounded,
+            ])
+    }
+
+    /// What a walk over the pending rows of a lane found.
+    struct Walk: Sendable {
+        var samples: [PendingSample] = []
+        /// The row at which the walk stopped because its checksum does not match.
+        var damaged: SettledSample?
+    }
+
+    private static func walk(_ db: Database, enrollment: Int64, limit: Int) throws -> Walk {
+        let segments = try PendingSegment.all(db, enrollment: enrollment)
+        let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        var walk = Walk()
+        let requeued = try Row.fetchCursor(db, sql: requeuedSQL, arguments: [enrollment])
+        while walk.samples.count < limit, let row = try requeued.next() {
+            guard let segment = PendingSegment(requeued: row) else { continue }
+            walk.add(SampleRow(row), of: segment)
+            if walk.damaged != nil { return walk }
+        }
+        for range in PendingSegment.ranges(segments) {
+            guard walk.samples.count < limit else { break }
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(sql: walkSQL), arguments: [range.lowerBound, range.upperBound])
+            while walk.samples.count < limit, let row = try rows.next() {
+                // Rows of other lanes, or settled ones of a segment that is further along.
+                guard let segment = byID[row[1] ?? 0], segment.pending.contains(row[0] ?? 0)
+                else { continue }
+                walk.add(SampleRow(row), of: segment)
+                if walk.damaged != nil { return walk }
+            }
+        }
+        return walk
+    }
+
+    /// One walk along the primary key; no index, no sort.
+    static let walkSQL = """
+        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        WHERE id BETWEEN ? AND ? ORDER BY id
+        """
+
+    private static let requeuedSQL = """
+        SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
+            s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
+            a.patient
+        FROM dead_letter d
+        JOIN sample p ON p.id = d.sample
+        JOIN segment s ON s.id = p.segment
+        JOIN assignment a ON a.id = s.assignment
+        JOIN run r ON r.id = s.run
+        JOIN boot b ON b.id = r.boot
+        WHERE d.is_requeued = 1 AND a.enrollment = ? AND b.wall_offset_us IS NOT NULL
+        ORDER BY d.sample
+        """
+}
+
+extension SampleQueue.Walk {
+    fileprivate mutating func add(_ row: SampleRow, of segment: PendingSegment) {
+        guard row.isIntact, let time = row.time(wallOffset: segment.wallOffset) else {
+            damaged = SettledSample(
+                id: row.id, segmentID: segment.id,
+                outcome: .dead(
+                    reason: "damaged", diagnostics: "the stored row fails its checksum"))
+            return
+        }
+        samples.append(
+            PendingSample(
+                id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
+                assignmentID: segment.assignmentID, patient: segment.patient,
+                runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
+                flags: UInt32(truncatingIfNeeded: row.flags)))
+    }
+}
+
+/// A segment with samples to send, and all its samples have in common.
+private struct PendingSegment: Sendable {
+    var id: Int64
+    /// Sample ids from the cursor's next to the last.
+    var pending: ClosedRange<Int64>
+    var assignmentID: Int64
+    var runNonce: UInt64
+    var wallOffset: Int64
+    var sensorID: Int64
+    var patient: String?
+
+    static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
+        try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.id, s.settled_through + 1 AS first_sample, s.last_sample,
+                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient
+                    FROM segment s
+                    JOIN assignment a ON a.id = s.assignment
+                    JOIN run r ON r.id = s.run
+                    JOIN boot b ON b.id = r.boot
+                    WHERE s.settled_through < s.last_sample AND a.enrollment = ?
+                        AND b.wall_offset_us IS NOT NULL
+                    """), arguments: [enrollment]
+        ).compactMap { PendingSegment(row: $0, id: $0[0]) }
+    }
+
+    init?(requeued row: Row) { self.init(row: row, id: row[1]) }
+
+    private init?(row: Row, id: Int64?) {
+        guard let id, let first = row["first_sample"] as Int64?,
+            let last = row["last_sample"] as Int64?, first <= last,
+            let nonce = row["nonce"] as Int64?, let offset = row["wall_offset_us"] as Int64?
+        else { return nil }
+        self.id = id
+        pending = first...last
+        assignmentID = row["assignment"] ?? 0
+        runNonce = UInt64(bitPattern: nonce)
+        wallOffset = offset
+        sensorID = row["sensor"] ?? 0
+        patient = row["patient"]
+    }
+
+    /// The id ranges that hold pending samples, overlapping ones made one, in order.
+    static func ranges(_ segments: [PendingSegment]) -> [ClosedRange<Int64>] {
+        var ranges: [ClosedRange<Int64>] = []
+        for pending in segments.map(\.pending).sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = ranges.last, pending.lowerBound <= last.upperBound {
+                let upper = max(last.upperBound, pending.upperBound)
+                ranges[ranges.count - 1] = last.lowerBound...upper
+            } else {
+                ranges.append(pending)
+            }
+        }
+        return ranges
+    }
+}
+
+/// A row of `sample`, columns in the order of `walkSQL`; every value is taken with suspicion.
+struct SampleRow: Sendable {
+    var id: Int64
+    var segment: Int64
+    var uptime: Int64
+    var wall: Int64?
+    var flags: Int64
+    var crc: Int64
+    var frame: [UInt8]
+
+    init(_ row: Row) {
+        id = row[0] ?? 0
+        segment = row[1] ?? 0
+        uptime = row[2] ?? 0
+        wall = row[3]
+        flags = row[4] ?? 0
+        crc = row[5] ?? 0
+        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
+    }
+
+    /// Whether the row is as it was written.
+    var isIntact: Bool {
+        crc
+            == RowChecksum.of(
+                id: id, segment: segment, uptime: uptime, wall: wall, flags: flags, frame: frame)
+    }
+
+    /// Its time, UTC µs; nil if nobody vouches for one.
+    func time(wallOffset: Int64?) -> Int64? {
+        if let wall { return wall }
+        guard let wallOffset else { return nil }
+        let (time, overflow) = uptime.addingReportingOverflow(wallOffset)
+        return overflow ? nil : time
+    }
+}

@@ -1,0 +1,72 @@
+import GRDB
+
+extension SampleQueue {
+    /// Rows one call deletes at most, so that it never holds the store for long.
+    public static let pruneRowsMax = 5_000
+    /// Requests kept for the history; at one request a minute, a week.
+    public static let uploadsKeptMax = 10_000
+
+    /// Deletes delivered and dropped samples that arrived longer than
+    /// ``QueueSettings/keepDeliveredMicroseconds`` ago, at most ``pruneRowsMax`` a call.
+    ///
+    /// Dead letters stay, counters stay, and so do undecodable frames. Does nothing while the clock
+    /// is not trusted. Returns how many went; call again while it returns ``pruneRowsMax``.
+    @discardableResult
+    public func prune() throws(QueueError) -> Int {
+        guard let now = clock.read().trustedWallMicroseconds else { return 0 }
+        let horizon = now &- settings.keepDeliveredMicroseconds
+        return try write("prune samples") { db in
+            try db.execute(
+                sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
+                arguments: [Self.uploadsKeptMax])
+            let segments = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us
+                    FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                    WHERE s.pruned_through < s.settled_through ORDER BY s.pruned_through
+                    """)
+            var pruned = 0
+            for segment in segments where pruned < Self.pruneRowsMax {
+                pruned += try Self.prune(
+                    db, segment, horizon: horizon, limit: Self.pruneRowsMax - pruned)
+            }
+            return pruned
+        }
+    }
+
+    static let settledSQL = """
+        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT ?
+        """
+
+    static let deleteSQL = """
+        DELETE FROM sample WHERE id > ? AND id <= ? AND segment = ?
+            AND id NOT IN (SELECT sample FROM dead_letter WHERE sample > ? AND sample <= ?)
+        """
+
+    /// Moves one segment's pruning cursor up to the first row that is still young.
+    private static func prune(
+        _ db: Database, _ segment: Row, horizon: Int64, limit: Int
+    ) throws -> Int {
+        let id: Int64 = segment[0] ?? 0
+        let old = try Row.fetchCursor(
+            db,
+            sql: settledSQL, arguments: [segment[1], segment[2], id, limit])
+        var last: Int64?
+        while let row = try old.next() {
+            let sample = SampleRow(row)
+            // A time that cannot be read keeps nothing for ever: the row is settled.
+            if let time = sample.time(wallOffset: segment[3]), time >= horizon { break }
+            last = sample.id
+        }
+        guard let last else { return 0 }
+        try db.execute(
+            sql: deleteSQL, arguments: [segment[1], last, id, segment[1], last])
+        let count = db.changesCount
+        try db.execute(
+            sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
+            arguments: [last, count, id])
+        return count
+    }
+}

@@ -1,0 +1,217 @@
+import GRDB
+
+/// Sensors, enrollments, assignments.
+extension SampleQueue {
+    /// Makes a sensor known, or a forgotten one known again; its details are replaced either way.
+    ///
+    /// `address` is a Bluetooth address in any case; it is the sensor's identity here.
+    @discardableResult
+    public func addSensor(
+        address: String, details: SensorDetails = SensorDetails()
+    ) throws(QueueError) -> Sensor {
+        let address = address.uppercased()
+        guard (1...Self.textCharactersMax).contains(address.count) else {
+            throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
+        }
+        let wall = clock.read().trustedWallMicroseconds
+        return try write("add sensor") { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
+                    ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
+                        paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
+                    """, arguments: [address, wall])
+            let id = try Int64.fetchOne(
+                db, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
+            try Self.setDetails(db, sensor: id ?? 0, details)
+            return try Self.sensor(db, id ?? 0)
+        }
+    }
+
+    /// Replaces what is known of a sensor.
+    public func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
+        try write("update sensor") { db in
+            _ = try Self.sensor(db, id)
+            try Self.setDetails(db, sensor: id, details)
+        }
+    }
+
+    /// All sensors, in the order in which they were added; the forgotten only if asked for.
+    public func sensors(includingForgotten: Bool = false) throws(QueueError) -> [Sensor] {
+        try read("list sensors") { db in
+            try Row.fetchAll(
+                db, sql: "SELECT * FROM sensor WHERE is_forgotten <= ? ORDER BY id",
+                arguments: [includingForgotten]
+            ).map(Sensor.init(row:))
+        }
+    }
+
+    /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
+    public func forgetSensor(_ id: Int64) throws(QueueError) {
+        let reading = clock.read()
+        try write("forget sensor") { [boot] db in
+            _ = try Self.sensor(db, id)
+            try Self.end(db, sensor: id, boot: boot, reading: reading)
+            try db.execute(
+                sql: "UPDATE sensor SET is_forgotten = 1 WHERE id = ?", arguments: [id])
+        }
+    }
+
+    /// Records an authorization. Throws `already-set` if the name is taken.
+    @discardableResult
+    public func enroll(_ terms: EnrollmentTerms) throws(QueueError) -> Enrollment {
+        let wall = clock.read().trustedWallMicroseconds
+        return try write("enroll") { db in
+            let taken = try Int64.fetchOne(
+                db, sql: "SELECT id FROM enrollment WHERE name = ?",
+                arguments: [terms.name.bounded])
+            guard taken == nil else {
+                throw QueueError(.alreadySet, "enroll", "the name is taken")
+            }
+            try db.execute(
+                sql: """
+                    INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
+                        device, code_system, code, identifier_system, resolution, state,
+                        created_wall_us)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?)
+                    """, arguments: Self.arguments(terms) + [wall])
+            return try Self.enrollment(db, db.lastInsertedRowID)
+        }
+    }
+
+    /// Fills in or corrects the terms. Throws `already-set` if it would change a known patient: that
+    /// would attribute stored samples anew.
+    public func updateEnrollment(_ id: Int64, terms: EnrollmentTerms) throws(QueueError) {
+        try write("update enrollment") { db in
+            let known = try Self.enrollment(db, id).terms
+            guard known.patient == nil || known.patient == terms.patient,
+                known.kind == terms.kind
+            else {
+                throw QueueError(.alreadySet, "update enrollment", "its patient is fixed")
+            }
+            try db.execute(
+                sql: """
+                    UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
+                        client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
+                        identifier_system = ?, resolution = ?
+                    WHERE id = ?
+                    """, arguments: Self.arguments(terms) + [id])
+        }
+    }
+
+    /// Says whether the authorization is in force.
+    public func setState(
+        enrollment id: Int64, _ state: Enrollment.State
+    ) throws(QueueError) {
+        try write("set enrollment state") { db in
+            _ = try Self.enrollment(db, id)
+            try db.execute(
+                sql: "UPDATE enrollment SET state = ? WHERE id = ?",
+                arguments: [state.rawValue, id])
+        }
+    }
+
+    /// Holds a whole lane for a reason a person can mend, or with nil releases it.
+    ///
+    /// A hold is the books' word for the lane's backlog. ``nextBatch(enrollment:limit:)`` still
+    /// answers, so that the lane can probe whether the reason is gone.
+    public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
+        let wall = clock.read().trustedWallMicroseconds
+        try write("set hold") { db in
+            _ = try Self.enrollment(db, id)
+            try db.execute(
+                sql: """
+                    UPDATE enrollment SET hold_reason = ?1,
+                        hold_since_wall_us = iif(hold_reason IS ?1, hold_since_wall_us, ?2)
+                    WHERE id = ?3
+                    """, arguments: [reason?.bounded, reason == nil ? nil : wall, id])
+        }
+    }
+
+    /// All enrollments, in the order in which they were made.
+    public func enrollments() throws(QueueError) -> [Enrollment] {
+        try read("list enrollments") { db in
+            try Row.fetchAll(db, sql: "SELECT * FROM enrollment ORDER BY id")
+                .map(Enrollment.init(row:))
+        }
+    }
+
+    /// From now on the sensor is worn by this patient and goes through this enrollment.
+    ///
+    /// An open assignment without an enrollment is bound to this one, with the samples it already
+    /// has; an equal one is returned as it is; any other is ended and a new one begins. `patient` is
+    /// needed with a practitioner's enrollment, and only then.
+    @discardableResult
+    ///
+    /// - Parameter since: uptime µs of this boot at which a new assignment begins, not later than now:
+    ///   the first frame heard while the sensor was being paired. Nil for now.
+    public func assign(
+        sensor: Int64, enrollment: Int64?, patient: String? = nil, since: Int64? = nil
+    ) throws(QueueError) -> Assignment {
+        let now = clock.read()
+        let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
+        let assignment = try write("assign sensor") { [boot] db -> Assignment in
+            guard try !Self.sensor(db, sensor).isForgotten else {
+                throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
+            }
+            if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
+            let open = try Self.assignments(db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor])
+            if let open = open.first {
+                if open.enrollmentID == enrollment, open.patient == patient { return open }
+                if open.enrollmentID == nil, let enrollment,
+                    open.patient == nil || open.patient == patient
+                {
+                    return try Self.bind(db, open.id, enrollment, patient)
+                }
+                try Self.end(db, sensor: sensor, boot: boot, reading: reading)
+            }
+            try db.execute(
+                sql: """
+                    INSERT INTO assignment (sensor, enrollment, patient, began_boot,
+                        began_uptime_us, began_wall_us)
+                    VALUES (?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    sensor, enrollment, patient, boot, reading.uptimeMicroseconds,
+                    reading.trustedWallMicroseconds,
+                ])
+            return try Self.assignment(db, db.lastInsertedRowID)
+        }
+        assignmentIDs.insert(assignment.id)
+        return assignment
+    }
+
+    /// Binds an assignment, open or ended, that began without an enrollment. Throws `already-set` if
+    /// it has another one.
+    public func bind(
+        assignment id: Int64, enrollment: Int64, patient: String? = nil
+    ) throws(QueueError) {
+        try write("bind assignment") { db in
+            let known = try Self.assignment(db, id)
+            if known.enrollmentID == enrollment, known.patient == patient { return }
+            guard known.enrollmentID == nil, known.patient == nil || known.patient == patient else {
+                throw QueueError(.alreadySet, "bind assignment", "it is bound to another")
+            }
+            try Self.check(db, patient: patient, for: enrollment)
+            _ = try Self.bind(db, id, enrollment, patient)
+        }
+    }
+
+    /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
+    public func endAssignment(sensor: Int64) throws(QueueError) {
+        let reading = clock.read()
+        try write("end assignment") { [boot] db in
+            try Self.end(db, sensor: sensor, boot: boot, reading: reading)
+        }
+    }
+
+    /// The assignments in force, one a sensor at most.
+    public func openAssignments() throws(QueueError) -> [Assignment] {
+        try read("list assignments") { db in try Self.assignments(db, "a.ended_boot IS NULL", []) }
+    }
+
+    /// Every assignment there ever was, oldest first.
+    public func assignments() throws(QueueError) -> [Assignment] {
+        try read("list assignments") { db in try Self.assignments(db, "TRUE", []) }
+    }
+}

@@ -1,0 +1,159 @@
+/// A frame as it comes from a sensor, on its way into the store.
+public struct Arrival: Sendable, Hashable {
+    /// ATT caps an attribute value at 512 octets (Core 5.4 Vol 3 Part F §3.2.9); what is longer is
+    /// no notification.
+    public static let frameBytesMax = 512
+
+    /// The assignment of the sensor at this instant.
+    public var assignmentID: Int64
+    /// `CLOCK_BOOTTIME` at arrival, µs.
+    public var uptimeMicroseconds: Int64
+    /// UTC at arrival, µs since 1970, only if the clock was trusted then.
+    public var trustedWallMicroseconds: Int64?
+    /// The bytes of the notification, decodable or not.
+    public var frame: [UInt8]
+    /// The caller's marks (plausibility, anomalies); the queue keeps them and knows no meaning.
+    public var flags: UInt32
+    /// Why the frame cannot be decoded; nil for a sample. At most 200 characters are kept.
+    public var fault: String?
+
+    /// A frame that arrived at `reading`.
+    public init(
+        assignmentID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
+        fault: String? = nil
+    ) {
+        self.assignmentID = assignmentID
+        uptimeMicroseconds = reading.uptimeMicroseconds
+        trustedWallMicroseconds = reading.trustedWallMicroseconds
+        self.frame = frame
+        self.flags = flags
+        self.fault = fault
+    }
+}
+
+/// A stored sample that is to be sent, with a time somebody vouches for.
+public struct PendingSample: Sendable, Hashable, Identifiable {
+    /// The store's number for it; grows with arrival.
+    public let id: Int64
+    /// The segment it belongs to.
+    public let segmentID: Int64
+    /// The sensor it came from.
+    public let sensorID: Int64
+    /// The assignment it arrived under.
+    public let assignmentID: Int64
+    /// The patient its assignment names, if it names one.
+    public let patient: String?
+    /// The nonce of the run that stored it.
+    public let runNonce: UInt64
+    /// When it arrived, UTC µs since 1970.
+    public let timeMicroseconds: Int64
+    /// The bytes of the notification.
+    public let frame: [UInt8]
+    /// The marks given at arrival.
+    public let flags: UInt32
+
+    /// The identity of the data point of `kind` made from it.
+    public func identity(of kind: DataPointKind = .heartRate) -> SampleIdentity {
+        SampleIdentity(runNonce: runNonce, sample: id, kind: kind)
+    }
+
+    /// The identifier of its heart-rate data point, a UUID in lower case.
+    public var uuid: String { identity().description }
+}
+
+/// What became of a pending sample.
+public struct SettledSample: Sendable, Hashable {
+    /// The three ways a sample leaves the queue.
+    public enum Outcome: Sendable, Hashable {
+        /// The exchange has it.
+        case delivered
+        /// The exchange refused it for good. `diagnostics` are truncated to
+        /// ``SampleQueue/diagnosticsCharactersMax``.
+        case dead(reason: String, diagnostics: String)
+        /// A policy withheld it; counted under this reason.
+        case dropped(reason: String)
+    }
+
+    /// The sample's number.
+    public var id: Int64
+    /// Its segment.
+    public var segmentID: Int64
+    /// What became of it.
+    public var outcome: Outcome
+
+    /// `sample` came to `outcome`.
+    public init(_ sample: PendingSample, _ outcome: Outcome) {
+        id = sample.id
+        segmentID = sample.segmentID
+        self.outcome = outcome
+    }
+
+    init(id: Int64, segmentID: Int64, outcome: Outcome) {
+        self.id = id
+        self.segmentID = segmentID
+        self.outcome = outcome
+    }
+}
+
+/// One request of a lane, for the delivery history.
+public struct UploadRecord: Sendable, Hashable {
+    /// When it ended, UTC µs; set by the queue, nil if the clock was not trusted then.
+    public internal(set) var atMicroseconds: Int64?
+    /// Its lane; set by the queue.
+    public internal(set) var enrollmentID: Int64 = 0
+    /// Lowest and highest sample number in it.
+    public var samples: ClosedRange<Int64>?
+    /// Earliest and latest sample time in it, UTC µs.
+    public var timesMicroseconds: ClosedRange<Int64>?
+    /// Samples in it.
+    public var count: Int
+    /// What came of it, in a word or two: `delivered`, `timeout`, `503`.
+    public var outcome: String
+
+    /// A request that carried `samples` and ended in `outcome`.
+    public init(_ samples: [PendingSample], outcome: String) {
+        count = samples.count
+        self.outcome = outcome
+        self.samples = Self.span(samples.map(\.id))
+        timesMicroseconds = Self.span(samples.map(\.timeMicroseconds))
+    }
+
+    init(
+        atMicroseconds: Int64?, enrollmentID: Int64, samples: ClosedRange<Int64>?,
+        timesMicroseconds: ClosedRange<Int64>?, count: Int, outcome: String
+    ) {
+        self.atMicroseconds = atMicroseconds
+        self.enrollmentID = enrollmentID
+        self.samples = samples
+        self.timesMicroseconds = timesMicroseconds
+        self.count = count
+        self.outcome = outcome
+    }
+
+    private static func span(_ numbers: [Int64]) -> ClosedRange<Int64>? {
+        guard let low = numbers.min(), let high = numbers.max() else { return nil }
+        return low...high
+    }
+}
+
+/// A sample the exchange refused for good, with the server's reason.
+public struct DeadLetter: Sendable, Hashable {
+    /// The sample's number.
+    public let sampleID: Int64
+    /// The identifier of its heart-rate data point.
+    public let uuid: String
+    /// The sensor it came from.
+    public let sensorID: Int64
+    /// Its lane, if any.
+    public let enrollmentID: Int64?
+    /// Why, in a word or two.
+    public let reason: String
+    /// The server's own words, truncated. May quote the measurement: show, never log.
+    public let diagnostics: String
+    /// When it died, UTC µs; nil if the clock was not trusted then.
+    public let diedMicroseconds: Int64?
+    /// When it arrived, UTC µs; nil if nobody vouches for that clock.
+    public let timeMicroseconds: Int64?
+    /// The bytes of the notification.
+    public let frame: [UInt8]
+}

@@ -1,0 +1,104 @@
+import Foundation
+import GRDB
+
+/// The file on disk: who may open it, with which modes, and how SQLite is told to treat it.
+enum StoreFile {
+    /// Small pages: a commit of a few rows writes a few pages, and a page is the least it can write.
+    static let pageBytes = 1024
+    /// Pages in the write-ahead log before SQLite copies them home: 2 MiB, about half an hour of
+    /// eight straps. Later is cheaper, as a page changed often is copied once; but the log is what
+    /// the next start reads.
+    static let walPagesMax = 2048
+    /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
+    static let cacheKibibytes = 512
+
+    /// Opens or creates the database at `path`, brings it to this program's schema, and refuses one
+    /// of a newer program. `pageCountMax` caps its size; nil leaves SQLite's own cap.
+    static func open(_ path: String, pageCountMax: Int?) throws(QueueError) -> DatabaseQueue {
+        let operation = "open store"
+        try createPrivately(path)
+        do {
+            let database = try DatabaseQueue(
+                path: path, configuration: configuration(pageCountMax: pageCountMax))
+            let isNewer = try database.read { try Schema.migrator.hasBeenSuperseded($0) }
+            guard !isNewer else {
+                throw QueueError(
+                    .newerSchema, operation, "the store was written by a newer version")
+            }
+            try Schema.migrator.migrate(database)
+            return database
+        } catch {
+            throw QueueError(operation, error)
+        }
+    }
+
+    private static func configuration(pageCountMax: Int?) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = "offline-queue"
+        // Nobody else writes (the lock file sees to that), but an operator may look with sqlite3.
+        configuration.busyMode = .timeout(2)
+        configuration.prepareDatabase { db in
+            // The page size counts only before the first table is made, and before WAL mode.
+            try db.execute(sql: "PRAGMA page_size = \(pageBytes)")
+            try db.execute(sql: "PRAGMA journal_mode = WAL")
+            try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPagesMax)")
+            try db.execute(sql: "PRAGMA journal_size_limit = \(walPagesMax * pageBytes)")
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
+            // Debian's SQLite zeroes what it deletes; "fast" does so only where it costs no write.
+            try db.execute(sql: "PRAGMA secure_delete = FAST")
+            if let pageCountMax {
+                try db.execute(sql: "PRAGMA max_page_count = \(pageCountMax)")
+            }
+        }
+        return configuration
+    }
+
+    /// Makes the file, or narrows its mode to 0600, before SQLite does: its companions (`-wal`,
+    /// `-shm`) take their mode from it.
+    private static func createPrivately(_ path: String) throws(QueueError) {
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        if descriptor >= 0 {
+            _ = Glibc.close(descriptor)
+        } else if errno != EEXIST {
+            throw QueueError(errno: errno, "create store")
+        } else if chmod(path, 0o600) != 0, errno != EROFS {
+            throw QueueError(errno: errno, "set the store's mode")
+        }
+    }
+}
+
+/// Keeps a second process out of a store: an exclusive flock(2) on a file beside it.
+///
+/// On a file beside it, because closing any descriptor of the database itself would release
+/// SQLite's own locks on it (fcntl(2)). The kernel releases it when the process ends in any way.
+final class StoreLock: Sendable {
+    private let descriptor: Int32
+
+    init(_ storePath: String) throws(QueueError) {
+        descriptor = Glibc.open(storePath + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw QueueError(errno: errno, "create lock file") }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let code = errno
+            _ = Glibc.close(descriptor)
+            guard code == EWOULDBLOCK else { throw QueueError(errno: code, "lock store") }
+            throw QueueError(.inUse, "lock store", "another process has this store open")
+        }
+    }
+
+    deinit { _ = Glibc.close(descriptor) }
+}
+
+extension QueueError {
+    /// The error for the `errno` of a failed system call.
+    init(errno code: Int32, _ operation: String) {
+        let kind: Code =
+            switch code {
+            case ENOSPC, EDQUOT: .diskFull
+            case EROFS: .readOnly
+            case EIO: .inputOutput
+            default: .cannotOpen
+            }
+        self.init(kind, operation, String(cString: strerror(code)))
+    }
+}

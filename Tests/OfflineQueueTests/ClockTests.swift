@@ -1,0 +1,144 @@
+import Foundation
+import OfflineQueue
+import Testing
+
+@Suite("Times somebody vouches for")
+struct ClockTests {
+    let store: TestStore
+
+    init() throws { store = try TestStore() }
+
+    @Test func samplesOfAnUntrustedClockAreHeldAndTheirTimesComputedBackwards() async throws {
+        let clock = ManualClock(isTrusted: false)
+        clock.set { $0.wallMicroseconds = 1_000_000 }  // 1970, as after a power cut
+        let queue = try store.open(clock)
+        let worn = try await Worn(queue)
+        for _ in 0..<3 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        #expect(try await queue.balance().held == ["clock-unknown": 3])
+        #expect(try await queue.balance().oldestUnsentMicroseconds == nil)
+        #expect(try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9).isEmpty)
+
+        // NTP comes: uptime is 103 s, and it is really 2026-12-01T00:01:00Z.
+        clock.set { $0.wallMicroseconds = 1_796_083_260_000_000 }
+        try await queue.noteClock(clock.read())
+        #expect(try await queue.balance().held == ["clock-unknown": 3])
+        clock.set { $0.isTrusted = true }
+        try await queue.noteClock(clock.read())
+        #expect(try await queue.balance().pending == 3)
+        let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(
+            batch.map(\.timeMicroseconds) == [
+                1_796_083_257_000_000, 1_796_083_258_000_000, 1_796_083_259_000_000,
+            ])
+        // The assignment's own times follow.
+        let assignment = try await queue.openAssignments().first
+        #expect(assignment?.beganMicroseconds == 1_796_083_257_000_000)
+    }
+
+    @Test func theOffsetOfABootIsFixedOnce() async throws {
+        let clock = ManualClock(isTrusted: false)
+        let queue = try store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.set { $0.isTrusted = true }
+        try await queue.noteClock(clock.read())
+        let lane = worn.enrollment.id
+        let before = try await queue.nextBatch(enrollment: lane, limit: 9)
+        clock.set { $0.wallMicroseconds += 3_600_000_000 }
+        try await queue.noteClock(clock.read())
+        #expect(try await queue.nextBatch(enrollment: lane, limit: 9) == before)
+        // What arrives after the step has the stepped clock's own time.
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let after = try await queue.nextBatch(enrollment: lane, limit: 9)
+        #expect(after.last?.timeMicroseconds == clock.read().wallMicroseconds)
+    }
+
+    @Test func aTrustedArrivalVouchesForItsBoot() async throws {
+        let clock = ManualClock(isTrusted: false)
+        let queue = try store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        clock.set { $0.isTrusted = true }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.balance().pending == 2)
+    }
+
+    @Test func aBootThatEndedUntrustedStaysHeldUntilSomebodyVouches() async throws {
+        let clock = ManualClock(isTrusted: false)
+        let first = try store.open(clock, bootID: "boot-1")
+        let worn = try await Worn(first)
+        try await first.beat(worn.assignment, clock)
+        try await first.close()
+
+        let trusted = ManualClock()
+        let second = try store.open(trusted, bootID: "boot-2")
+        try await second.noteClock(trusted.read())
+        try await second.beat(worn.assignment, trusted)
+        try await second.flush()
+        var balance = try await second.balance()
+        #expect(balance.held == ["clock-unknown": 1] && balance.pending == 1)
+        #expect(try await second.deliverAll(worn.enrollment.id).count == 1)
+
+        let offset: Int64 = 1_796_000_000_000_000
+        try await second.release(bootID: "boot-1", wallOffsetMicroseconds: offset)
+        let batch = try await second.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(batch.map(\.timeMicroseconds) == [100_000_000 + offset])
+        for boot in ["boot-1", "boot-2", "boot-3"] {
+            await #expect(throws: QueueError.self) {
+                try await second.release(bootID: boot, wallOffsetMicroseconds: 0)
+            }
+        }
+        balance = try await second.balance()
+        #expect(balance.isBalanced && balance.held.isEmpty)
+    }
+
+    @Test func aSecondRunOfTheSameBootInheritsItsOffset() async throws {
+        let clock = ManualClock()
+        try await store.open(clock).close()
+        clock.set { $0.isTrusted = false }
+        let queue = try store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(batch.map(\.timeMicroseconds) == [clock.read().wallMicroseconds])
+    }
+
+    @Test func absurdClocksDoNotTrap() async throws {
+        let clock = ManualClock()
+        clock.set {
+            $0 = ClockReading(uptimeMicroseconds: .max, wallMicroseconds: .min, isTrusted: true)
+        }
+        let queue = try store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        clock.set { $0.isTrusted = false }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        _ = try await queue.deliverAll(worn.enrollment.id)
+        try await queue.prune()
+        #expect(try await queue.balance().isBalanced)
+    }
+
+    @Test func theMachinesOwnClockReads() throws {
+        let first = SystemClock(trust: .always).read()
+        let second = SystemClock(trust: .kernel).read()
+        #expect(first.uptimeMicroseconds > 0)
+        #expect(second.uptimeMicroseconds >= first.uptimeMicroseconds)
+        #expect(abs(Double(first.wallMicroseconds) / 1e6 - Date().timeIntervalSince1970) < 60)
+        let credible = first.wallMicroseconds >= ClockTrust.earliestCredibleMicroseconds
+        #expect(first.isTrusted == credible)
+        if second.isTrusted { #expect(first.isTrusted) }
+        let uptime = try String(contentsOfFile: "/proc/uptime", encoding: .utf8)
+        let seconds = try #require(Double(uptime.prefix { $0 != " " }))
+        #expect(abs(seconds - Double(second.uptimeMicroseconds) / 1e6) < 60)
+        #expect(BootID.current()?.count == 36)
+    }
+}

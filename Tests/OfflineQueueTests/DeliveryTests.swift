@@ -1,0 +1,231 @@
+import GRDB
+import OfflineQueue
+import Testing
+
+@Suite("What is sent, and what becomes of it")
+struct DeliveryTests {
+    let store: TestStore
+    let clock = ManualClock()
+    let queue: SampleQueue
+
+    init() throws {
+        store = try TestStore()
+        queue = try store.open(clock)
+    }
+
+    @Test func aSampleGoesFromAppendToDelivered() async throws {
+        let worn = try await Worn(queue)
+        for bpm in UInt8(60)..<70 {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            clock.advance(seconds: 0.1)
+        }
+        #expect(try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100).isEmpty)
+        try await queue.flush()
+        let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
+        #expect(batch.map(\.frame) == (UInt8(60)..<70).map { [0, $0] })
+        #expect(batch.first?.timeMicroseconds == 1_796_083_200_000_000)
+        #expect(batch.map(\.sensorID).allSatisfy { $0 == worn.sensor.id })
+        #expect(try await queue.balance().pending == 10)
+
+        try await queue.deliverAll(worn.enrollment.id, limit: 3)
+        let balance = try await queue.balance()
+        #expect(balance.delivered == 10 && balance.pending == 0 && balance.isBalanced)
+        #expect(try await queue.uploads().map(\.count) == [1, 3, 3, 3])
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func theSameBatchComesUntilItIsSettled() async throws {
+        let worn = try await Worn(queue)
+        for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
+        try await queue.flush()
+        let first = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 3)
+        let again = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 3)
+        #expect(first == again && first.count == 3)
+    }
+
+    @Test func settleRefusesOutcomesWithAHole() async throws {
+        let worn = try await Worn(queue)
+        for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
+        try await queue.flush()
+        let lane = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 5)
+        let delivered = batch.map { SettledSample($0, .delivered) }
+        for wrong in [
+            [delivered[1]], [delivered[0], delivered[2]],
+            [delivered[0], delivered[0]], delivered + [delivered[4]],
+        ] {
+            await #expect { try await queue.settle(enrollment: lane, wrong) } throws: {
+                ($0 as? QueueError)?.code == .notContiguous
+            }
+        }
+        #expect(try await queue.balance().pending == 5)
+        try await queue.settle(enrollment: lane, [delivered[1], delivered[0]])
+        await #expect { try await queue.settle(enrollment: lane, [delivered[0]]) } throws: {
+            ($0 as? QueueError)?.code == .notContiguous
+        }
+        #expect(try await queue.balance().delivered == 2)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aLaneCannotSettleTheSamplesOfAnother() async throws {
+        let one = try await Worn(queue, 1)
+        let two = try await Worn(queue, 2)
+        try await queue.beat(one.assignment, clock)
+        try await queue.flush()
+        let batch = try await queue.nextBatch(enrollment: one.enrollment.id, limit: 1)
+        await #expect {
+            try await queue.settle(
+                enrollment: two.enrollment.id, batch.map { SettledSample($0, .delivered) })
+        } throws: {
+            ($0 as? QueueError)?.code == .unknownReference
+        }
+        #expect(try await queue.nextBatch(enrollment: two.enrollment.id, limit: 1).isEmpty)
+    }
+
+    @Test func aFailedSettleLeavesNothingBehind() async throws {
+        let one = try await Worn(queue, 1)
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:09")
+        let other = try await queue.assign(sensor: sensor.id, enrollment: one.enrollment.id)
+        for _ in 0..<3 {
+            try await queue.beat(one.assignment, clock)
+            try await queue.beat(other, clock)
+        }
+        try await queue.flush()
+        let lane = one.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 6)
+        // The first segment's outcome is right, the second's has a hole.
+        let outcomes = [
+            SettledSample(batch[0], .dead(reason: "422", diagnostics: "x")),
+            SettledSample(batch[3], .delivered),
+        ]
+        await #expect(throws: QueueError.self) {
+            try await queue.settle(
+                enrollment: lane, outcomes, upload: UploadRecord(batch, outcome: "200"))
+        }
+        let balance = try await queue.balance()
+        #expect(balance.pending == 6 && balance.dead == 0)
+        #expect(try await queue.uploads().isEmpty)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func twoSensorsOfOneLaneComeInOrderOfArrival() async throws {
+        let one = try await Worn(queue, 1)
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:09")
+        let other = try await queue.assign(sensor: sensor.id, enrollment: one.enrollment.id)
+        let stranger = try await Worn(queue, 2)
+        for bpm in UInt8(0)..<90 {
+            let assignment = [one.assignment, other, stranger.assignment][Int(bpm) % 3]
+            try await queue.beat(assignment, bpm: bpm, clock)
+        }
+        try await queue.flush()
+        let lane = one.enrollment.id
+        let ours = (UInt8(0)..<90).filter { $0 % 3 != 2 }
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 20)
+        #expect(batch.map { $0.frame[1] } == ours.prefix(20).map { $0 })
+        // One sensor's samples may be settled ahead of the other's.
+        let mine = batch.filter { $0.sensorID == one.sensor.id }
+        try await queue.settle(enrollment: lane, mine.map { SettledSample($0, .delivered) })
+        let next = try await queue.deliverAll(lane, limit: 7)
+        #expect(next.map(\.id) == next.map(\.id).sorted())
+        #expect((mine + next).map { $0.frame[1] }.sorted() == ours)
+        #expect(try await queue.balance(of: .enrollment(stranger.enrollment.id)).pending == 30)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func deadLettersKeepTheServersReasonAndCanBeRequeuedOrPurged() async throws {
+        let worn = try await Worn(queue)
+        for bpm in UInt8(60)..<64 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        let lane = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 4)
+        let long = String(repeating: "é", count: 5_000)
+        try await queue.settle(
+            enrollment: lane,
+            [
+                SettledSample(batch[0], .dead(reason: "omh_data", diagnostics: long)),
+                SettledSample(batch[1], .dropped(reason: "zero-rate")),
+                SettledSample(batch[2], .dead(reason: "omh_data", diagnostics: "short")),
+                SettledSample(batch[3], .delivered),
+            ])
+        var balance = try await queue.balance()
+        #expect(balance.dead == 2 && balance.dropped == ["zero-rate": 1])
+        #expect(balance.delivered == 1 && balance.unsent == 0 && balance.isBalanced)
+        let letters = try await queue.deadLetters()
+        #expect(letters.map(\.sampleID) == [batch[2].id, batch[0].id])
+        #expect(letters.map(\.diagnostics.count) == [5, SampleQueue.diagnosticsCharactersMax])
+        #expect(letters[1].uuid == batch[0].uuid && letters[1].frame == batch[0].frame)
+
+        // Both are old enough to prune; the dead stay.
+        clock.advance(seconds: 2 * 86_400)
+        #expect(try await queue.prune() == 2)
+        try await queue.requeue(deadLetters: [batch[0].id])
+        balance = try await queue.balance()
+        #expect(balance.dead == 1 && balance.pending == 1 && balance.isBalanced)
+        #expect(try await queue.nextBatch(enrollment: lane, limit: 9) == [batch[0]])
+        #expect(try await queue.audit().isClean)
+        await #expect(throws: QueueError.self) {
+            try await queue.requeue(deadLetters: [batch[2].id, batch[0].id])
+        }
+        try await queue.deliverAll(lane)
+        try await queue.purge(deadLetters: [batch[2].id])
+        balance = try await queue.balance()
+        #expect(balance.delivered == 2 && balance.dead == 0 && balance.isBalanced)
+        #expect(balance.dropped == ["zero-rate": 1, "purged": 1])
+        #expect(try await queue.audit().isClean)
+        #expect(try store.number("SELECT count(*) FROM sample") == 0)
+    }
+
+    @Test func pruningTakesOnlyWhatIsSettledAndOld() async throws {
+        let one = try await Worn(queue, 1)
+        let two = try await Worn(queue, 2)
+        for _ in 0..<60 {
+            try await queue.beat(one.assignment, clock)
+            try await queue.beat(two.assignment, clock)
+            clock.advance(seconds: 3_600)
+        }
+        try await queue.flush()
+        try await queue.deliverAll(one.enrollment.id)
+        // 60 hours have passed; samples 0…35 are older than 24 hours, all of lane two is unsent.
+        #expect(try await queue.prune() == 36)
+        #expect(try await queue.prune() == 0)
+        #expect(try store.number("SELECT count(*) FROM sample") == 84)
+        #expect(try await queue.audit().isClean)
+        #expect(try await queue.balance().isBalanced)
+        clock.set { $0.isTrusted = false }
+        clock.advance(seconds: 30 * 86_400)
+        #expect(try await queue.prune() == 0)
+        clock.set { $0.isTrusted = true }
+        #expect(try await queue.prune() == 24)
+        #expect(try await queue.deliverAll(two.enrollment.id).count == 60)
+    }
+
+    @Test func idsAreNotUsedTwiceAfterEverythingIsPruned() async throws {
+        let worn = try await Worn(queue)
+        for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
+        try await queue.flush()
+        let old = try await queue.deliverAll(worn.enrollment.id)
+        clock.advance(seconds: 2 * 86_400)
+        #expect(try await queue.prune() == 5)
+        try await queue.close()
+
+        let second = try store.open(clock)
+        try await second.beat(worn.assignment, clock)
+        try await second.flush()
+        let new = try await second.deliverAll(worn.enrollment.id)
+        #expect(new.map(\.id) == [(old.last?.id ?? 0) + 1])
+    }
+
+    @Test func aDamagedRowIsNeverSentAndStopsNoOther() async throws {
+        let worn = try await Worn(queue)
+        for bpm in UInt8(60)..<66 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        try store.execute("UPDATE sample SET frame = x'00FF' WHERE id IN (1, 4)")
+        try store.execute("UPDATE sample SET wall_us = wall_us + 1 WHERE id = 5")
+        #expect(try await queue.audit().damaged == [1, 4, 5])
+        let sent = try await queue.deliverAll(worn.enrollment.id)
+        #expect(sent.map { $0.frame[1] } == [61, 62, 65])
+        let balance = try await queue.balance()
+        #expect(balance.delivered == 3 && balance.dead == 3 && balance.isBalanced)
+        #expect(try await queue.deadLetters().map(\.reason) == ["damaged", "damaged", "damaged"])
+    }
+}

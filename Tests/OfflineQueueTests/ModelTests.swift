@@ -1,0 +1,242 @@
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("The queue against its model")
+struct ModelTests {
+    /// Seeds that always run; one that ever failed is added here. `OFFLINE_QUEUE_SEED=n` replays one.
+    static let seeds: [UInt64] = {
+        if let text = ProcessInfo.processInfo.environment["OFFLINE_QUEUE_SEED"],
+            let seed = UInt64(text)
+        {
+            return [seed]
+        }
+        return [1, 2, 3, 4, 5, 6, UInt64.random(in: 0 ... .max)]
+    }()
+
+    @Test(arguments: seeds)
+    func anySequenceOfOperationsAgrees(seed: UInt64) async throws {
+        print("offline queue model: OFFLINE_QUEUE_SEED=\(seed)")
+        var run = try await ModelRun(seed: seed)
+        for step in 0..<300 {
+            let name = try await run.step()
+            var balance = try await run.queue.balance()
+            balance.oldestUnsentMicroseconds = nil
+            #expect(balance == run.model.balance, "seed \(seed), step \(step): \(name)")
+            #expect(balance.isBalanced)
+            if balance != run.model.balance { return }
+        }
+        try await run.finish()
+    }
+}
+
+/// One random history: the queue, the model, and a clock.
+private struct ModelRun {
+    let store: TestStore
+    let clock: ManualClock
+    var queue: SampleQueue
+    var model = QueueModel()
+    var random: SplitMix64
+    var boot = 1
+    var counter = 0
+    var sensors: [Int64] = []
+    var lanes: [Int64] = []
+    var open: [Int64: Int64] = [:]
+
+    var bootID: String { "boot-\(boot)" }
+
+    init(seed: UInt64) async throws {
+        random = SplitMix64(seed: seed)
+        store = try TestStore()
+        clock = ManualClock(isTrusted: seed % 2 == 0)
+        queue = try store.open(clock, bootID: "boot-1")
+        if clock.read().isTrusted { noteOffset() }
+        for number in 1...3 {
+            sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
+        }
+        for name in ["a", "b"] {
+            lanes.append(try await queue.enroll(.example(name, patient: name)).id)
+        }
+    }
+
+    mutating func noteOffset() {
+        let reading = clock.read()
+        if model.offsets[bootID] == nil {
+            model.offsets[bootID] = reading.wallMicroseconds - reading.uptimeMicroseconds
+        }
+    }
+
+    mutating func step() async throws -> String {
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<45: return try await append()
+        case 45..<50: return try await handOver()
+        case 50..<70: return try await deliver()
+        case 70..<75:
+            try await queue.flush()
+            model.commit()
+            return "flush"
+        case 75..<80: return try await deadLetter()
+        case 80..<84: return try await hold()
+        case 84..<88: return try await trust()
+        case 88..<91:
+            clock.advance(seconds: Double.random(in: 0..<90_000, using: &random))
+            return "time passes"
+        case 91..<94: return try await prune()
+        default: return try await reopen()
+        }
+    }
+
+    mutating func append() async throws -> String {
+        let count = Int.random(in: 1...30, using: &random)
+        for _ in 0..<count {
+            guard
+                let (_, assignment) = open.sorted(by: { $0.key < $1.key })
+                    .randomElement(using: &random)
+            else { return "append nothing" }
+            clock.advance(seconds: Double.random(in: 0..<0.4, using: &random))
+            let reading = clock.read()
+            let isDecodable = Int.random(in: 0..<20, using: &random) > 0
+            counter += 1
+            let bytes = [
+                0, UInt8(truncatingIfNeeded: counter), UInt8(truncatingIfNeeded: counter >> 8),
+            ]
+            model.append(
+                QueueModel.Frame(
+                    assignment: assignment, boot: bootID, uptime: reading.uptimeMicroseconds,
+                    wall: reading.trustedWallMicroseconds, frame: bytes, state: .buffered,
+                    isDecodable: isDecodable))
+            try await queue.append(
+                Arrival(
+                    assignmentID: assignment, at: reading, frame: bytes,
+                    fault: isDecodable ? nil : "fault"))
+        }
+        return "append \(count)"
+    }
+
+    mutating func handOver() async throws -> String {
+        guard let sensor = sensors.randomElement(using: &random) else { return "" }
+        let lane = ([nil] + lanes.map(Optional.some)).randomElement(using: &random) ?? nil
+        let assignment = try await queue.assign(sensor: sensor, enrollment: lane)
+        if let lane { model.lanes[assignment.id] = lane }
+        open[sensor] = assignment.id
+        return "assign sensor \(sensor) to \(lane ?? 0)"
+    }
+
+    mutating func deliver() async throws -> String {
+        guard let lane = lanes.randomElement(using: &random) else { return "" }
+        let limit = Int.random(in: 1...40, using: &random)
+        let batch = try await queue.nextBatch(enrollment: lane, limit: limit)
+        let expected = model.batch(lane, limit)
+        #expect(batch.map(\.id) == expected.map { model.frames[$0].id })
+        #expect(batch.map(\.frame) == expected.map { model.frames[$0].frame })
+        #expect(batch.map(\.timeMicroseconds) == expected.map { model.time(model.frames[$0]) })
+        var outcomes: [SettledSample] = []
+        for (sample, index) in zip(batch, expected).prefix(
+            Int.random(in: 0...limit, using: &random))
+        {
+            #expect(model.frames[index].uuid == nil || model.frames[index].uuid == sample.uuid)
+            model.frames[index].uuid = sample.uuid
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0:
+                model.frames[index].state = .dead
+                outcomes.append(SettledSample(sample, .dead(reason: "r", diagnostics: "d")))
+            case 1:
+                model.frames[index].state = .dropped("zero-rate")
+                outcomes.append(SettledSample(sample, .dropped(reason: "zero-rate")))
+            default:
+                model.frames[index].state = .delivered
+                outcomes.append(SettledSample(sample, .delivered))
+            }
+        }
+        outcomes.shuffle(using: &random)
+        try await queue.settle(
+            enrollment: lane, outcomes, upload: UploadRecord(batch, outcome: "200"))
+        return "settle \(outcomes.count) of \(batch.count)"
+    }
+
+    mutating func deadLetter() async throws -> String {
+        let dead = model.frames.indices.filter { model.frames[$0].state == .dead }
+        #expect(
+            try await queue.deadLetters(limit: 10_000).map(\.sampleID)
+                == dead.map { model.frames[$0].id }.reversed())
+        let chosen = dead.shuffled(using: &random).prefix(3)
+        let ids = chosen.map { model.frames[$0].id }
+        let isRequeue = Bool.random(using: &random)
+        for index in chosen {
+            model.frames[index].state = isRequeue ? .requeued : .dropped("purged")
+        }
+        if isRequeue {
+            try await queue.requeue(deadLetters: ids)
+        } else {
+            try await queue.purge(deadLetters: ids)
+        }
+        return "requeue or purge \(ids.count)"
+    }
+
+    mutating func hold() async throws -> String {
+        guard let lane = lanes.randomElement(using: &random) else { return "" }
+        let reason = [nil, "no-consent", "server-refuses"].randomElement(using: &random) ?? nil
+        model.holds[lane] = reason
+        try await queue.setHold(enrollment: lane, reason: reason)
+        return "hold \(reason ?? "nothing")"
+    }
+
+    mutating func trust() async throws -> String {
+        let isTrusted = Bool.random(using: &random)
+        clock.set { $0.isTrusted = isTrusted }
+        try await queue.noteClock(clock.read())
+        if isTrusted { noteOffset() }
+        return "clock trusted: \(isTrusted)"
+    }
+
+    mutating func prune() async throws -> String {
+        try await queue.prune()
+        if let now = clock.read().trustedWallMicroseconds {
+            model.prune(before: now - QueueSettings().keepDeliveredMicroseconds)
+        }
+        return "prune"
+    }
+
+    mutating func reopen() async throws -> String {
+        let isKill = Bool.random(using: &random)
+        if isKill {
+            model.loseBuffer()
+            try await queue.abandon()
+        } else {
+            model.commit()
+            try await queue.close()
+        }
+        let isNewBoot = Bool.random(using: &random)
+        if isNewBoot {
+            boot += 1
+            clock.set { $0.uptimeMicroseconds = 1_000_000 }
+        }
+        queue = try store.open(clock, bootID: bootID)
+        if clock.read().isTrusted { noteOffset() }
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        return isKill ? "kill" : "close"
+    }
+
+    /// In the end everything that can be delivered is, each frame once, to the lane it belongs to.
+    mutating func finish() async throws {
+        try await queue.flush()
+        model.commit()
+        for lane in lanes {
+            let expected = model.batch(lane, .max)
+            let sent = try await queue.deliverAll(lane, limit: 37)
+            #expect(sent.map(\.frame) == expected.map { model.frames[$0].frame })
+            for (sample, index) in zip(sent, expected) {
+                #expect(model.frames[index].uuid == nil || model.frames[index].uuid == sample.uuid)
+                model.frames[index].uuid = sample.uuid
+                model.frames[index].state = .delivered
+            }
+        }
+        let identities = model.frames.compactMap(\.uuid)
+        #expect(Set(identities).count == identities.count)
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        #expect(try await queue.balance().isBalanced)
+    }
+}

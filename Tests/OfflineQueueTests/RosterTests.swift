@@ -1,0 +1,189 @@
+import OfflineQueue
+import Testing
+
+@Suite("Who wears what, and where it goes")
+struct RosterTests {
+    let store: TestStore
+    let clock = ManualClock()
+    let queue: SampleQueue
+
+    init() throws {
+        store = try TestStore()
+        queue = try store.open(clock)
+    }
+
+    @Test func samplesBeforeAHandOverGoToTheFirstPatient() async throws {
+        let one = try await Worn(queue, 1)
+        let second = try await queue.enroll(.example("ward-9", patient: "p-9"))
+        for bpm in UInt8(60)..<65 { try await queue.beat(one.assignment, bpm: bpm, clock) }
+        let after = try await queue.assign(sensor: one.sensor.id, enrollment: second.id)
+        // Frames on their way at the hand-over name the assignment they arrived under.
+        try await queue.beat(one.assignment, bpm: 65, clock)
+        for bpm in UInt8(70)..<75 { try await queue.beat(after, bpm: bpm, clock) }
+        try await queue.close()
+
+        let reopened = try store.open(clock)
+        let late = try await reopened.deliverAll(second.id)
+        let early = try await reopened.deliverAll(one.enrollment.id)
+        #expect(late.map { $0.frame[1] } == [70, 71, 72, 73, 74])
+        #expect(early.map { $0.frame[1] } == [60, 61, 62, 63, 64, 65])
+        #expect(try await reopened.openAssignments().map(\.id) == [after.id])
+        #expect(try await reopened.assignments().map(\.isOpen) == [false, true])
+    }
+
+    @Test func aSensorWithoutEnrollmentRecordsAndIsBoundOnce() async throws {
+        let sensor = try await queue.addSensor(address: "a0:9e:1a:00:00:01")
+        #expect(sensor.address == "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        try await queue.beat(assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.balance().held == ["not-enrolled": 1])
+
+        let enrollment = try await queue.enroll(.example())
+        let bound = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        #expect(bound.id == assignment.id && bound.enrollmentID == enrollment.id)
+        #expect(try await queue.balance().pending == 1)
+        #expect(try await queue.deliverAll(enrollment.id).count == 1)
+
+        let other = try await queue.enroll(.example("other", patient: "p-2"))
+        await #expect {
+            try await queue.bind(assignment: assignment.id, enrollment: other.id)
+        } throws: {
+            ($0 as? QueueError)?.code == .alreadySet
+        }
+        // Unassigned again: a new assignment, and the old one keeps its enrollment.
+        let free = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        #expect(free.id != assignment.id && free.enrollmentID == nil)
+        #expect(try await queue.assignments().map(\.enrollmentID) == [enrollment.id, nil])
+    }
+
+    @Test func anEndedAssignmentCanBeBoundLater() async throws {
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        try await queue.beat(assignment, clock)
+        try await queue.forgetSensor(sensor.id)
+        #expect(try await queue.sensors().isEmpty)
+        #expect(try await queue.sensors(includingForgotten: true).map(\.isForgotten) == [true])
+        let enrollment = try await queue.enroll(.example())
+        try await queue.bind(assignment: assignment.id, enrollment: enrollment.id)
+        try await queue.flush()
+        #expect(try await queue.deliverAll(enrollment.id).count == 1)
+        await #expect(throws: QueueError.self) {
+            try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        }
+        try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        #expect(try await queue.sensors().map(\.id) == [sensor.id])
+    }
+
+    @Test func assigningTheSameAgainChangesNothing() async throws {
+        let worn = try await Worn(queue)
+        let again = try await queue.assign(sensor: worn.sensor.id, enrollment: worn.enrollment.id)
+        #expect(again == worn.assignment)
+    }
+
+    @Test func aPractitionersEnrollmentNeedsThePatient() async throws {
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let lane = try await queue.enroll(.example("clinic", patient: nil))
+        await #expect {
+            try await queue.assign(sensor: sensor.id, enrollment: lane.id)
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidArgument
+        }
+        let ada = try await queue.assign(sensor: sensor.id, enrollment: lane.id, patient: "ada")
+        try await queue.beat(ada, clock)
+        let bob = try await queue.assign(sensor: sensor.id, enrollment: lane.id, patient: "bob")
+        try await queue.beat(bob, clock)
+        try await queue.flush()
+        #expect(try await queue.deliverAll(lane.id).map(\.patient) == ["ada", "bob"])
+        let invitation = try await queue.enroll(.example("one", patient: "p-1"))
+        await #expect(throws: QueueError.self) {
+            try await queue.assign(sensor: sensor.id, enrollment: invitation.id, patient: "ada")
+        }
+    }
+
+    @Test func thePatientOfAnEnrollmentIsFoundOnceAndNeverChanged() async throws {
+        var terms = EnrollmentTerms.example()
+        terms.patient = nil
+        let lane = try await queue.enroll(terms)
+        terms.patient = "40001"
+        terms.device = "70007"
+        try await queue.updateEnrollment(lane.id, terms: terms)
+        terms.device = "70008"
+        try await queue.updateEnrollment(lane.id, terms: terms)
+        #expect(try await queue.enrollments().map(\.terms) == [terms])
+        terms.patient = "40002"
+        await #expect {
+            try await queue.updateEnrollment(lane.id, terms: terms)
+        } throws: {
+            ($0 as? QueueError)?.code == .alreadySet
+        }
+        await #expect { try await queue.enroll(.example()) } throws: {
+            ($0 as? QueueError)?.code == .alreadySet
+        }
+    }
+
+    @Test func theDatabaseItselfRefusesToEditAnAssignment() async throws {
+        let worn = try await Worn(queue)
+        let other = try await queue.enroll(.example("other", patient: "p-2"))
+        for change in [
+            "enrollment = \(other.id)", "enrollment = NULL", "patient = 'x'",
+            "began_uptime_us = 1",
+        ] {
+            #expect(throws: (any Error).self) {
+                try store.execute(
+                    "UPDATE assignment SET \(change) WHERE id = \(worn.assignment.id)")
+            }
+        }
+        #expect(throws: (any Error).self) { try store.execute("DELETE FROM assignment") }
+    }
+
+    @Test func holdsAreReasonsAndGoAway() async throws {
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let lane = worn.enrollment.id
+        try await queue.setHold(enrollment: lane, reason: "no-consent")
+        let since = try await queue.enrollments().first?.holdSinceMicroseconds
+        clock.advance(seconds: 60)
+        try await queue.setHold(enrollment: lane, reason: "no-consent")
+        #expect(try await queue.enrollments().first?.holdSinceMicroseconds == since)
+        #expect(try await queue.balance().held == ["no-consent": 1])
+        #expect(try await queue.balance(of: .enrollment(lane)).isBalanced)
+        try await queue.setState(enrollment: lane, .enrollAgain)
+        #expect(try await queue.balance().held == ["enroll-again": 1])
+        try await queue.setState(enrollment: lane, .active)
+        try await queue.setHold(enrollment: lane, reason: nil)
+        #expect(try await queue.balance().pending == 1)
+        #expect(try await queue.enrollments().first?.holdSinceMicroseconds == nil)
+    }
+
+    @Test func undecodableFramesAreKeptAndCounted() async throws {
+        let worn = try await Worn(queue)
+        let reading = clock.read()
+        let id = worn.assignment.id
+        try await queue.append(contentsOf: [
+            Arrival(assignmentID: id, at: reading, frame: [], fault: "empty"),
+            Arrival(assignmentID: id, at: reading, frame: [0, 61], flags: .max),
+            Arrival(assignmentID: id, at: reading, frame: Array(repeating: 7, count: 9_000)),
+        ])
+        try await queue.flush()
+        let balance = try await queue.balance(of: .sensor(worn.sensor.id))
+        #expect(balance.received == 3 && balance.stored == 1 && balance.undecodable == 2)
+        #expect(balance.isBalanced)
+        #expect(try await queue.audit().isClean)
+        #expect(try store.number("SELECT max(length(frame)) FROM undecodable") == 512)
+        #expect(try await queue.deliverAll(worn.enrollment.id).map(\.flags) == [.max])
+    }
+
+    @Test func anUnknownAssignmentIsRefusedAtTheDoor() async throws {
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        await #expect {
+            try await queue.append(Arrival(assignmentID: 99, at: clock.read(), frame: [0, 60]))
+        } throws: {
+            ($0 as? QueueError)?.code == .unknownReference
+        }
+        try await queue.flush()
+        #expect(try await queue.balance().stored == 1)
+    }
+}

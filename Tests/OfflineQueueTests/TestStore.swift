@@ -1,0 +1,108 @@
+import Foundation
+import GRDB
+import OfflineQueue
+import Synchronization
+
+/// A clock that says what the test tells it to.
+final class ManualClock: GatewayClock {
+    private let reading: Mutex<ClockReading>
+
+    /// 2026-12-01T00:00:00Z at an uptime of 100 s.
+    init(isTrusted: Bool = true) {
+        reading = Mutex(
+            ClockReading(
+                uptimeMicroseconds: 100_000_000, wallMicroseconds: 1_796_083_200_000_000,
+                isTrusted: isTrusted))
+    }
+
+    func read() -> ClockReading { reading.withLock { $0 } }
+
+    func advance(seconds: Double) {
+        reading.withLock {
+            $0.uptimeMicroseconds += Int64(seconds * 1_000_000)
+            $0.wallMicroseconds += Int64(seconds * 1_000_000)
+        }
+    }
+
+    func set(_ change: @Sendable (inout ClockReading) -> Void) {
+        reading.withLock { change(&$0) }
+    }
+}
+
+/// A directory of its own with one store in it, gone when the test is over.
+final class TestStore: Sendable {
+    let directory: URL
+    var path: String { directory.appendingPathComponent("queue.sqlite").path }
+
+    /// In memory if there is a place for it: these tests kill processes, not the power, and need not
+    /// wait for a disk.
+    private static let parent: URL =
+        FileManager.default.isWritableFile(atPath: "/dev/shm")
+        ? URL(fileURLWithPath: "/dev/shm") : FileManager.default.temporaryDirectory
+
+    init() throws {
+        directory = Self.parent
+            .appendingPathComponent("offline-queue-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: directory) }
+
+    func open(
+        _ clock: ManualClock, bootID: String = "boot-1", settings: QueueSettings = QueueSettings()
+    ) throws(QueueError) -> SampleQueue {
+        try SampleQueue(path: path, settings: settings, clock: clock, bootID: bootID)
+    }
+
+    /// One number out of the file, read by a connection of its own.
+    func number(_ sql: String) throws -> Int {
+        try DatabaseQueue(path: path).read { try Int.fetchOne($0, sql: sql) ?? 0 }
+    }
+
+    func execute(_ sql: String) throws {
+        try DatabaseQueue(path: path).write { try $0.execute(sql: sql) }
+    }
+}
+
+extension EnrollmentTerms {
+    static func example(_ name: String = "ward-3", patient: String? = "p-1") -> EnrollmentTerms {
+        EnrollmentTerms(
+            name: name, kind: patient == nil ? .practitionerKey : .invitation,
+            origin: "https://exchange.example", fhirBase: "https://exchange.example/FHIR/R5",
+            patient: patient, identifierSystem: "urn:example:gateway")
+    }
+}
+
+/// A sensor with an enrollment, ready to take samples.
+struct Worn {
+    let sensor: Sensor
+    let enrollment: Enrollment
+    let assignment: Assignment
+
+    init(_ queue: SampleQueue, _ number: Int = 1) async throws {
+        sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)")
+        enrollment = try await queue.enroll(.example("ward-\(number)", patient: "p-\(number)"))
+        assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+    }
+}
+
+extension SampleQueue {
+    /// One decodable frame now.
+    func beat(_ assignment: Assignment, bpm: UInt8 = 70, _ clock: ManualClock) throws {
+        try append(Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, bpm]))
+    }
+
+    /// Everything pending in a lane is delivered.
+    @discardableResult
+    func deliverAll(_ enrollment: Int64, limit: Int = 100) throws -> [PendingSample] {
+        var all: [PendingSample] = []
+        while true {
+            let batch = try nextBatch(enrollment: enrollment, limit: limit)
+            if batch.isEmpty { return all }
+            try settle(
+                enrollment: enrollment, batch.map { SettledSample($0, .delivered) },
+                upload: UploadRecord(batch, outcome: "delivered"))
+            all += batch
+        }
+    }
+}
