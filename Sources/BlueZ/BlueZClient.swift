@@ -1,0 +1,172 @@
+/// The typed client of org.bluez on one bus connection: object tree, events, operations.
+///
+/// It subscribes before it reads the tree, watches the owner of the name `org.bluez`, believes
+/// signals of that owner only, and reads everything anew when bluetoothd comes back. When the bus
+/// goes away the client is spent; a new one is made on a new connection.
+public actor BlueZClient {
+    /// Events that may wait for their consumer.
+    static let eventsMax = 65_536
+    /// `GetManagedObjects` and other calls that bluetoothd answers from memory.
+    public static let plainDeadline = Duration.seconds(20)
+    /// Between two attempts to read the tree of a bluetoothd that does not answer.
+    static let resyncPause = Duration.seconds(2)
+    /// Attempts before events are handled again, so that a gone daemon is noticed.
+    static let resyncAttemptsMax = 3
+
+    let connection: DBusConnection
+    var tree = ObjectTree()
+    /// Grows with each bluetoothd that is found on the bus, and when one leaves it.
+    public internal(set) var generation: UInt64
+    /// The path of the pairing agent while one is registered.
+    var agentPath: String?
+
+    private let mailbox = Mailbox<BlueZEvent>(capacity: eventsMax)
+    private var owner: String?
+    private var snapshotArrival: UInt64 = 0
+    private var lostSeen: UInt64 = 0
+    private var pump: Task<Void, Never>?
+
+    /// Makes a client on a connection that nobody else reads `incoming()` of.
+    ///
+    /// - Parameter generation: the last generation of the client before, so that it only grows.
+    public init(connection: DBusConnection, generation: UInt64 = 0) {
+        self.connection = connection
+        self.generation = generation
+    }
+
+    deinit {
+        pump?.cancel()
+        connection.close()
+    }
+
+    /// Subscribes, reads the object tree if bluetoothd is there, and begins to deliver events.
+    public func start() async throws(DBusFault) {
+        let rules = [
+            "type='signal',sender='org.bluez',path_namespace='/org/bluez'",
+            "type='signal',sender='org.bluez',interface='\(Names.objectManager)'",
+            "type='signal',sender='\(Names.bus)',member='NameOwnerChanged',arg0='org.bluez'",
+        ]
+        for rule in rules { try await connection.addMatch(rule) }
+        await meetOwner(try await currentOwner())
+        let incoming = connection.incoming()
+        pump = Task { [weak self, mailbox] in
+            for await batch in incoming {
+                guard let self else { return }
+                await self.handle(batch)
+            }
+            mailbox.post([.busGone])
+            mailbox.finish()
+        }
+    }
+
+    /// What happens, in order. For one consumer; ends after `.busGone`.
+    public nonisolated func events() -> AsyncStream<[BlueZEvent]> {
+        mailbox.stream()
+    }
+
+    /// Ends the client and its connection.
+    public func close() {
+        connection.close()
+    }
+
+    /// Whether bluetoothd is on the bus.
+    public var isDaemonPresent: Bool { owner != nil }
+
+    /// All adapters, ordered by path.
+    public var adapters: [Adapter] { tree.adapters.values.sorted { $0.path < $1.path } }
+
+    /// All devices that bluetoothd knows, ordered by path.
+    public var devices: [Device] { tree.devices.values.sorted { $0.path < $1.path } }
+
+    /// The device at a path, as far as it is known.
+    public func device(at path: String) -> Device? { tree.devices[path] }
+
+    /// The characteristics of a device. They stay after the link is lost.
+    public func characteristics(ofDevice path: String) -> [Characteristic] {
+        tree.characteristics(ofDevice: path).sorted { $0.path < $1.path }
+    }
+
+    /// One characteristic of a device, by 128-bit UUIDs in lower case.
+    public func characteristic(
+        ofDevice path: String, service: String, uuid: String
+    ) -> Characteristic? {
+        tree.characteristic(ofDevice: path, service: service, uuid: uuid)
+    }
+
+    func post(_ events: [BlueZEvent]) { mailbox.post(events) }
+
+    // MARK: Signals
+
+    private func handle(_ batch: [DBusMessage]) async {
+        var events: [BlueZEvent] = []
+        for message in batch {
+            if message.kind == .call {
+                answer(message, isFromDaemon: message.sender == owner)
+            } else if message.kind == .signal, let sender = message.sender {
+                if sender == owner {
+                    tree.apply(message, asOf: snapshotArrival, into: &events)
+                } else if sender == Names.bus, message.member == "NameOwnerChanged" {
+                    mailbox.post(events)
+                    events = []
+                    await noteOwnerChange(message)
+                }
+            }
+        }
+        mailbox.post(events)
+        // Signals were lost: what the tree says may be wrong.
+        if connection.incomingLost != lostSeen {
+            lostSeen = connection.incomingLost
+            await meetOwner(owner)
+        }
+    }
+
+    private func noteOwnerChange(_ message: DBusMessage) async {
+        guard message.body.count == 3, message.body[0].text == Names.service,
+            let new = message.body[2].text
+        else { return }
+        await meetOwner(new.isEmpty ? nil : new)
+    }
+
+    private func currentOwner() async throws(DBusFault) -> String? {
+        do throws(DBusFault) {
+            return try await connection.callBus("GetNameOwner", [.string(Names.service)])
+                .first?.text
+        } catch  where error.name == "org.freedesktop.DBus.Error.NameHasNoOwner" {
+            return nil
+        }
+    }
+
+    /// Ends what belonged to the owner before and reads the tree of the new one. Signals that come
+    /// meanwhile wait in the connection's mailbox.
+    private func meetOwner(_ new: String?) async {
+        if new != owner, owner != nil {
+            owner = nil
+            generation += 1
+            agentPath = nil
+            let removed = tree.replace(with: nil, arrival: 0)
+            mailbox.post(removed + [.daemonGone(generation: generation)])
+        }
+        guard let new else { return }
+        for _ in 0..<Self.resyncAttemptsMax {
+            do throws(DBusFault) {
+                let answer = try await connection.request(
+                    DBusMessage(
+                        kind: .call, path: "/", interface: Names.objectManager,
+                        member: "GetManagedObjects", destination: new),
+                    deadline: Self.plainDeadline)
+                let isNewcomer = owner == nil
+                owner = new
+                snapshotArrival = answer.arrival
+                if isNewcomer { generation += 1 }
+                let events = tree.replace(with: answer.body.first, arrival: answer.arrival)
+                mailbox.post(events + (isNewcomer ? [.daemonBack(generation: generation)] : []))
+                return
+            } catch {
+                // A daemon that has left again has its own signal waiting for us.
+                guard BlueZErrorClass(error) == .daemon, error.name == DBusFault.noReply
+                else { return }
+                try? await Task.sleep(for: Self.resyncPause)
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+/// What an error of BlueZ or the bus calls for. Every error has exactly one class.
+public enum BlueZErrorClass: String, Sendable, Hashable, CaseIterable {
+    /// The radio or the other side: try again soon.
+    case transientRadio
+    /// bluetoothd is at it already: end that first, then try once.
+    case busy
+    /// The adapter is off: wait for it.
+    case notPowered
+    /// The adapter carries no more links: try again later, and say so.
+    case slots
+    /// The object is not there any more: wait until it is seen again.
+    case gone
+    /// Pairing or encryption: a person has to look.
+    case auth
+    /// What bluetoothd remembers of the device's services is not what it has.
+    case cache
+    /// bluetoothd or the bus does not answer.
+    case daemon
+    /// Not allowed or not possible, now or later.
+    case permission
+    /// Not in the table: counted, logged, tried again.
+    case unknown
+}
+
+extension BlueZErrorClass {
+    /// The class of an error.
+    public init(_ fault: DBusFault) {
+        if fault.name == "org.bluez.Error.Failed" {
+            self = Self.ofFailure(fault.text)
+        } else {
+            self = Self.names[fault.name] ?? .unknown
+        }
+    }
+
+    /// By error name. Source: BlueZ `src/error.c` and the D-Bus Specification.
+    static let names: [String: BlueZErrorClass] = [
+        "org.bluez.Error.InProgress": .busy,
+        "org.bluez.Error.Busy": .busy,
+        "org.bluez.Error.AlreadyConnected": .busy,
+        "org.bluez.Error.AlreadyExists": .busy,
+        "org.bluez.Error.NotReady": .notPowered,
+        "org.bluez.Error.NotConnected": .transientRadio,
+        "org.bluez.Error.ConnectionAttemptFailed": .transientRadio,
+        "org.bluez.Error.NotAvailable": .transientRadio,
+        "org.bluez.Error.DoesNotExist": .gone,
+        "org.bluez.Error.NoSuchAdapter": .gone,
+        "org.freedesktop.DBus.Error.UnknownObject": .gone,
+        "org.freedesktop.DBus.Error.UnknownInterface": .gone,
+        "org.freedesktop.DBus.Error.UnknownMethod": .gone,
+        "org.bluez.Error.AuthenticationFailed": .auth,
+        "org.bluez.Error.AuthenticationCanceled": .auth,
+        "org.bluez.Error.AuthenticationRejected": .auth,
+        "org.bluez.Error.AuthenticationTimeout": .auth,
+        "org.bluez.Error.NotAuthorized": .auth,
+        "org.bluez.Error.NotPermitted": .permission,
+        "org.bluez.Error.NotSupported": .permission,
+        "org.bluez.Error.NotAcquired": .permission,
+        "org.bluez.Error.Rejected": .permission,
+        "org.freedesktop.DBus.Error.AccessDenied": .permission,
+        "org.freedesktop.DBus.Error.AuthFailed": .permission,
+        "org.freedesktop.DBus.Error.ServiceUnknown": .daemon,
+        "org.freedesktop.DBus.Error.NameHasNoOwner": .daemon,
+        "org.freedesktop.DBus.Error.Timeout": .daemon,
+        "org.freedesktop.DBus.Error.TimedOut": .daemon,
+        "org.freedesktop.DBus.Error.NoServer": .daemon,
+        "org.freedesktop.DBus.Error.NoMemory": .daemon,
+        "org.freedesktop.DBus.Error.IOError": .daemon,
+        DBusFault.noReply: .daemon,
+        DBusFault.disconnected: .daemon,
+        DBusFault.limitsExceeded: .daemon,
+        DBusFault.cancelled: .daemon,
+        DBusFault.stale: .daemon,
+    ]
+
+    /// By the text of `org.bluez.Error.Failed` after `le-connection-` or `br-connection-`.
+    /// Source: BlueZ `doc/errors.txt`, which keeps these stable for retry policies.
+    static let connectionTexts: [String: BlueZErrorClass] = [
+        "abort-by-local": .transientRadio,
+        "aborted-by-local": .transientRadio,
+        "abort-by-remote": .transientRadio,
+        "aborted-by-remote": .transientRadio,
+        "timeout": .transientRadio,
+        "page-timeout": .transientRadio,
+        "refused": .transientRadio,
+        "canceled": .transientRadio,
+        "link-layer-protocol-error": .transientRadio,
+        "lmp-protocol-error": .transientRadio,
+        "gatt-browsing": .transientRadio,
+        "sdp-search": .transientRadio,
+        "create-socket": .transientRadio,
+        "bad-socket": .transientRadio,
+        "unknown": .transientRadio,
+        "busy": .busy,
+        "already-connected": .busy,
+        "adapter-not-powered": .notPowered,
+        "concurrent-connection-limit": .slots,
+        "key-missing": .auth,
+        "profile-unavailable": .cache,
+        "memory-allocation": .daemon,
+        "not-supported": .permission,
+        "invalid-arguments": .permission,
+        "invalid-argument": .permission,
+    ]
+
+    /// By other texts of `org.bluez.Error.Failed`: errno and ATT errors put into words.
+    static let otherTexts: [String: BlueZErrorClass] = [
+        "Software caused connection abort": .transientRadio,
+        "Connection timed out": .transientRadio,
+        "Connection refused": .transientRadio,
+        "Connection reset by peer": .transientRadio,
+        "Host is down": .transientRadio,
+        "Input/output error": .transientRadio,
+        "Transport endpoint is not connected": .transientRadio,
+        "Not connected": .transientRadio,
+        "Function not implemented": .transientRadio,
+        "Operation already in progress": .busy,
+        "Operation now in progress": .busy,
+        "Device or resource busy": .busy,
+        "Resource Not Ready": .notPowered,
+        "Network is down": .notPowered,
+        "No discovery started": .gone,
+        "No such device": .gone,
+        "Too many links": .slots,
+        "Operation failed with ATT error: 0x05": .auth,
+        "Operation failed with ATT error: 0x08": .auth,
+        "Operation failed with ATT error: 0x0c": .auth,
+        "Operation failed with ATT error: 0x0f": .auth,
+        "Operation failed with ATT error: 0x01": .cache,
+        "Operation failed with ATT error: 0x0a": .cache,
+        "Operation failed with ATT error: 0x0e": .transientRadio,
+        "Operation not permitted": .permission,
+    ]
+
+    private static func ofFailure(_ text: String) -> BlueZErrorClass {
+        for prefix in ["le-connection-", "br-connection-"] where text.hasPrefix(prefix) {
+            return connectionTexts[String(text.dropFirst(prefix.count))] ?? .unknown
+        }
+        return otherTexts[text] ?? .unknown
+    }
+}

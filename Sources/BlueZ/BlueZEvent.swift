@@ -1,0 +1,18 @@
+/// Something that happened in org.bluez or on the way to it.
+public enum BlueZEvent: Sendable, Hashable {
+    case adapterAdded(Adapter)
+    case adapterChanged(Adapter)
+    case adapterRemoved(path: String, address: String)
+    /// A device appeared or changed. `isSighting` tells that an advertisement was heard.
+    case deviceChanged(Device, isSighting: Bool)
+    /// The object is gone, with or without a disconnect before.
+    case deviceRemoved(path: String, address: String)
+    /// The value of a characteristic, with the `CLOCK_BOOTTIME` µs of its arrival.
+    case notification(characteristicPath: String, bytes: [UInt8], uptimeMicroseconds: Int64)
+    /// bluetoothd left the bus; all its objects are gone.
+    case daemonGone(generation: UInt64)
+    /// bluetoothd is on the bus and its objects are read; events of them precede this one.
+    case daemonBack(generation: UInt64)
+    /// The bus connection ended; nothing follows.
+    case busGone
+}

@@ -1,0 +1,225 @@
+/// Keeps the links to the watched sensors, whatever bluetoothd, the bus, the adapters and the
+/// sensors do: the runner of `SensorLink` and `AdapterRadio` over `BlueZClient`.
+///
+/// Sensors are named by address, never by object path. It connects to the bus again by itself when
+/// the bus goes away, adopts links that are up already, and scans only while a watched sensor is
+/// absent or someone asks.
+public actor Central {
+    /// Events that may wait for their consumer.
+    static let eventsMax = 65_536
+    /// The first and longest pause before the bus is tried again.
+    static let busPauseFirst = Duration.milliseconds(250)
+    static let busPauseMax = Duration.seconds(5)
+    /// Between ending a discovery and closing the bus: sooner, and the session may outlive us.
+    static let quiesce = Duration.milliseconds(500)
+    /// How long `stop` waits for links to end.
+    static let stopPatience = Duration.seconds(4)
+
+    public typealias Connect = @Sendable () async throws(DBusFault) -> DBusConnection
+
+    let settings: CentralSettings
+    let clock: CentralClock
+    let mailbox = Mailbox<CentralEvent>(capacity: eventsMax)
+    private let connect: Connect
+
+    var client: BlueZClient?
+    private var generation: UInt64 = 0
+    private var isStopping = false
+    private var pause: Task<Void, Never>?
+
+    var isDaemonPresent = false
+    var adapters: [String: Adapter] = [:]
+    var radios: [String: AdapterRadio<String>] = [:]
+    var resets: [Int64] = []
+    /// Devices that are watched or offer the service, by address and path.
+    var devices: [String: [String: Device]] = [:]
+    var heardAt: [String: Int64] = [:]
+    var links: [String: WatchedLink] = [:]
+    /// The link that a characteristic's notifications belong to.
+    var subscribers: [String: WatchedLink] = [:]
+    var scanRequests = 0
+    var counts: [BlueZErrorClass: Int] = [:]
+
+    private var alarm: Task<Void, Never>?
+    private var alarmAt: Int64?
+
+    /// Makes a central that does nothing before `run`.
+    ///
+    /// - Parameter connect: opens a connection to the bus, again and again if need be.
+    public init(
+        settings: CentralSettings, clock: CentralClock = .system,
+        connect: @escaping Connect = { () async throws(DBusFault) in try await DBusConnection.open()
+        }
+    ) {
+        self.settings = settings
+        self.clock = clock
+        self.connect = connect
+    }
+
+    /// What happens, in batches. For one consumer; ends after `run` has.
+    public nonisolated func events() -> AsyncStream<[CentralEvent]> { mailbox.stream() }
+
+    /// Works until `stop` or until the task is cancelled. Never gives up.
+    public func run() async {
+        var wait = Self.busPauseFirst
+        while !isStopping, !Task.isCancelled {
+            do throws(DBusFault) {
+                let client = BlueZClient(
+                    connection: try await connect(), generation: generation)
+                try await client.start()
+                wait = Self.busPauseFirst
+                await serve(client)
+                generation = await client.generation
+            } catch {
+                count(error)
+            }
+            guard !isStopping, !Task.isCancelled else { break }
+            let length = wait
+            let pause = Task { [clock] in await clock.sleep(length) }
+            self.pause = pause
+            await withTaskCancellationHandler {
+                await pause.value
+            } onCancel: {
+                pause.cancel()
+            }
+            wait = min(wait * 2, Self.busPauseMax)
+        }
+        alarm?.cancel()
+        mailbox.finish()
+    }
+
+    private func serve(_ client: BlueZClient) async {
+        self.client = client
+        mailbox.post([.bus(isPresent: true)])
+        await withTaskCancellationHandler {
+            for await batch in client.events() { take(batch) }
+        } onCancel: {
+            Task { await client.close() }
+        }
+        self.client = nil
+        loseDaemon()
+        mailbox.post([.bus(isPresent: false)])
+    }
+
+    /// Watches a sensor: connects to it and subscribes, as long as it is watched.
+    ///
+    /// - Parameters:
+    ///   - address: the sensor's, in upper case with colons.
+    ///   - service: the 128-bit UUID of the service.
+    ///   - characteristic: the 128-bit UUID of the characteristic that notifies.
+    public func watch(address: String, service: String, characteristic: String) {
+        watch(address, service, characteristic, isTemporary: false)
+    }
+
+    func watch(
+        _ address: String, _ service: String, _ characteristic: String, isTemporary: Bool
+    ) {
+        let address = address.uppercased()
+        if let link = links[address] {
+            link.isTemporary = link.isTemporary && isTemporary
+            return
+        }
+        // Each link has its own jitter: straps lost together do not come back together.
+        let seed = address.utf8.reduce(settings.seed) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+        let machine = SensorLink(policy: settings.policy, seed: seed)
+        let link = WatchedLink(
+            address: address, service: service.lowercased(),
+            characteristic: characteristic.lowercased(), machine: machine,
+            isTemporary: isTemporary)
+        links[address] = link
+        Task { await self.introduce(link) }
+    }
+
+    /// Stops watching: unsubscribes and disconnects.
+    public func unwatch(address: String) {
+        guard let link = links[address.uppercased()] else { return }
+        handle(.release, link)
+        settle()
+    }
+
+    /// Tells whether the sensor is worn, as far as its frames tell: decides how long silence is borne.
+    public func note(contact isWorn: Bool, of address: String) {
+        guard let link = links[address.uppercased()], link.machine.isWorn != isWorn else { return }
+        handle(.contact(isWorn), link)
+        settle()
+    }
+
+    /// The links as they stand, ordered by address.
+    public func snapshots() -> [LinkSnapshot] {
+        links.values.sorted { $0.address < $1.address }.map { link in
+            let device = link.device.flatMap { devices[link.address]?[$0] }
+            return LinkSnapshot(
+                address: link.address, state: link.machine.state, reason: link.machine.reason,
+                linkGeneration: link.machine.attempt, name: device?.name, rssi: device?.rssi,
+                isPaired: device?.isPaired ?? false,
+                adapter: link.adapter.flatMap { adapters[$0]?.address })
+        }
+    }
+
+    /// The adapters that bluetoothd has, ordered by path.
+    public func knownAdapters() -> [Adapter] { adapters.values.sorted { $0.path < $1.path } }
+
+    /// Errors so far, by class.
+    public func errorCounts() -> [BlueZErrorClass: Int] { counts }
+
+    /// The client of the present bus connection, for what a central does not do itself: pairing.
+    public func currentClient() -> BlueZClient? { client }
+
+    /// Ends everything: discovery, the links if asked for, the bus connection.
+    ///
+    /// - Parameter disconnecting: end the links. Links left up are adopted by the next run.
+    public func stop(disconnecting: Bool) async {
+        guard !isStopping else { return }
+        isStopping = true
+        pause?.cancel()
+        if disconnecting {
+            for link in links.values { handle(.release, link) }
+            settle()
+            let until = clock.now() + Self.stopPatience.microseconds
+            while !links.isEmpty, clock.now() < until { await clock.sleep(.milliseconds(20)) }
+        }
+        links = [:]
+        subscribers = [:]
+        if let client {
+            let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
+            for path in scanning.keys { try? await client.stopDiscovery(path) }
+            if !scanning.isEmpty { await clock.sleep(Self.quiesce) }
+            await client.close()
+        }
+    }
+
+    func count(_ fault: DBusFault) {
+        counts[BlueZErrorClass(fault), default: 0] += 1
+    }
+
+    // MARK: Time
+
+    /// Brings scanning and the alarm into line with what the links want now.
+    func settle() {
+        settleScans()
+        let deadlines =
+            links.values.compactMap(\.machine.nextDeadline)
+            + radios.values.compactMap(\.nextDeadline)
+        guard let next = deadlines.min() else { return }
+        if let alarmAt, alarmAt <= next { return }
+        alarm?.cancel()
+        alarmAt = next
+        let pause = Duration.microseconds(max(0, next - clock.now()))
+        alarm = Task { [weak self, clock] in
+            await clock.sleep(pause)
+            if !Task.isCancelled { await self?.alarmFired() }
+        }
+    }
+
+    private func alarmFired() {
+        alarmAt = nil
+        let now = clock.now()
+        for link in links.values where link.machine.nextDeadline.map({ $0 <= now }) ?? false {
+            handle(.tick, link)
+        }
+        for (path, radio) in radios where radio.nextDeadline.map({ $0 <= now }) ?? false {
+            handle(.tick, radioAt: path)
+        }
+        settle()
+    }
+}

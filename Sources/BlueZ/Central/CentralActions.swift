@@ -1,0 +1,183 @@
+/// From the links to org.bluez.
+extension Central {
+    func handle(_ event: SensorLink.Event, _ link: WatchedLink) {
+        let before = link.machine.state
+        let beforeReason = link.machine.reason
+        let actions = link.machine.handle(event, at: clock.now())
+        if link.machine.state.name != before.name || link.machine.reason != beforeReason {
+            tell(link)
+        }
+        for action in actions { perform(action, link) }
+    }
+
+    private func tell(_ link: WatchedLink) {
+        mailbox.post([
+            .link(
+                LinkChange(
+                    address: link.address, state: link.machine.state, reason: link.machine.reason,
+                    linkGeneration: link.machine.attempt, uptimeMicroseconds: clock.now()))
+        ])
+    }
+
+    private func perform(_ action: SensorLink.Action, _ link: WatchedLink) {
+        switch action {
+        case .requestSlot:
+            guard let adapter = link.adapter else { return }
+            link.slotAdapter = adapter
+            handle(.request(link.address), radioAt: adapter)
+        case .withdrawSlot: releaseSlot(of: link)
+        case .connect(let attempt): connect(link, attempt)
+        case .refresh: refresh(link)
+        case .subscribe(let attempt): subscribe(link, attempt)
+        case .stopNotify:
+            guard let path = link.characteristicPath else { return }
+            callInOrder(link) { client throws(DBusFault) in try await client.stopNotify(path) }
+        case .disconnect:
+            guard let device = link.device else { return }
+            callInOrder(link) { client throws(DBusFault) in try await client.disconnect(device) }
+        case .forgetDevice: forgetDevice(link)
+        case .resetAdapter: resetAdapter(link)
+        case .finish:
+            releaseSlot(of: link)
+            forgetPlace(of: link)
+            if links[link.address] === link { links[link.address] = nil }
+        }
+    }
+
+    private func releaseSlot(of link: WatchedLink) {
+        guard let adapter = link.slotAdapter else { return }
+        link.slotAdapter = nil
+        link.slotAttempt = nil
+        handle(.withdraw(link.address), radioAt: adapter)
+    }
+
+    private func connect(_ link: WatchedLink, _ attempt: UInt64) {
+        guard let client, let device = link.device, let adapter = link.slotAdapter else {
+            return releaseSlot(of: link)
+        }
+        link.slotAttempt = attempt
+        Task {
+            var failure: BlueZErrorClass?
+            do throws(DBusFault) {
+                try await client.connect(device)
+            } catch {
+                failure = BlueZErrorClass(error)
+                self.count(error)
+            }
+            self.handle(.connectFinished(attempt: attempt, failure), link)
+            // The radio is free whether or not the link still cares about the answer.
+            if link.slotAttempt == attempt {
+                link.slotAttempt = nil
+                self.handle(.done(link.address), radioAt: adapter)
+            }
+            self.settle()
+        }
+    }
+
+    private func refresh(_ link: WatchedLink) {
+        guard let client, let path = link.device else { return }
+        Task {
+            do throws(DBusFault) {
+                // A change is an event too; without one the machine still learns how things stand.
+                guard let device = try await client.refresh(device: path), link.device == path
+                else { return }
+                self.handle(
+                    .device(
+                        isConnected: device.isConnected, isResolved: device.areServicesResolved),
+                    link)
+            } catch {
+                self.count(error)
+                if BlueZErrorClass(error) == .gone, link.device == path {
+                    self.handle(.vanished, link)
+                }
+            }
+            self.settle()
+        }
+    }
+
+    private func subscribe(_ link: WatchedLink, _ attempt: UInt64) {
+        guard let client, let device = link.device else { return }
+        Task {
+            var failure: BlueZErrorClass?
+            if let found = await client.characteristic(
+                ofDevice: device, service: link.service, uuid: link.characteristic),
+                found.flags.contains("notify") || found.flags.contains("indicate")
+            {
+                guard link.device == device, link.machine.attempt == attempt else { return }
+                // Before the call: the first notification may overtake its answer.
+                self.assign(found.path, to: link)
+                do throws(DBusFault) {
+                    try await client.startNotify(found.path)
+                } catch {
+                    failure = BlueZErrorClass(error)
+                    self.count(error)
+                }
+            } else {
+                failure = .cache
+            }
+            self.handle(.subscribeFinished(attempt: attempt, failure), link)
+            if failure == nil, link.machine.attempt == attempt { self.trust(link) }
+            self.settle()
+        }
+    }
+
+    private func assign(_ characteristic: String, to link: WatchedLink) {
+        if let old = link.characteristicPath { subscribers[old] = nil }
+        link.characteristicPath = characteristic
+        subscribers[characteristic] = link
+    }
+
+    /// bluetoothd forgets a device that is neither paired nor trusted 30 s after its link ended.
+    private func trust(_ link: WatchedLink) {
+        guard !link.isTemporary, let path = link.device,
+            devices[link.address]?[path]?.isTrusted == false
+        else { return }
+        callInOrder(link) { client throws(DBusFault) in try await client.setTrusted(path, true) }
+    }
+
+    /// Makes calls of one link one after the other, so that `StopNotify` is over before `Disconnect`.
+    private func callInOrder(
+        _ link: WatchedLink,
+        _ call: @escaping @Sendable (BlueZClient) async throws(DBusFault) -> Void
+    ) {
+        guard let client else { return }
+        let previous = link.calls
+        link.calls = Task {
+            await previous?.value
+            do throws(DBusFault) {
+                try await call(client)
+            } catch {
+                self.count(error)
+            }
+        }
+    }
+
+    private func forgetDevice(_ link: WatchedLink) {
+        guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired
+        else { return }
+        callInOrder(link) { client throws(DBusFault) in
+            try await client.remove(device: path, adapter: device.adapter)
+        }
+    }
+
+    private func resetAdapter(_ link: WatchedLink) {
+        let now = clock.now()
+        let hour: Int64 = 3_600_000_000
+        resets.removeAll { $0 + hour < now }
+        guard let client, let path = link.adapter, let adapter = adapters[path],
+            resets.count < settings.adapterResetsPerHourMax
+        else { return }
+        resets.append(now)
+        mailbox.post([.adapterReset(address: adapter.address)])
+        Task { [clock] in
+            do throws(DBusFault) {
+                try await client.powerOff(path)
+                // What the kernel's own management interface needs to take a controller down.
+                await clock.sleep(.seconds(2))
+                try await client.powerOn(path)
+            } catch {
+                self.count(error)
+            }
+        }
+    }
+}

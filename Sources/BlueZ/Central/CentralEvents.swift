@@ -1,0 +1,208 @@
+/// From org.bluez to the links.
+extension Central {
+    func take(_ batch: [BlueZEvent]) {
+        var frames: [CentralEvent] = []
+        var isQuiet = true
+        for event in batch {
+            if case .notification(let path, let bytes, let uptime) = event {
+                guard let link = subscribers[path] else { continue }
+                let wasStreaming = link.machine.isStreaming
+                if wasStreaming {
+                    _ = link.machine.handle(.frame, at: uptime)
+                } else {
+                    handle(.frame, link)
+                    isQuiet = false
+                }
+                frames.append(
+                    .frame(
+                        SensorFrame(
+                            address: link.address, bytes: bytes, uptimeMicroseconds: uptime,
+                            linkGeneration: link.machine.attempt)))
+            } else {
+                // What came before is told before.
+                mailbox.post(frames)
+                frames = []
+                isQuiet = take(event) && isQuiet
+            }
+        }
+        mailbox.post(frames)
+        if !isQuiet { settle() }
+    }
+
+    /// Takes anything but a notification; true if nothing came of it.
+    private func take(_ event: BlueZEvent) -> Bool {
+        switch event {
+        case .adapterAdded(let adapter): takeAdapter(adapter, isNew: true)
+        case .adapterChanged(let adapter): takeAdapter(adapter, isNew: false)
+        case .adapterRemoved(let path, let address): loseAdapter(path, address)
+        case .deviceChanged(let device, let isSighting):
+            return takeDevice(device, isSighting: isSighting)
+        case .deviceRemoved(let path, let address): loseDevice(path, address)
+        case .daemonGone: loseDaemon()
+        case .daemonBack: gainDaemon()
+        case .notification, .busGone: return true
+        }
+        return false
+    }
+
+    // MARK: bluetoothd
+
+    private func gainDaemon() {
+        isDaemonPresent = true
+        mailbox.post([.daemon(isPresent: true)])
+        for link in links.values { bringUp(link) }
+    }
+
+    func loseDaemon() {
+        guard isDaemonPresent || !adapters.isEmpty else { return }
+        isDaemonPresent = false
+        for link in links.values {
+            handle(.daemon(isPresent: false), link)
+            forgetPlace(of: link)
+        }
+        adapters = [:]
+        radios = [:]
+        devices = [:]
+        heardAt = [:]
+        subscribers = [:]
+        mailbox.post([.daemon(isPresent: false)])
+    }
+
+    /// A link that is new to this daemon, or to the adapters as they are now.
+    func bringUp(_ link: WatchedLink) {
+        handle(.daemon(isPresent: isDaemonPresent), link)
+        handle(.adapter(isUsable: hasUsableAdapter(for: link)), link)
+        guard let known = devices[link.address]?.values else { return }
+        // A connected one first: it is adopted, on whichever adapter it is.
+        for device in known.sorted(by: { $0.isConnected && !$1.isConnected }) {
+            _ = takeDevice(device, isSighting: device.rssi != nil)
+        }
+    }
+
+    /// What is known of a sensor that has just come to be watched.
+    func introduce(_ link: WatchedLink) async {
+        let known = await client?.devices ?? []
+        guard links[link.address] === link else { return }
+        for device in known where device.address == link.address {
+            devices[device.address, default: [:]][device.path] = device
+        }
+        bringUp(link)
+        settle()
+    }
+
+    // MARK: Adapters
+
+    private func isAllowed(_ adapter: Adapter) -> Bool {
+        settings.adapterAddress.map { $0.uppercased() == adapter.address } ?? true
+    }
+
+    private func isUsable(_ adapter: Adapter) -> Bool { adapter.isPowered && isAllowed(adapter) }
+
+    private func hasUsableAdapter(for link: WatchedLink) -> Bool {
+        if let path = link.adapter { return adapters[path].map(isUsable) ?? false }
+        return adapters.values.contains(where: isUsable)
+    }
+
+    private func takeAdapter(_ adapter: Adapter, isNew: Bool) {
+        let before = adapters[adapter.path]
+        adapters[adapter.path] = adapter
+        mailbox.post([.adapter(adapter)])
+        if radios[adapter.path] == nil { radios[adapter.path] = AdapterRadio() }
+        handle(.usable(isUsable(adapter)), radioAt: adapter.path)
+        if before?.isDiscovering == true, !adapter.isDiscovering {
+            handle(.scanLost, radioAt: adapter.path)
+        }
+        settleAdapters()
+        guard isNew, !adapter.isPowered, settings.powersAdaptersOn, isAllowed(adapter) else {
+            return
+        }
+        Task { [client] in
+            do throws(DBusFault) {
+                try await client?.powerOn(adapter.path)
+            } catch {
+                self.count(error)
+            }
+        }
+    }
+
+    private func loseAdapter(_ path: String, _ address: String) {
+        adapters[path] = nil
+        radios[path] = nil
+        for (device, known) in devices {
+            devices[device] = known.filter { !ObjectPath.isPath($0.key, below: path) }
+        }
+        mailbox.post([.adapterRemoved(address: address)])
+        settleAdapters()
+    }
+
+    /// Links whose adapter went look for another; links without one may have one now.
+    private func settleAdapters() {
+        for link in links.values {
+            if link.adapter != nil, !hasUsableAdapter(for: link) {
+                handle(.adapter(isUsable: false), link)
+                forgetPlace(of: link)
+            }
+            if hasUsableAdapter(for: link), !link.machine.isAdapterUsable {
+                bringUp(link)
+            } else if !hasUsableAdapter(for: link) {
+                handle(.adapter(isUsable: false), link)
+            }
+        }
+    }
+
+    func forgetPlace(of link: WatchedLink) {
+        if let path = link.characteristicPath { subscribers[path] = nil }
+        link.characteristicPath = nil
+        link.device = nil
+        link.adapter = nil
+    }
+
+    // MARK: Devices
+
+    private func takeDevice(_ device: Device, isSighting: Bool) -> Bool {
+        let link = links[device.address]
+        guard link != nil || device.offers(service: settings.service) else { return true }
+        devices[device.address, default: [:]][device.path] = device
+        if isSighting {
+            let now = clock.now()
+            heardAt[device.path] = now
+            // Foreign sensors are told of only to those who scan.
+            if link != nil || scanRequests > 0 {
+                mailbox.post([.sighting(sighting(of: device))])
+            }
+        }
+        guard let link, let adapter = adapters[device.adapter], isUsable(adapter) else {
+            return true
+        }
+        // A link in use stays with its object; an idle one goes where the sensor is.
+        if link.device != device.path {
+            guard link.device == nil || link.machine.wantsScan else { return true }
+            link.device = device.path
+            link.adapter = device.adapter
+        }
+        let before = link.machine.state
+        handle(
+            .device(isConnected: device.isConnected, isResolved: device.areServicesResolved), link)
+        if isSighting { handle(.sighted, link) }
+        return link.machine.state == before
+    }
+
+    private func loseDevice(_ path: String, _ address: String) {
+        devices[address]?[path] = nil
+        if devices[address]?.isEmpty == true { devices[address] = nil }
+        heardAt[path] = nil
+        guard let link = links[address], link.device == path else { return }
+        handle(.vanished, link)
+        forgetPlace(of: link)
+        // It may be known to another adapter.
+        if link.machine.state == .absent { bringUp(link) }
+    }
+
+    func sighting(of device: Device) -> Sighting {
+        Sighting(
+            address: device.address, addressType: device.addressType, name: device.name,
+            rssi: device.rssi, services: device.uuids, isConnected: device.isConnected,
+            isPaired: device.isPaired, adapter: adapters[device.adapter]?.address ?? "",
+            uptimeMicroseconds: heardAt[device.path] ?? clock.now())
+    }
+}

@@ -1,0 +1,219 @@
+import CBlueZ
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// The one thread that touches libdbus: sends what is asked, matches answers to calls, keeps their
+/// deadlines, and hands everything else over in batches.
+struct BusThread {
+    /// Calls without an answer at most.
+    static let outstandingMax = 1024
+    /// The largest message taken; a larger one ends the connection, as the specification asks.
+    static let messageSizeMax = 16 << 20
+    /// Messages read in one turn before requests and deadlines are looked at again.
+    static let messagesPerTurnMax = 512
+    /// How long a closing connection may try to send what is still queued.
+    static let farewellMicroseconds: Int64 = 200_000
+
+    private let bus: OpaquePointer
+    private let requests: BusRequests
+    private let mailbox: Mailbox<DBusMessage>
+    private var reader = DBusReader()
+    private var outstanding: [UInt32: BusCall] = [:]
+    private var arrivals: UInt64 = 0
+
+    /// Starts the thread, which opens the bus and tells how that went.
+    static func start(
+        address: String, requests: BusRequests, mailbox: Mailbox<DBusMessage>
+    ) async throws(DBusFault) {
+        let result: Result<Void, DBusFault> = await withCheckedContinuation { opened in
+            let body = ThreadBody { run(address, requests, mailbox, opened) }
+            var thread = pthread_t()
+            let context = Unmanaged.passRetained(body)
+            let error = pthread_create(
+                &thread, nil,
+                { context in
+                    guard let context else { return nil }
+                    let body = Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue()
+                    body.run()
+                    return nil
+                }, context.toOpaque())
+            guard error == 0 else {
+                context.release()
+                let fault = DBusFault(name: DBusFault.limitsExceeded, text: "no thread: \(error)")
+                opened.resume(returning: .failure(fault))
+                return
+            }
+            pthread_detach(thread)
+        }
+        try result.get()
+    }
+
+    private final class ThreadBody: Sendable {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    private static func run(
+        _ address: String, _ requests: BusRequests, _ mailbox: Mailbox<DBusMessage>,
+        _ opened: CheckedContinuation<Result<Void, DBusFault>, Never>
+    ) {
+        var fault = cbz_fault()
+        guard let bus = cbz_bus_open(address, messageSizeMax, &fault) else {
+            requests.close()
+            mailbox.finish()
+            opened.resume(returning: .failure(DBusFault(fault)))
+            return
+        }
+        opened.resume(returning: .success(()))
+        var thread = BusThread(bus: bus, requests: requests, mailbox: mailbox)
+        thread.loop()
+        thread.end()
+    }
+
+    private init(bus: OpaquePointer, requests: BusRequests, mailbox: Mailbox<DBusMessage>) {
+        self.bus = bus
+        self.requests = requests
+        self.mailbox = mailbox
+    }
+
+    private mutating func loop() {
+        while true {
+            let (waiting, isClosed) = requests.take()
+            for request in waiting { carryOut(request) }
+            let mayHaveMore = readMessages()
+            endOverdueCalls()
+            if isClosed || !cbz_bus_is_open(bus) { return }
+            cbz_bus_wait(bus, requests.waker, mayHaveMore ? 0 : sleepMilliseconds())
+        }
+    }
+
+    /// Fails what is outstanding, sends what it may, and lets go of the bus.
+    private mutating func end() {
+        requests.close()
+        for request in requests.take().requests { carryOut(request) }
+        let fault = DBusFault(name: DBusFault.disconnected, text: "the bus connection has ended")
+        for call in outstanding.values { call.continuation.resume(returning: .failure(fault)) }
+        outstanding = [:]
+        let until = Uptime.microseconds() + Self.farewellMicroseconds
+        while cbz_bus_is_open(bus), cbz_bus_has_output(bus), Uptime.microseconds() < until {
+            cbz_bus_wait(bus, requests.waker, 10)
+        }
+        cbz_bus_close(bus)
+        mailbox.finish()
+    }
+
+    private mutating func carryOut(_ request: BusRequest) {
+        switch request {
+        case .send(let message):
+            _ = transmit(message)
+        case .cancel(let id):
+            // Calls outstanding are few and cancelling is rare: no second index.
+            guard let (serial, call) = outstanding.first(where: { $0.value.id == id }) else {
+                return
+            }
+            outstanding[serial] = nil
+            call.continuation.resume(
+                returning: .failure(DBusFault(name: DBusFault.cancelled, text: "")))
+        case .call(let call):
+            guard outstanding.count < Self.outstandingMax else {
+                let fault = DBusFault(
+                    name: DBusFault.limitsExceeded, text: "too many calls without an answer")
+                call.continuation.resume(returning: .failure(fault))
+                return
+            }
+            guard let serial = transmit(call.message) else {
+                let fault = DBusFault(
+                    name: DBusFault.invalidArguments,
+                    text: "\(call.message.member ?? "call") cannot be written as D-Bus")
+                call.continuation.resume(returning: .failure(fault))
+                return
+            }
+            outstanding[serial] = call
+        }
+    }
+
+    private func transmit(_ message: DBusMessage) -> UInt32? {
+        guard let raw = DBusWriter.encode(message) else { return nil }
+        defer { cbz_message_free(raw) }
+        let serial = cbz_bus_send(bus, raw)
+        return serial == 0 ? nil : serial
+    }
+
+    /// Reads what has come; true if more may be waiting.
+    private mutating func readMessages() -> Bool {
+        var batch: [DBusMessage] = []
+        var count = 0
+        while count < Self.messagesPerTurnMax, let raw = cbz_bus_pop(bus) {
+            count += 1
+            let outcome = reader.read(raw, uptimeMicroseconds: Uptime.microseconds())
+            cbz_message_free(raw)
+            arrivals += 1
+            switch outcome {
+            case .message(var message):
+                message.arrival = arrivals
+                if !answerCall(with: message) { batch.append(message) }
+            case .tooLarge(let message):
+                refuse(message)
+            case .ignored:
+                continue
+            }
+        }
+        mailbox.post(batch)
+        return count == Self.messagesPerTurnMax
+    }
+
+    /// Gives an answer to its call; true if the message was an answer, awaited or not.
+    private mutating func answerCall(with message: DBusMessage) -> Bool {
+        guard message.kind == .reply || message.kind == .error else { return false }
+        guard let serial = message.replySerial,
+            let call = outstanding.removeValue(forKey: serial)
+        else { return true }
+        let result: Result<DBusMessage, DBusFault> =
+            message.kind == .reply ? .success(message) : .failure(message.fault)
+        call.continuation.resume(returning: result)
+        return true
+    }
+
+    /// A message over our bounds: whoever waits for an answer gets an error.
+    private mutating func refuse(_ message: DBusMessage) {
+        let fault = DBusFault(name: DBusFault.limitsExceeded, text: "the message is too large")
+        if message.kind == .call {
+            _ = transmit(.error(to: message, fault))
+        } else if let serial = message.replySerial,
+            let call = outstanding.removeValue(forKey: serial)
+        {
+            call.continuation.resume(returning: .failure(fault))
+        }
+    }
+
+    private mutating func endOverdueCalls() {
+        guard !outstanding.isEmpty else { return }
+        let now = Uptime.microseconds()
+        for (serial, call) in outstanding where call.deadlineMicroseconds <= now {
+            outstanding[serial] = nil
+            let fault = DBusFault(
+                name: DBusFault.noReply,
+                text: "\(call.message.member ?? "call") was not answered in time")
+            call.continuation.resume(returning: .failure(fault))
+        }
+    }
+
+    private func sleepMilliseconds() -> Int32 {
+        guard let next = outstanding.values.map(\.deadlineMicroseconds).min() else { return -1 }
+        let left = next - Uptime.microseconds()
+        // Rounded up, so that the thread does not wake just before the deadline.
+        return Int32(clamping: max(0, (left + 999) / 1000))
+    }
+}
+
+extension DBusFault {
+    /// From the C layer's fixed-size texts.
+    fileprivate init(_ fault: cbz_fault) {
+        func text<T>(_ tuple: T) -> String {
+            withUnsafeBytes(of: tuple) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        }
+        self.init(name: text(fault.name), text: text(fault.text))
+    }
+}

@@ -1,0 +1,154 @@
+/// One adapter's radio, which can scan or connect but not well do both: a value that decides which.
+///
+/// One connect at a time; the scan is paused before it and taken up after it. `Key` names whoever
+/// wants to connect. Times are `CLOCK_BOOTTIME` µs.
+struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
+    /// Between the end of a scan and a connect, so that the controller is out of scanning.
+    static var pauseMicroseconds: Int64 { 250_000 }
+    /// First and longest pause before a scan that could not be started is tried again.
+    static var retryFirstMicroseconds: Int64 { 1_000_000 }
+    static var retryMaxMicroseconds: Int64 { 30_000_000 }
+    /// A scan is ended and begun anew after this time: a stalled one says it is on and hears nothing.
+    static var renewMicroseconds: Int64 { 600_000_000 }
+    /// A resting time of the queue: after this many connects without a scan, one scan period is due.
+    static var connectsInRowMax: Int { 4 }
+    /// The scan period that is due then.
+    static var scanTurnMicroseconds: Int64 { 2_000_000 }
+
+    enum Event: Sendable, Hashable {
+        case usable(Bool)
+        case wantScan(Bool)
+        case request(Key)
+        /// Not wanted any more, granted or not.
+        case withdraw(Key)
+        /// The connect is over. Its key may have asked for another one meanwhile.
+        case done(Key)
+        case scanStarted
+        case scanFailed
+        case scanStopped
+        /// Discovery ended without our doing.
+        case scanLost
+        case tick
+    }
+
+    enum Action: Sendable, Hashable {
+        case startScan
+        /// Only ever asked for while a session is ours.
+        case stopScan
+        case grant(Key)
+    }
+
+    enum Scan: Sendable, Hashable {
+        case off
+        case starting
+        case on
+        case stopping
+    }
+
+    private(set) var scan = Scan.off
+    private(set) var holder: Key?
+    private(set) var queue: [Key] = []
+    private var isUsable = false
+    private var isScanWanted = false
+    /// No connect before.
+    private var quietUntil: Int64 = 0
+    /// No scan before.
+    private var retryAt: Int64 = 0
+    private var failures = 0
+    private var scanningSince: Int64 = 0
+    private var connectsInRow = 0
+
+    /// When a `tick` is due, if ever.
+    var nextDeadline: Int64? {
+        guard isUsable else { return nil }
+        switch scan {
+        case .off:
+            if holder == nil, !queue.isEmpty, !isScanTurn { return quietUntil }
+            return isScanWanted && holder == nil ? retryAt : nil
+        case .on:
+            return queue.isEmpty
+                ? scanningSince + Self.renewMicroseconds
+                : scanningSince + Self.scanTurnMicroseconds
+        case .starting, .stopping: return nil
+        }
+    }
+
+    private var isScanTurn: Bool { isScanWanted && connectsInRow >= Self.connectsInRowMax }
+
+    mutating func handle(_ event: Event, at now: Int64) -> [Action] {
+        switch event {
+        case .usable(let isUsable):
+            guard isUsable != self.isUsable else { return [] }
+            self.isUsable = isUsable
+            // Sessions and attempts ended with the adapter.
+            scan = .off
+            holder = nil
+            queue = []
+            failures = 0
+            retryAt = 0
+            connectsInRow = 0
+        case .wantScan(let isWanted):
+            isScanWanted = isWanted
+        case .request(let key):
+            if !queue.contains(key) { queue.append(key) }
+        case .withdraw(let key):
+            queue.removeAll { $0 == key }
+            if holder == key { holder = nil }
+        case .done(let key):
+            if holder == key { holder = nil }
+        case .scanStarted:
+            guard scan == .starting else { break }
+            scan = .on
+            scanningSince = now
+            failures = 0
+        case .scanFailed:
+            guard scan == .starting else { break }
+            scan = .off
+            let pause = Self.retryFirstMicroseconds << Int64(min(failures, 5))
+            retryAt = now + min(pause, Self.retryMaxMicroseconds)
+            failures += 1
+            connectsInRow = 0
+        case .scanStopped:
+            guard scan == .stopping else { break }
+            scan = .off
+            quietUntil = now + Self.pauseMicroseconds
+        case .scanLost:
+            guard scan == .on else { break }
+            scan = .off
+            retryAt = now + Self.retryFirstMicroseconds
+        case .tick:
+            break
+        }
+        return decide(at: now)
+    }
+
+    private mutating func decide(at now: Int64) -> [Action] {
+        guard isUsable else { return [] }
+        switch scan {
+        case .starting, .stopping:
+            return []
+        case .on:
+            let isTurnOver =
+                connectsInRow < Self.connectsInRowMax
+                || now >= scanningSince + Self.scanTurnMicroseconds
+            let mustYield = !queue.isEmpty && isTurnOver
+            let isOld = now >= scanningSince + Self.renewMicroseconds
+            guard mustYield || isOld || !isScanWanted else { return [] }
+            if mustYield { connectsInRow = 0 }
+            scan = .stopping
+            return [.stopScan]
+        case .off:
+            guard holder == nil else { return [] }
+            if !queue.isEmpty, !isScanTurn {
+                guard now >= quietUntil else { return [] }
+                let next = queue.removeFirst()
+                holder = next
+                connectsInRow += 1
+                return [.grant(next)]
+            }
+            guard isScanWanted, now >= retryAt else { return [] }
+            scan = .starting
+            return [.startScan]
+        }
+    }
+}

@@ -1,0 +1,74 @@
+/// The deadlines and pauses of a link to a sensor.
+public struct LinkPolicy: Sendable, Hashable {
+    /// From `Connect` to its answer. A strap in range takes below a second; bluetoothd itself would
+    /// try for 42 s and hold up every other strap.
+    public var connect = Duration.seconds(20)
+    /// From connected to services resolved; seen: half a second.
+    public var resolve = Duration.seconds(15)
+    /// Between two looks at the properties while resolving, because signals may not come.
+    public var refresh = Duration.milliseconds(500)
+    /// From `StartNotify` to its answer.
+    public var subscribe = Duration.seconds(10)
+    /// How long an unanswered `StartNotify` is waited for beyond that. Disconnecting before has
+    /// crashed bluetoothd; an ATT request fails by itself after 30 s.
+    public var subscribeGrace = Duration.seconds(25)
+    /// From subscribed to the first frame, worn: a strap notifies once a second.
+    public var firstFrame = Duration.seconds(5)
+    /// Between frames, worn.
+    public var stale = Duration.seconds(10)
+    /// Between frames, not worn: many straps fall silent then.
+    public var staleWithoutContact = Duration.seconds(60)
+    /// How long the end of a link is waited for after `Disconnect`, which takes 2 s.
+    public var teardown = Duration.seconds(5)
+    /// The first back-off; doubles with each failure.
+    public var backoffBase = Duration.milliseconds(250)
+    /// The longest back-off.
+    public var backoffMax = Duration.seconds(30)
+    /// The least back-off where the adapter has no link left: others must end first.
+    public var slotsPause = Duration.seconds(4)
+    /// The least back-off after bluetoothd said it was busy or did not answer.
+    public var busyPause = Duration.seconds(1)
+    /// The back-off where a person has to look.
+    public var personPause = Duration.seconds(30)
+    /// Attempts without hearing an advert. A lost strap is often back in a second, but an attempt
+    /// at an absent one keeps the radio from hearing others.
+    public var attemptsUnheardMax = 2
+    /// "Busy" in a row before the adapter is asked to be reset.
+    public var busyMax = 3
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Exponential back-off with full jitter: anything from nothing to the bound.
+struct Backoff: Sendable, Hashable {
+    /// SplitMix64: small, seeded, and good enough to spread retries.
+    private var state: UInt64
+    private(set) var failures = 0
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func reset() { failures = 0 }
+
+    /// The next pause in µs.
+    mutating func next(_ policy: LinkPolicy) -> Int64 {
+        let bound = bound(policy)
+        failures = min(failures + 1, 32)
+        return Int64(nextRandom() % UInt64(bound + 1))
+    }
+
+    /// The bound of the next pause in µs.
+    func bound(_ policy: LinkPolicy) -> Int64 {
+        let most = max(0, policy.backoffMax.microseconds)
+        let base = max(0, policy.backoffBase.microseconds)
+        return failures >= 20 ? most : min(most, base << Int64(failures))
+    }
+
+    private mutating func nextRandom() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,148 @@
+/// The link to one sensor: a value that is told what happens and answers what to do.
+///
+/// `absent → seen → connecting → resolving → subscribing → streaming`, and `suspended`. It knows no
+/// D-Bus and no heart rate. Times are `CLOCK_BOOTTIME` µs, given with each event; `nextDeadline`
+/// tells when a `tick` is due. Answers carry the attempt they belong to, and those of an older
+/// attempt change nothing.
+public struct SensorLink: Sendable {
+    /// What happens to a link.
+    public enum Event: Sendable, Hashable {
+        case daemon(isPresent: Bool)
+        case adapter(isUsable: Bool)
+        /// An advert was heard.
+        case sighted
+        /// The device as it stands now, by signal or by get.
+        case device(isConnected: Bool, isResolved: Bool)
+        /// The device's object was removed.
+        case vanished
+        /// The radio is ours.
+        case slotGranted
+        case connectFinished(attempt: UInt64, BlueZErrorClass?)
+        case subscribeFinished(attempt: UInt64, BlueZErrorClass?)
+        case frame
+        /// Whether the sensor is worn, as far as its frames tell.
+        case contact(Bool)
+        /// The link is not wanted any more.
+        case release
+        case tick
+    }
+
+    /// What is to be done.
+    public enum Action: Sendable, Hashable {
+        /// Ask for the radio; `slotGranted` follows.
+        case requestSlot
+        /// Not needed any more, granted or not.
+        case withdrawSlot
+        case connect(attempt: UInt64)
+        /// Get the device's properties; `device` follows.
+        case refresh
+        /// Find the characteristic (`cache` if it is not there) and ask for notifications.
+        case subscribe(attempt: UInt64)
+        case stopNotify
+        /// End the link, or the attempt at one.
+        case disconnect
+        /// Let bluetoothd forget the device, if it is not paired.
+        case forgetDevice
+        /// The adapter does not come out of "busy".
+        case resetAdapter
+        /// The link has ended for good after `release`.
+        case finish
+    }
+
+    public internal(set) var state = LinkState.suspended(.daemon)
+    /// Why it is in this state.
+    public internal(set) var reason = LinkReason.daemonGone
+    /// The link generation: grows with each attempt, adoption and loss.
+    public internal(set) var attempt: UInt64 = 0
+
+    let policy: LinkPolicy
+    var backoff: Backoff
+    var isDaemonPresent = false
+    var isAdapterUsable = false
+    /// Asked for the radio and neither connected nor failed since.
+    var isQueued = false
+    /// `StartNotify` is unanswered: no `Disconnect` now.
+    var isNotifyPending = false
+    /// The sensor has sent a frame over this link.
+    var hasFrame = false
+    /// Torn down for silence, and no frame since: it may just not be worn.
+    var wasSilent = false
+    var isWorn = true
+    var isConnected = false
+    /// We disconnect, and the end has not come yet.
+    var teardownUntil: Int64?
+    var hasForgotten = false
+    var attemptsUnheard = 0
+    var busyInRow = 0
+    /// End of the present step, or of the back-off.
+    var deadline: Int64?
+    var refreshAt: Int64?
+    /// No attempt before.
+    var retryAt: Int64 = 0
+
+    /// A link that waits for bluetoothd.
+    ///
+    /// - Parameter seed: of the jitter.
+    public init(policy: LinkPolicy = LinkPolicy(), seed: UInt64) {
+        self.policy = policy
+        backoff = Backoff(seed: seed)
+    }
+
+    /// When a `tick` is due, if ever.
+    public var nextDeadline: Int64? {
+        guard case .streaming(let lastFrameAt) = state else {
+            guard let refreshAt else { return deadline }
+            return deadline.map { min($0, refreshAt) } ?? refreshAt
+        }
+        if isNotifyPending, let deadline { return deadline }
+        return lastFrameAt + silenceLimit
+    }
+
+    /// Whether hearing the sensor would help.
+    public var wantsScan: Bool { state == .absent || state == .suspended(.outOfRange) }
+
+    /// Whether notifications are on.
+    public var isStreaming: Bool {
+        if case .streaming = state { true } else { false }
+    }
+
+    /// How long silence is borne, in µs.
+    var silenceLimit: Int64 {
+        guard isWorn, !(wasSilent && !hasFrame) else {
+            return policy.staleWithoutContact.microseconds
+        }
+        return (hasFrame ? policy.stale : policy.firstFrame).microseconds
+    }
+
+    /// Takes an event in; the actions are to be carried out in their order.
+    public mutating func handle(_ event: Event, at now: Int64) -> [Action] {
+        switch event {
+        case .frame: return takeFrame(at: now)
+        case .contact(let isWorn):
+            self.isWorn = isWorn
+            return []
+        case .daemon(let isPresent): return noteDaemon(isPresent)
+        case .adapter(let isUsable): return noteAdapter(isUsable)
+        case .sighted: return takeSighting(at: now)
+        case .device(let isConnected, let isResolved):
+            return takeDevice(isConnected, isResolved, at: now)
+        case .vanished: return takeRemoval(at: now)
+        case .slotGranted: return takeSlot(at: now)
+        case .connectFinished(let attempt, let error):
+            guard attempt == self.attempt else { return [] }
+            return finishConnect(error, at: now)
+        case .subscribeFinished(let attempt, let error):
+            guard attempt == self.attempt else { return [] }
+            return finishSubscribe(error, at: now)
+        case .release: return beginRelease(at: now)
+        case .tick: return tick(at: now)
+        }
+    }
+
+    mutating func enter(_ state: LinkState, _ reason: LinkReason) {
+        self.state = state
+        self.reason = reason
+        deadline = nil
+        refreshAt = nil
+    }
+}

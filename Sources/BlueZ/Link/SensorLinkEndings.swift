@@ -1,0 +1,139 @@
+/// The way down: failures, losses, and the end that was asked for.
+extension SensorLink {
+    mutating func takeDisconnection(at now: Int64) -> [Action] {
+        let wasTornDown = teardownUntil != nil
+        teardownUntil = nil
+        switch state {
+        case .resolving, .subscribing, .streaming:
+            return lose(.linkLost, at: now)
+        case .seen where wasTornDown && !isQueued:
+            // The end of the old link was waited for; only the back-off counts now.
+            return becomeSeen(reason, at: now)
+        case .draining:
+            return finishRelease()
+        default:
+            return []
+        }
+    }
+
+    /// The link is gone without our doing: often back in a moment, so tried at once.
+    private mutating func lose(_ reason: LinkReason, at now: Int64) -> [Action] {
+        forgetLink()
+        attemptsUnheard = 0
+        retryAt = now + backoff.next(policy)
+        return becomeSeen(reason, at: now)
+    }
+
+    mutating func takeRemoval(at now: Int64) -> [Action] {
+        switch state {
+        case .suspended(.daemon), .suspended(.adapter):
+            return []
+        case .draining:
+            return finishRelease()
+        default:
+            let withdrawal = dropSlot()
+            forgetLink()
+            teardownUntil = nil
+            enter(.absent, .removed)
+            return withdrawal
+        }
+    }
+
+    /// A step failed; the class of the error decides what next.
+    mutating func fail(
+        _ reason: LinkReason, _ error: BlueZErrorClass, at now: Int64
+    ) -> [Action] {
+        var actions: [Action] = []
+        let wasConnecting = state == .connecting
+        if wasConnecting, reason == .connectTimeout || error == .busy {
+            // Ends the pending attempt, ours or a forgotten one.
+            actions.append(.disconnect)
+            teardownUntil = now + policy.teardown.microseconds
+        } else if wasConnecting {
+            // A failed attempt may have connected all the same: look, and adopt it.
+            actions.append(.refresh)
+        } else if isConnected, !isNotifyPending {
+            actions.append(.disconnect)
+            teardownUntil = now + policy.teardown.microseconds
+        }
+        forgetLink()
+        busyInRow = error == .busy ? busyInRow + 1 : 0
+        retryAt = now + max(backoff.next(policy), leastPause(after: error))
+        switch error {
+        case .gone:
+            enter(.absent, reason)
+        case .notPowered where !isAdapterUsable:
+            enter(.suspended(.adapter), reason)
+        case .daemon where !isDaemonPresent:
+            enter(.suspended(.daemon), reason)
+        case .cache where !hasForgotten:
+            hasForgotten = true
+            actions.append(.forgetDevice)
+            enter(.absent, reason)
+        case .transientRadio where wasConnecting && attemptsUnheard >= policy.attemptsUnheardMax:
+            enter(.suspended(.outOfRange), reason)
+        default:
+            if busyInRow >= policy.busyMax {
+                busyInRow = 0
+                actions.append(.resetAdapter)
+            }
+            actions += becomeSeen(reason, at: now)
+        }
+        return actions
+    }
+
+    private func leastPause(after error: BlueZErrorClass) -> Int64 {
+        switch error {
+        case .transientRadio, .unknown, .gone: 0
+        case .busy, .daemon: policy.busyPause.microseconds
+        case .slots, .notPowered: policy.slotsPause.microseconds
+        case .auth, .permission, .cache: policy.personPause.microseconds
+        }
+    }
+
+    /// Answers of this link are of the past from now on.
+    mutating func forgetLink() {
+        attempt += 1
+        isNotifyPending = false
+        hasFrame = false
+        isConnected = false
+    }
+
+    mutating func dropSlot() -> [Action] {
+        guard isQueued else { return [] }
+        isQueued = false
+        return [.withdrawSlot]
+    }
+
+    // MARK: Release
+
+    mutating func beginRelease(at now: Int64) -> [Action] {
+        let withdrawal = dropSlot()
+        switch state {
+        case .draining:
+            return []
+        case .subscribing where isNotifyPending, .streaming where isNotifyPending:
+            enter(.draining, .released)
+            deadline = now + policy.subscribeGrace.microseconds
+            return withdrawal
+        case .connecting, .resolving, .subscribing, .streaming:
+            let isSubscribed = isStreaming
+            enter(.draining, .released)
+            return withdrawal + (isSubscribed ? [.stopNotify] : []) + endLink(at: now)
+        case .absent, .seen, .suspended:
+            return withdrawal + finishRelease()
+        }
+    }
+
+    mutating func endLink(at now: Int64) -> [Action] {
+        isNotifyPending = false
+        deadline = now + policy.teardown.microseconds
+        return [.disconnect]
+    }
+
+    mutating func finishRelease() -> [Action] {
+        forgetLink()
+        enter(.draining, .released)
+        return [.finish]
+    }
+}

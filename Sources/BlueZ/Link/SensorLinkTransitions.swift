@@ -1,0 +1,195 @@
+/// The way up: from heard to streaming.
+extension SensorLink {
+    mutating func noteDaemon(_ isPresent: Bool) -> [Action] {
+        isDaemonPresent = isPresent
+        if isPresent { return resume() }
+        if state == .draining { return finishRelease() }
+        return suspend(.daemon, .daemonGone)
+    }
+
+    mutating func noteAdapter(_ isUsable: Bool) -> [Action] {
+        guard isUsable != isAdapterUsable else { return [] }
+        isAdapterUsable = isUsable
+        if isUsable { return resume() }
+        if state == .draining { return finishRelease() }
+        return state == .suspended(.daemon) ? [] : suspend(.adapter, .adapterOff)
+    }
+
+    /// Nothing of the link is left: no calls are made, answers still to come are of the past.
+    private mutating func suspend(
+        _ suspension: LinkState.Suspension, _ reason: LinkReason
+    ) -> [Action] {
+        let actions = dropSlot()
+        forgetLink()
+        enter(.suspended(suspension), reason)
+        return actions
+    }
+
+    private mutating func resume() -> [Action] {
+        guard state == .suspended(.daemon) || state == .suspended(.adapter) else { return [] }
+        if !isDaemonPresent { return [] }
+        guard isAdapterUsable else {
+            enter(.suspended(.adapter), .adapterOff)
+            return []
+        }
+        backoff.reset()
+        busyInRow = 0
+        retryAt = 0
+        enter(.absent, .progress)
+        return []
+    }
+
+    mutating func takeSighting(at now: Int64) -> [Action] {
+        attemptsUnheard = 0
+        guard state == .absent || state == .suspended(.outOfRange) else { return [] }
+        return becomeSeen(.heard, at: now)
+    }
+
+    /// Waits for the end of the back-off, if one is left, then for the radio.
+    mutating func becomeSeen(_ reason: LinkReason, at now: Int64) -> [Action] {
+        enter(.seen, reason)
+        let earliest = max(retryAt, teardownUntil ?? retryAt)
+        if earliest > now {
+            deadline = earliest
+            return []
+        }
+        isQueued = true
+        return [.requestSlot]
+    }
+
+    mutating func takeSlot(at now: Int64) -> [Action] {
+        guard state == .seen, isQueued else { return [.withdrawSlot] }
+        isQueued = false
+        attempt += 1
+        attemptsUnheard += 1
+        teardownUntil = nil
+        enter(.connecting, .progress)
+        deadline = now + policy.connect.microseconds
+        return [.connect(attempt: attempt)]
+    }
+
+    mutating func finishConnect(_ error: BlueZErrorClass?, at now: Int64) -> [Action] {
+        guard state == .connecting else { return [] }
+        if let error { return fail(.error(error), error, at: now) }
+        return beginResolving(.progress, at: now)
+    }
+
+    /// Connected: the services come next. `Connected` may never be signalled, so the properties are
+    /// got now and again until they are resolved.
+    mutating func beginResolving(_ reason: LinkReason, at now: Int64) -> [Action] {
+        isConnected = true
+        enter(.resolving, reason)
+        deadline = now + policy.resolve.microseconds
+        refreshAt = now + policy.refresh.microseconds
+        return [.refresh]
+    }
+
+    mutating func takeDevice(
+        _ isConnected: Bool, _ isResolved: Bool, at now: Int64
+    ) -> [Action] {
+        self.isConnected = isConnected
+        guard isConnected else { return takeDisconnection(at: now) }
+        switch state {
+        case .connecting:
+            let actions = beginResolving(.progress, at: now)
+            return isResolved ? beginSubscribing(at: now) : actions
+        case .resolving:
+            return isResolved ? beginSubscribing(at: now) : []
+        case .absent, .seen, .suspended(.outOfRange):
+            // Up already: adopted, unless it is the end of the link that we have just given up.
+            guard teardownUntil ?? now <= now else { return [] }
+            let withdrawal = dropSlot()
+            attempt += 1
+            teardownUntil = nil
+            let actions = beginResolving(.adopted, at: now)
+            return withdrawal + (isResolved ? beginSubscribing(.adopted, at: now) : actions)
+        case .subscribing, .streaming, .suspended, .draining:
+            return []
+        }
+    }
+
+    private mutating func beginSubscribing(
+        _ reason: LinkReason = .progress, at now: Int64
+    ) -> [Action] {
+        enter(.subscribing, reason)
+        deadline = now + policy.subscribe.microseconds
+        isNotifyPending = true
+        hasFrame = false
+        return [.subscribe(attempt: attempt)]
+    }
+
+    mutating func finishSubscribe(_ error: BlueZErrorClass?, at now: Int64) -> [Action] {
+        isNotifyPending = false
+        if state == .draining { return endLink(at: now) }
+        guard state == .subscribing else { return [] }
+        if let error { return fail(.error(error), error, at: now) }
+        enter(.streaming(lastFrameAt: now), .progress)
+        return []
+    }
+
+    mutating func takeFrame(at now: Int64) -> [Action] {
+        switch state {
+        case .streaming(let lastFrameAt):
+            state = .streaming(lastFrameAt: max(lastFrameAt, now))
+        case .subscribing:
+            // The answer to StartNotify may lag behind the first frame, or never come.
+            let grace = deadline
+            enter(.streaming(lastFrameAt: now), .progress)
+            if isNotifyPending {
+                deadline = (grace ?? now) + policy.subscribeGrace.microseconds
+            }
+        default:
+            return []
+        }
+        hasFrame = true
+        wasSilent = false
+        if backoff.failures > 0 || busyInRow > 0 {
+            backoff.reset()
+            busyInRow = 0
+        }
+        return []
+    }
+
+    func isOver(_ time: Int64?, at now: Int64) -> Bool {
+        time.map { $0 <= now } ?? false
+    }
+
+    mutating func tick(at now: Int64) -> [Action] {
+        switch state {
+        case .seen where isOver(deadline, at: now):
+            return becomeSeen(reason, at: now)
+        case .connecting where isOver(deadline, at: now):
+            return fail(.connectTimeout, .transientRadio, at: now)
+        case .resolving where isOver(deadline, at: now):
+            return fail(.resolveTimeout, .transientRadio, at: now)
+        case .resolving where isOver(refreshAt, at: now):
+            refreshAt = now + policy.refresh.microseconds
+            return [.refresh]
+        case .subscribing where isOver(deadline, at: now):
+            if reason != .subscribeTimeout {
+                enter(.subscribing, .subscribeTimeout)
+                deadline = now + policy.subscribeGrace.microseconds
+                return []
+            }
+            isNotifyPending = false
+            return fail(.subscribeTimeout, .transientRadio, at: now)
+        case .streaming(let lastFrameAt):
+            return tickStreaming(lastFrameAt, at: now)
+        case .draining where isOver(deadline, at: now):
+            return isNotifyPending ? endLink(at: now) : finishRelease()
+        default:
+            return []
+        }
+    }
+
+    private mutating func tickStreaming(_ lastFrameAt: Int64, at now: Int64) -> [Action] {
+        if isNotifyPending {
+            guard isOver(deadline, at: now) else { return [] }
+            isNotifyPending = false
+            deadline = nil
+        }
+        guard lastFrameAt + silenceLimit <= now else { return [] }
+        wasSilent = true
+        return fail(hasFrame ? .stale : .noFirstFrame, .transientRadio, at: now)
+    }
+}

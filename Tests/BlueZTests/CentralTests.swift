@@ -1,0 +1,406 @@
+import Foundation
+import Synchronization
+import Testbed
+import Testing
+
+@testable import BlueZ
+
+/// A central, the simulated org.bluez, and all events so far.
+actor Stage {
+    static let service = "0000180d-0000-1000-8000-00805f9b34fb"
+    static let measurement = "00002a37-0000-1000-8000-00805f9b34fb"
+    static let strap = "C0:00:00:00:00:01"
+
+    nonisolated let bus: PrivateBus
+    nonisolated let bluez: SimulatedBlueZ
+    nonisolated let central: Central
+    private(set) var events: [CentralEvent] = []
+    private var waiters:
+        [(id: Int, isMet: @Sendable ([CentralEvent]) -> Bool, CheckedContinuation<Bool, Never>)] =
+            []
+    private var nextID = 0
+    private var running: Task<Void, Never>?
+
+    init(
+        straps: [String] = [Stage.strap], adapters: [SimulatedAdapter] = [SimulatedAdapter()],
+        habits change: @Sendable (inout BlueZHabits) -> Void = { _ in },
+        settings adjust: @Sendable (inout CentralSettings) -> Void = { _ in }
+    ) async throws {
+        let bus = try await PrivateBus.start()
+        self.bus = bus
+        var habits = BlueZHabits()
+        habits.advertMilliseconds = 50
+        habits.disconnectMilliseconds = 100
+        change(&habits)
+        let heart = try RecordedHeart.fiveMinutes()
+        var style = StrapStyle.chest
+        style.frameIntervalMilliseconds = 50
+        bluez = try await SimulatedBlueZ.start(
+            on: bus, adapters: adapters,
+            straps: straps.enumerated().map {
+                SimulatedStrap(
+                    address: $0.element, name: "HR-\($0.offset)", heart: heart, style: style)
+            },
+            habits: habits)
+        var settings = CentralSettings(service: Stage.service)
+        settings.seed = 1
+        adjust(&settings)
+        central = Central(settings: settings) { () async throws(DBusFault) in
+            try await DBusConnection.open(address: bus.address)
+        }
+    }
+
+    func start() {
+        let central = central
+        running = Task { await central.run() }
+        Task {
+            for await batch in central.events() { self.take(batch) }
+        }
+    }
+
+    func watch(_ address: String = Stage.strap) async {
+        await central.watch(
+            address: address, service: Stage.service, characteristic: Stage.measurement)
+    }
+
+    private func take(_ batch: [CentralEvent]) {
+        events += batch
+        let met = waiters.filter { $0.isMet(events) }
+        waiters.removeAll { waiter in met.contains { $0.id == waiter.id } }
+        for waiter in met { waiter.2.resume(returning: true) }
+    }
+
+    /// Waits until the events since `forget` are as they should be.
+    func until(
+        atMost limit: Duration = .seconds(20), _ isMet: @escaping @Sendable ([CentralEvent]) -> Bool
+    ) async -> Bool {
+        if isMet(events) { return true }
+        nextID += 1
+        let id = nextID
+        let alarm = Task {
+            try? await Task.sleep(for: limit)
+            self.giveUp(id)
+        }
+        defer { alarm.cancel() }
+        return await withCheckedContinuation { waiters.append((id, isMet, $0)) }
+    }
+
+    private func giveUp(_ id: Int) {
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
+        waiters.remove(at: index).2.resume(returning: false)
+    }
+
+    func forget() { events = [] }
+
+    func end() async {
+        await central.stop(disconnecting: false)
+        await running?.value
+        await bluez.stop()
+        await bus.stop()
+    }
+}
+
+extension [CentralEvent] {
+    func frames(of address: String = Stage.strap) -> [SensorFrame] {
+        compactMap {
+            if case .frame(let frame) = $0, frame.address == address { frame } else { nil }
+        }
+    }
+
+    func states(of address: String = Stage.strap) -> [LinkChange] {
+        compactMap { if case .link(let link) = $0, link.address == address { link } else { nil } }
+    }
+}
+
+@Suite("Central, against the simulated org.bluez", .timeLimit(.minutes(2)))
+struct CentralTests {
+    @Test("finds, connects, subscribes; every frame comes once, in order, with its time")
+    func streaming() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 20 })
+        let frames = await stage.events.frames()
+        let sent = await stage.bluez.framesSent(Stage.strap).map(\.bytes)
+        let received = frames.map(\.bytes)
+        #expect(received == Array(sent.prefix(received.count)))
+        #expect(
+            zip(frames, frames.dropFirst()).allSatisfy {
+                $0.uptimeMicroseconds <= $1.uptimeMicroseconds
+            })
+        let states = await stage.events.states().map(\.state.name)
+        #expect(
+            states == [
+                "suspended(adapter)", "absent", "seen", "connecting", "resolving", "subscribing",
+                "streaming",
+            ]
+                || states.suffix(4) == ["connecting", "resolving", "subscribing", "streaming"])
+        // Watching it all the while, there is nothing left to scan for.
+        #expect(await stage.bluez.wait { !$0.isDiscovering })
+        await stage.end()
+    }
+
+    @Test("a link that is up already is adopted without a scan or a connect")
+    func adoption() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        // Another central takes over, as after a restart of the program.
+        await stage.central.stop(disconnecting: false)
+        let connects = await stage.bluez.callCount("Connect")
+        let scans = await stage.bluez.callCount("StartDiscovery")
+        let bus = stage.bus
+        let next = Central(settings: CentralSettings(service: Stage.service)) {
+            () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
+        }
+        await next.watch(
+            address: Stage.strap, service: Stage.service, characteristic: Stage.measurement)
+        let running = Task { await next.run() }
+        var reasons: [LinkReason] = []
+        for await batch in next.events() {
+            reasons += batch.states().map(\.reason)
+            if !batch.frames().isEmpty { break }
+        }
+        #expect(reasons.contains(.adopted))
+        #expect(await stage.bluez.callCount("Connect") == connects)
+        #expect(await stage.bluez.callCount("StartDiscovery") == scans)
+        await next.stop(disconnecting: false)
+        await running.value
+        await stage.end()
+    }
+
+    @Test("Connected is never signalled, and it streams all the same")
+    func unsignalled() async throws {
+        let stage = try await Stage(habits: { $0.connectedUnsignalled = 1 })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("after a link loss the frames go on, under a new link generation")
+    func linkLoss() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        let before = await stage.events.frames().last?.linkGeneration ?? 0
+        await stage.forget()
+        await stage.bluez.drop(Stage.strap)
+        #expect(
+            await stage.until { events in
+                events.frames().contains { $0.linkGeneration > before }
+            })
+        #expect(
+            await stage.events.states().contains { $0.reason == .linkLost || $0.reason == .removed }
+        )
+        await stage.end()
+    }
+
+    @Test(
+        "bluetoothd restarts: told, and the frames go on",
+        arguments: [
+            SimulatedBlueZ.Ending.killed, .stopped,
+        ])
+    func daemonRestart(ending: SimulatedBlueZ.Ending) async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.forget()
+        try await stage.bluez.setDaemon(running: false, by: ending)
+        #expect(await stage.until { $0.contains(.daemon(isPresent: false)) })
+        await stage.forget()
+        try await stage.bluez.setDaemon(running: true)
+        #expect(
+            await stage.until { $0.contains(.daemon(isPresent: true)) && $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("the bus goes away and comes back: told, and the frames go on")
+    func busRestart() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.forget()
+        try await stage.bus.restart()
+        #expect(await stage.until { $0.contains(.bus(isPresent: false)) })
+        #expect(
+            await stage.until(atMost: .seconds(40)) { events in
+                guard let back = events.lastIndex(of: .bus(isPresent: true)) else { return false }
+                return !Array(events[back...]).frames().isEmpty
+            })
+        await stage.end()
+    }
+
+    @Test("the adapter is powered off and on: the link waits and comes back")
+    func adapterPower() async throws {
+        let adapter = SimulatedAdapter()
+        let stage = try await Stage(adapters: [adapter])
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.forget()
+        await stage.bluez.setPowered(adapter.address, false)
+        #expect(await stage.until { $0.states().contains { $0.state == .suspended(.adapter) } })
+        await stage.forget()
+        await stage.bluez.setPowered(adapter.address, true)
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("the adapter comes back under another index, hci10, and is known by its address")
+    func adapterReindexed() async throws {
+        let adapter = SimulatedAdapter(index: 1)
+        let stage = try await Stage(
+            adapters: [adapter], settings: { $0.adapterAddress = adapter.address })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.bluez.unplug(adapter.address)
+        #expect(await stage.until { $0.contains(.adapterRemoved(address: adapter.address)) })
+        await stage.forget()
+        await stage.bluez.plug(adapter.address, index: 10)
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("an adapter that appears switched off is switched on")
+    func powersOn() async throws {
+        let stage = try await Stage(adapters: [SimulatedAdapter(startsPowered: false)])
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
+    @Test(
+        "connect errors of the field are overcome",
+        arguments: [
+            ScriptedFault("Connect", .error(BlueZFault.abortByLocal)),
+            ScriptedFault("Connect", times: 2, .error(BlueZFault.inProgress)),
+            ScriptedFault("Connect", .errorThough(BlueZFault.abortByLocal)),
+            ScriptedFault("StartNotify", .error(BlueZFault.att(0x0e))),
+            ScriptedFault("StartDiscovery", .error(BlueZFault.inProgress)),
+            ScriptedFault("GetAll", times: 3, .hang),
+            ScriptedFault("StartNotify", .answerLost),
+        ])
+    func scriptedFaults(fault: ScriptedFault) async throws {
+        let stage = try await Stage()
+        await stage.bluez.inject(fault)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until(atMost: .seconds(40)) { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("a connect that hangs is ended at its deadline and tried again")
+    func hangingConnect() async throws {
+        let stage = try await Stage(settings: {
+            $0.policy.connect = .milliseconds(500)
+            $0.policy.teardown = .milliseconds(200)
+        })
+        await stage.bluez.inject(ScriptedFault("Connect", .delay(milliseconds: 3000)))
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().contains { $0.reason == .connectTimeout } })
+        #expect(await stage.until(atMost: .seconds(60)) { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test("eight straps are connected one at a time, and all stream")
+    func eightStraps() async throws {
+        let addresses = (1...8).map { "C0:00:00:00:00:0\($0)" }
+        let stage = try await Stage(straps: addresses)
+        await stage.start()
+        for address in addresses { await stage.watch(address) }
+        #expect(
+            await stage.until(atMost: .seconds(40)) { events in
+                addresses.allSatisfy { events.frames(of: $0).count >= 5 }
+            })
+        var connecting: Set<String> = []
+        for case .link(let link) in await stage.events {
+            if link.state == .connecting {
+                connecting.insert(link.address)
+            } else {
+                connecting.remove(link.address)
+            }
+            #expect(connecting.count <= 1)
+        }
+        await stage.end()
+    }
+
+    @Test("scan lists sensors of the service, with name and strength, and ends its session")
+    func scan() async throws {
+        let stage = try await Stage(straps: ["C0:00:00:00:00:01", "C0:00:00:00:00:02"])
+        try await stage.bluez.flood(count: 20)
+        await stage.start()
+        #expect(await stage.until { $0.contains(.daemon(isPresent: true)) })
+        let found = await stage.central.scan(seconds: 1.5)
+        #expect(found.map(\.address).sorted() == ["C0:00:00:00:00:01", "C0:00:00:00:00:02"])
+        #expect(found.allSatisfy { $0.name?.hasPrefix("HR-") == true && $0.rssi != nil })
+        #expect(found.allSatisfy { !$0.isConnected && !$0.adapter.isEmpty })
+        #expect(await stage.bluez.wait { !$0.isDiscovering })
+        await stage.end()
+    }
+
+    @Test("inspect reads what is there and says what is not; a watch takes the link over")
+    func inspect() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        let location = "00002a38-0000-1000-8000-00805f9b34fb"
+        let battery = "00002a19-0000-1000-8000-00805f9b34fb"
+        let absent = "0000ffff-0000-1000-8000-00805f9b34fb"
+        let found = try await stage.central.inspect(
+            address: Stage.strap, service: Stage.service, characteristic: Stage.measurement,
+            reading: [location, battery, absent])
+        #expect(found.sighting.name == "HR-0")
+        #expect(try found.values[location]?.get() == [1])
+        #expect(try found.values[battery]?.get() == [87])
+        #expect(throws: DBusFault.self) { try found.values[absent]?.get() }
+        let connects = await stage.bluez.callCount("Connect")
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        #expect(await stage.bluez.callCount("Connect") == connects)
+        await stage.end()
+    }
+
+    @Test("inspect of a sensor that is not there says where it stands")
+    func inspectAbsent() async throws {
+        let stage = try await Stage(straps: [])
+        await stage.start()
+        await #expect(throws: DBusFault.self) {
+            try await stage.central.inspect(
+                address: Stage.strap, service: Stage.service, characteristic: Stage.measurement,
+                reading: [], deadline: .milliseconds(500))
+        }
+        await stage.end()
+    }
+
+    @Test("unwatch unsubscribes and disconnects")
+    func unwatch() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.central.unwatch(address: Stage.strap)
+        #expect(await stage.bluez.wait { !$0.isConnected(Stage.strap) })
+        #expect(await stage.bluez.callCount("StopNotify") == 1)
+        await stage.end()
+    }
+
+    @Test("stop ends discovery and can end the links; events end")
+    func stop() async throws {
+        let stage = try await Stage(straps: [Stage.strap])
+        await stage.start()
+        await stage.watch()
+        await stage.watch("C0:00:00:00:00:99")
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.bluez.wait { $0.isDiscovering })
+        await stage.central.stop(disconnecting: true)
+        #expect(await stage.bluez.wait { !$0.isConnected(Stage.strap) && !$0.isDiscovering })
+        await stage.end()
+    }
+}
