@@ -1,0 +1,53 @@
+/// A sample on its way out.
+public struct OutgoingSample: Sendable, Hashable {
+    /// What is delivered.
+    public var point: HeartRatePoint
+    /// The patient it is of; nil: the enrollment's own.
+    public var patient: String?
+    /// The number of the sensor it came from.
+    public var sensorID: Int64
+    /// What that sensor says about itself.
+    public var strap: StrapDatasheet
+
+    /// A sample.
+    public init(
+        point: HeartRatePoint, patient: String? = nil, sensorID: Int64 = 0,
+        strap: StrapDatasheet = StrapDatasheet()
+    ) {
+        self.point = point
+        self.patient = patient
+        self.sensorID = sensorID
+        self.strap = strap
+    }
+}
+
+/// What came of one attempt to deliver samples.
+public enum DeliveryAnswer: Hashable, Sendable {
+    /// One answer per sample, in order.
+    case entries([EntryAnswer])
+    /// Certainly not taken: no connection, or no token right now. Try again at the given uptime, or
+    /// soon.
+    case notSent(retryAtMicroseconds: Int64?)
+    /// Not taken: too many requests, or too busy.
+    case throttled(retryAfterSeconds: Int64?)
+    /// Not taken: the request is too large.
+    case tooLarge
+    /// Not taken: something in it is not as it must be.
+    case malformed
+    /// Nobody knows what was taken: an error, no answer, or one that cannot be believed.
+    case unclear(String)
+    /// Not taken, until a person mends something. Looked at again at the given uptime, or in a
+    /// minute.
+    case held(HoldReason, retryAtMicroseconds: Int64?)
+}
+
+/// Somewhere samples are delivered to. One request at a time; the caller waits for the answer.
+public protocol Destination: Sendable {
+    /// Tries once to deliver `samples`. `alone` asks for the way that gives an honest reason, with
+    /// a single sample.
+    func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer
+    /// Whether the destination works, apart from what is sent to it.
+    func isHealthy() async -> Bool
+    /// Whether the reason of a hold seems gone, so that one sample may be tried.
+    func isMended(_ reason: HoldReason) async -> Bool
+}

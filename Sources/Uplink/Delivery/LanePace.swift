@@ -1,0 +1,83 @@
+/// The numbers a lane goes by.
+public struct LaneSettings: Sendable, Hashable {
+    /// Most samples in a request. At 20 ms a sample, the slowest exchange measured, 100 take 2 s of
+    /// the 30 s after which it kills its worker.
+    public var batchSamplesMax = 100
+    /// A request that takes longer halves the next one, microseconds.
+    public var slowMicroseconds: Int64 = 5_000_000
+    /// A full request that takes less lets the next one grow again, microseconds.
+    public var quickMicroseconds: Int64 = 2_500_000
+    /// Before the same samples are sent again when nobody knows what became of them, microseconds.
+    /// The exchange may still be working on them, for 30 s at most; a second request meanwhile makes
+    /// permanent duplicates.
+    public var resendPauseMicroseconds: Int64 = 30_000_000
+    /// The longest such pause; it doubles up to this, microseconds.
+    public var resendPauseMicrosecondsMax: Int64 = 300_000_000
+    /// Before the next try when certainly nothing was sent, microseconds.
+    public var notSentPauseMicroseconds: Int64 = 5_000_000
+    /// The longest such pause, microseconds: what delivery lags behind the network at most.
+    public var notSentPauseMicrosecondsMax: Int64 = 60_000_000
+    /// Between two looks at the reason of a hold, microseconds: at most one a minute.
+    public var probePauseMicroseconds: Int64 = 60_000_000
+    /// Between two looks into an empty queue, microseconds; commits ring as well.
+    public var idlePollMicroseconds: Int64 = 30_000_000
+    /// The longest `Retry-After` believed, seconds.
+    public var retryAfterSecondsMax: Int64 = 3600
+    /// Whole failures of a batch, with the exchange well, before it is taken apart.
+    public var failuresMax = 3
+    /// Failures of a halving in which nothing at all is taken, before it is given up. Finding one
+    /// sample among 100 takes 7 failures at most, a pair of neighbours 9.
+    public var halvingFailuresMax = 12
+
+    /// The defaults.
+    public init() {}
+
+    func resendPause(attempt: Int) -> Int64 {
+        Self.doubled(resendPauseMicroseconds, attempt, max: resendPauseMicrosecondsMax)
+    }
+
+    func notSentPause(attempt: Int) -> Int64 {
+        Self.doubled(notSentPauseMicroseconds, attempt, max: notSentPauseMicrosecondsMax)
+    }
+
+    private static func doubled(_ pause: Int64, _ attempt: Int, max limit: Int64) -> Int64 {
+        // Sixteen doublings are beyond every limit above.
+        min(pause << Int64(min(max(attempt - 1, 0), 16)), limit)
+    }
+}
+
+/// How many samples a lane puts into a request, by how the last ones went.
+struct LanePace: Sendable {
+    private(set) var size: Int
+    private var ceiling: Int
+    private let settings: LaneSettings
+
+    /// How much a request grows at a time, samples.
+    static let growth = 10
+
+    init(_ settings: LaneSettings) {
+        self.settings = settings
+        ceiling = max(settings.batchSamplesMax, 1)
+        size = ceiling
+    }
+
+    /// A request of `count` was answered.
+    mutating func took(_ microseconds: Int64, count: Int) {
+        if microseconds > settings.slowMicroseconds {
+            size = max(min(size, count) / 2, 1)
+        } else if microseconds < settings.quickMicroseconds, count >= size {
+            size = min(size + Self.growth, ceiling)
+        }
+    }
+
+    /// A request of `count` brought no usable answer; a slow one shall be smaller next time.
+    mutating func failed(afterMicroseconds microseconds: Int64, count: Int) {
+        if microseconds > settings.slowMicroseconds { took(microseconds, count: count) }
+    }
+
+    /// Requests larger than `count` are refused on the way.
+    mutating func limit(to count: Int) {
+        ceiling = max(count, 1)
+        size = min(size, ceiling)
+    }
+}

@@ -1,0 +1,219 @@
+import Logging
+import OfflineQueue
+
+/// Runs one lane: takes samples from the queue, delivers them, and settles what became of them.
+public actor LaneRunner {
+    /// The enrollment whose samples it delivers.
+    public nonisolated let enrollmentID: Int64
+
+    private let queue: SampleQueue
+    private let destination: any Destination
+    private let clock: any GatewayClock
+    private let logger: Logger
+    private var lane: Lane
+    private var plan = SettlePlan([], straps: [:])
+    private var requestRecord: UploadRecord?
+    private var recordedHold: HoldReason?
+    private var sleeper: Task<Void, Never>?
+    private var hasRung = false
+
+    /// The longest sleep, microseconds: bounds what a wrongly computed deadline can cost.
+    static let sleepMicrosecondsMax: Int64 = 60_000_000
+
+    /// A runner for the lane of `enrollment`.
+    public init(
+        enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
+        clock: any GatewayClock, logger: Logger, settings: LaneSettings = LaneSettings()
+    ) {
+        enrollmentID = enrollment.id
+        self.queue = queue
+        self.destination = destination
+        self.clock = clock
+        self.logger = logger
+        recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
+        lane = Lane(settings: settings, heldSince: recordedHold)
+    }
+
+    /// Where the lane stands.
+    public var state: Lane.State { lane.state }
+
+    /// Delivers until the task is cancelled.
+    public func run() async {
+        while !Task.isCancelled {
+            let next = await advance()
+            if !Task.isCancelled { await sleep(until: next) }
+        }
+    }
+
+    /// Says that there are new samples.
+    public func ring() {
+        lane.nudgeIfIdle(uptime)
+        wake()
+    }
+
+    /// Says that something changed for the better: a hold is looked at now, and a pause after
+    /// missing connections ends.
+    public func nudge() {
+        lane.nudge(uptime)
+        wake()
+    }
+
+    /// Goes as far as it can without waiting; returns the uptime at which to go on.
+    ///
+    /// One call at a time: `run` makes them, or a test does.
+    public func advance() async -> Int64 {
+        while !Task.isCancelled {
+            switch lane.step(uptime) {
+            case .wait(let until):
+                await recordHold()
+                return until ?? uptime + Self.sleepMicrosecondsMax
+            case .fetch(let limit): await fetch(limit)
+            case .send(let indices): await deliver(indices, alone: false)
+            case .sendAlone(let index): await deliver([index], alone: true)
+            case .checkHealth:
+                let isHealthy = await destination.isHealthy()
+                lane.checked(isHealthy: isHealthy, uptime)
+            case .probe(let reason):
+                let isMended = await destination.isMended(reason)
+                lane.probed(isMended: isMended, uptime)
+                await recordHold()
+            }
+        }
+        return uptime
+    }
+
+    private var uptime: Int64 { clock.read().uptimeMicroseconds }
+
+    // MARK: - Steps
+
+    private func fetch(_ limit: Int) async {
+        do {
+            let samples = try await queue.nextBatch(enrollment: enrollmentID, limit: limit)
+            let straps = samples.isEmpty ? [:] : try await straps()
+            plan = SettlePlan(samples, straps: straps)
+            lane.fetched(plan.known, uptime)
+        } catch {
+            logger.error("fetch samples", metadata: ["fault": "\(error)"])
+            lane.storeFailed(uptime)
+            return
+        }
+        await settle()
+    }
+
+    private func straps() async throws(QueueError) -> [Int64: StrapDatasheet] {
+        let sensors = try await queue.sensors(includingForgotten: true)
+        return Dictionary(
+            sensors.map { sensor in
+                let details = sensor.details
+                return (
+                    sensor.id,
+                    StrapDatasheet(
+                        manufacturer: details.manufacturer, model: details.model,
+                        firmware: details.firmware)
+                )
+            }, uniquingKeysWith: { first, _ in first })
+    }
+
+    private func deliver(_ indices: [Int], alone: Bool) async {
+        let samples = indices.compactMap { plan.outgoing[$0] }
+        let began = uptime
+        let answer = await destination.deliver(samples, alone: alone)
+        let now = uptime
+        plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
+        if let word = answer.recordWord {
+            requestRecord = UploadRecord(indices.map { plan.samples[$0] }, outcome: word)
+        }
+        logger.debug(
+            "deliver samples",
+            metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
+        await settle()
+    }
+
+    /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered
+    /// again later; the exchange then says that it has it.
+    private func settle() async {
+        let ready = plan.ready
+        let record = requestRecord
+        requestRecord = nil
+        guard !ready.isEmpty || record != nil else { return }
+        do {
+            try await queue.settle(enrollment: enrollmentID, ready, upload: record)
+            plan.settled(ready)
+            lane.storeWorked()
+        } catch {
+            logger.error("settle samples", metadata: ["fault": "\(error)"])
+            lane.storeFailed(uptime)
+        }
+    }
+
+    /// Writes a change of the hold into the books.
+    private func recordHold() async {
+        let reason = lane.holdReason
+        guard reason != recordedHold else { return }
+        do {
+            try await queue.setHold(enrollment: enrollmentID, reason: reason?.rawValue)
+            if reason == .enrollAgain || recordedHold == .enrollAgain {
+                try await queue.setState(
+                    enrollment: enrollmentID, reason == .enrollAgain ? .enrollAgain : .active)
+            }
+            recordedHold = reason
+            if let reason {
+                logger.warning("lane held", metadata: ["reason": "\(reason.rawValue)"])
+            } else {
+                logger.notice("lane released")
+            }
+        } catch {
+            logger.error("record hold", metadata: ["fault": "\(error)"])
+        }
+    }
+
+    // MARK: - Sleeping
+
+    private func sleep(until deadline: Int64) async {
+        if hasRung {
+            hasRung = false
+            return
+        }
+        let pause = min(max(deadline - uptime, 0), Self.sleepMicrosecondsMax)
+        let task = Task { _ = try? await Task.sleep(for: .microseconds(pause)) }
+        sleeper = task
+        await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        sleeper = nil
+        hasRung = false
+    }
+
+    private func wake() {
+        hasRung = true
+        sleeper?.cancel()
+    }
+}
+
+extension DeliveryAnswer {
+    /// The outcome in a word, without what the exchange said.
+    var word: String {
+        switch self {
+        case .entries(let entries):
+            entries.allSatisfy { $0.verdict == .stored || $0.verdict == .storedBefore }
+                ? "delivered" : "delivered in part"
+        case .notSent: "not sent"
+        case .throttled: "throttled"
+        case .tooLarge: "too large"
+        case .malformed: "malformed"
+        case .unclear(let word): word
+        case .held(let reason, _): reason.rawValue
+        }
+    }
+
+    /// The word for the delivery history; nil when nothing reached the exchange, which during an
+    /// outage would fill the history with nothing.
+    fileprivate var recordWord: String? {
+        switch self {
+        case .entries, .unclear, .malformed, .tooLarge: word
+        case .notSent, .throttled, .held: nil
+        }
+    }
+}

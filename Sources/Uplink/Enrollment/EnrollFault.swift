@@ -1,0 +1,72 @@
+/// Why an enrollment failed. Nothing was stored. Carries no link, token or patient.
+public enum EnrollFault: Error, Hashable, Sendable {
+    /// The text is no invitation link.
+    case link(InvitationLink.Fault)
+    /// The link names no server and none was given.
+    case noServer
+    /// The link is of an older kind that needs a client identifier and verifier from the operator.
+    case needsClient
+    /// The exchange has no such invitation.
+    case unknown
+    /// The invitation was cancelled.
+    case cancelled
+    /// The invitation was never redeemed while it was valid.
+    case expired
+    /// A newer invitation replaced it, or it was first redeemed too long ago.
+    case superseded
+    /// The exchange does not take the code, the client identifier or the verifier.
+    case refused
+    /// The practitioner key is not known to the exchange, or is not one.
+    case keyRefused
+    /// The server answers, but not as an exchange does.
+    case notAnExchange
+    /// The server redirects elsewhere; nothing was sent there.
+    case redirected
+    /// The exchange answered with an error of its own; try again later.
+    case serverTrouble(status: Int?)
+    /// The exchange's answer could not be understood.
+    case unreadable
+    /// The account behind the invitation is no patient.
+    case notAPatient
+    /// No study of this patient asks for heart rate.
+    case heartRateNotAsked
+    /// The device the technician named is not among the exchange's candidates.
+    case noSuchDevice
+    /// The exchange could not be reached.
+    case transport(TransportFault)
+}
+
+extension EnrollFault: CustomStringConvertible {
+    /// What happened and what to do, for a technician.
+    public var description: String {
+        switch self {
+        case .link(let fault): "\(fault)"
+        case .noServer: "the link names no exchange; give its address as well"
+        case .needsClient:
+            "this is a link of an older exchange; its client identifier and code verifier are needed"
+        case .unknown:
+            "the exchange does not know this invitation; check that the link was copied whole, or "
+                + "ask for a new one"
+        case .cancelled: "this invitation was cancelled; ask for a new one"
+        case .expired: "this invitation has expired without being used; ask for a new one"
+        case .superseded:
+            "this invitation was used before, or a newer one has replaced it; use the newest link or "
+                + "ask for a new one"
+        case .refused: "the exchange refused the invitation's code; ask for a new invitation"
+        case .keyRefused:
+            "the exchange refused the practitioner key; check that it was copied whole"
+        case .notAnExchange: "the server is not a JupyterHealth Exchange, or is too old"
+        case .redirected:
+            "the server redirects to another address, which is not followed; use the exchange's own "
+                + "address (https)"
+        case .serverTrouble(let status):
+            "the exchange is in trouble\(status.map { " (HTTP \($0))" } ?? ""); try again in a few minutes"
+        case .unreadable: "the exchange's answer could not be understood"
+        case .notAPatient: "the account behind this invitation is not a patient's"
+        case .heartRateNotAsked:
+            "no study of this patient collects heart rate; ask the study's staff to add it"
+        case .noSuchDevice: "the exchange does not offer that device to this patient's studies"
+        case .transport(let fault): "the exchange could not be reached: \(fault)"
+        }
+    }
+}

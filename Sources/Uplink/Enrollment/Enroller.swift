@@ -1,0 +1,196 @@
+import Foundation
+import OfflineQueue
+
+/// What an operator may add to an enrollment.
+public struct EnrollSettings: Sendable {
+    /// When plain http is acceptable.
+    public var plainHTTP: Origin.PlainHTTP = .loopback
+    /// The exchange, for links that name none.
+    public var server: Origin?
+    /// For links of older exchanges: the OAuth client, its verifier and its redirect address.
+    public var clientID: String?
+    /// See `clientID`.
+    public var verifier: Secret?
+    /// See `clientID`. When nil, the address the exchange registers by itself is used.
+    public var redirectURI: String?
+    /// The device to attribute data to, by the exchange's identifier, when there are several.
+    public var device: String?
+
+    /// No additions.
+    public init() {}
+}
+
+/// A finished enrollment, not stored yet.
+public struct Enrolled: Sendable {
+    /// The secret part, for the token file.
+    public var tokens: TokenRecord
+    /// Path of the exchange's FHIR base, with both slashes.
+    public var fhirBase: String
+    /// The patient with code and devices; nil for a practitioner key, which serves many patients.
+    public var standing: Standing?
+    /// The device to attribute data to, unless a person has to choose among `standing.devices`.
+    public var device: DeviceCandidate?
+}
+
+/// Turns an invitation link or a practitioner key into an enrollment.
+public struct Enroller: Sendable {
+    let transport: any HTTPTransport
+    let clock: any GatewayClock
+    let settings: EnrollSettings
+
+    /// How often an invitation is redeemed in one enrollment: its codes live 60 s, and an answer
+    /// may be lost after the code was used up.
+    static let redemptionsMax = 3
+
+    /// An enroller.
+    public init(
+        transport: any HTTPTransport, clock: any GatewayClock,
+        settings: EnrollSettings = EnrollSettings()
+    ) {
+        self.transport = transport
+        self.clock = clock
+        self.settings = settings
+    }
+
+    /// Enrolls with an invitation. Nothing is stored; on a fault nothing needs undoing, and a link
+    /// of the current kind can be tried again.
+    public func enroll(_ link: InvitationLink) async throws(EnrollFault) -> Enrolled {
+        guard let origin = link.origin(plainHTTP: settings.plainHTTP) ?? settings.server else {
+            throw .noServer
+        }
+        let client = GrantClient(transport: transport, origin: origin, clock: clock)
+        let reader = ExchangeReader(transport: transport, origin: origin)
+        // Before anything is used up: is this an exchange at all?
+        guard
+            let fhirBase = try await translating({ () throws(ExchangeReader.Fault) in
+                try await reader.fhirBase()
+            })
+        else { throw .notAnExchange }
+
+        let tokens = try await firstTokens(link, client)
+        let access = tokens.pair.access
+        let standing = try await translating { () throws(ExchangeReader.Fault) -> Standing?? in
+            guard let patient = try await reader.patient(token: access) else { return .none }
+            return .some(
+                try await reader.standing(
+                    patient: patient, clientID: tokens.clientID, token: access))
+        }
+        guard let found = standing else { throw .notAPatient }
+        guard let standing = found else { throw .heartRateNotAsked }
+        return Enrolled(
+            tokens: tokens, fhirBase: fhirBase, standing: standing,
+            device: try choose(among: standing.devices))
+    }
+
+    /// Enrolls with a practitioner's API key, the base64 of `client id:client secret`.
+    public func enroll(
+        practitionerKey: Secret, at origin: Origin
+    ) async throws(EnrollFault) -> Enrolled {
+        let text = practitionerKey.revealed.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard let data = Data(base64Encoded: text),
+            let decoded = String(data: data, encoding: .utf8),
+            let colon = decoded.firstIndex(of: ":"), colon > decoded.startIndex
+        else { throw .keyRefused }
+        let clientID = String(decoded[..<colon])
+        let secret = Secret(String(decoded[decoded.index(after: colon)...]))
+        let reader = ExchangeReader(transport: transport, origin: origin)
+        guard
+            let fhirBase = try await translating({ () throws(ExchangeReader.Fault) in
+                try await reader.fhirBase()
+            })
+        else { throw .notAnExchange }
+        let client = GrantClient(transport: transport, origin: origin, clock: clock)
+        switch await client.mint(clientID: clientID, secret: secret) {
+        case .granted(let pair):
+            return Enrolled(
+                tokens: TokenRecord(
+                    origin: origin, clientID: clientID,
+                    credential: .practitionerKey(clientID: clientID, secret: secret), pair: pair),
+                fhirBase: fhirBase, standing: nil, device: nil)
+        case .refused: throw .keyRefused
+        case .unclear: throw .serverTrouble(status: nil)
+        case .notSent(let fault): throw .transport(fault)
+        }
+    }
+
+    private func firstTokens(
+        _ link: InvitationLink, _ client: GrantClient
+    ) async throws(EnrollFault) -> TokenRecord {
+        switch link {
+        case .token(_, let token):
+            return try await client.redeemAndExchange(token, attemptsMax: Self.redemptionsMax)
+        case .prefilled(_, let clientID, let code, let verifier):
+            return try await once(client, clientID: clientID, code: code, verifier: verifier)
+        case .bare(_, let code):
+            guard let clientID = settings.clientID, let verifier = settings.verifier else {
+                throw .needsClient
+            }
+            return try await once(client, clientID: clientID, code: code, verifier: verifier)
+        }
+    }
+
+    /// The single attempt a link of an older exchange is good for.
+    private func once(
+        _ client: GrantClient, clientID: String, code: Secret, verifier: Secret
+    ) async throws(EnrollFault) -> TokenRecord {
+        let grant = InvitationGrant(
+            clientID: clientID, code: code,
+            redirectURI: settings.redirectURI ?? "\(client.origin)/auth/callback",
+            tokenTarget: GrantClient.tokenTarget)
+        switch await client.exchange(grant, verifier: verifier) {
+        case .granted(let pair):
+            return TokenRecord(
+                origin: client.origin, clientID: clientID, credential: .none, pair: pair)
+        case .refused: throw .refused
+        case .unclear: throw .serverTrouble(status: nil)
+        case .notSent(let fault): throw .transport(fault)
+        }
+    }
+
+    private func choose(among devices: [DeviceCandidate]) throws(EnrollFault) -> DeviceCandidate? {
+        guard let wanted = settings.device else { return devices.count == 1 ? devices[0] : nil }
+        guard let device = devices.first(where: { $0.id == wanted }) else { throw .noSuchDevice }
+        return device
+    }
+
+    private func translating<Value: Sendable>(
+        _ question: () async throws(ExchangeReader.Fault) -> Value
+    ) async throws(EnrollFault) -> Value {
+        do {
+            return try await question()
+        } catch {
+            switch error {
+            case .unauthorized: throw .refused
+            case .status(let status) where status >= 500: throw .serverTrouble(status: status)
+            case .status(let status) where status >= 300 && status < 400: throw .redirected
+            case .status: throw .notAnExchange
+            case .unreadable: throw .unreadable
+            case .transport(let fault): throw .transport(fault)
+            }
+        }
+    }
+}
+
+extension GrantClient {
+    /// Redeems an invitation and exchanges its code, again from the start when the code was too old
+    /// or the answer to the exchange was lost.
+    func redeemAndExchange(
+        _ token: Secret, attemptsMax: Int
+    ) async throws(EnrollFault) -> TokenRecord {
+        var fault = EnrollFault.refused
+        for _ in 0..<attemptsMax {
+            let grant = try await redeem(token)
+            switch await exchange(grant, verifier: Self.verifier(of: token)) {
+            case .granted(let pair):
+                return TokenRecord(
+                    origin: origin, clientID: grant.clientID, credential: .invitation(token),
+                    pair: pair)
+            case .refused(.invalidGrant): fault = .refused
+            case .refused(.invalidClient): throw .refused
+            case .unclear: fault = .serverTrouble(status: nil)
+            case .notSent(let cause): fault = .transport(cause)
+            }
+        }
+        throw fault
+    }
+}

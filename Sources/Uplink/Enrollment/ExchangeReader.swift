@@ -1,0 +1,107 @@
+import Foundation
+
+/// Asks an exchange who this gateway is there, and what it may deliver.
+public struct ExchangeReader: Sendable {
+    /// Why a question was not answered.
+    public enum Fault: Error, Hashable, Sendable {
+        /// The access token is not taken.
+        case unauthorized
+        /// The exchange answered with this HTTP status.
+        case status(Int)
+        /// The answer could not be understood.
+        case unreadable
+        /// No answer came.
+        case transport(TransportFault)
+    }
+
+    /// The FHIR bases of the exchanges in the field, newest first.
+    public static let fhirBases = ["/FHIR/R5/", "/fhir/r5/"]
+
+    let transport: any HTTPTransport
+    let origin: Origin
+
+    /// A reader of `origin`.
+    public init(transport: any HTTPTransport, origin: Origin) {
+        self.transport = transport
+        self.origin = origin
+    }
+
+    /// Finds the FHIR base by asking without a token: 404 means there is none at that path. Nil
+    /// when neither is there.
+    public func fhirBase() async throws(Fault) -> String? {
+        for base in Self.fhirBases {
+            let answer = try await ask(base, token: nil)
+            switch answer.status {
+            case 200..<300, 400...403, 405...499: return base
+            case 300..<400, 500...: throw .status(answer.status)
+            default: continue
+            }
+        }
+        return nil
+    }
+
+    /// The patient behind `token`; nil when the account is no patient's.
+    public func patient(token: Secret) async throws(Fault) -> String? {
+        try await read(ProfileDocument.self, "/api/v1/users/profile", token).patient?.id.text
+    }
+
+    /// What may be delivered for `patient`; nil when no study of theirs asks for heart rate.
+    ///
+    /// Several devices are narrowed down to those registered for this gateway's own OAuth client,
+    /// if any are.
+    public func standing(
+        patient: String, clientID: String, token: Secret
+    ) async throws(Fault) -> Standing? {
+        let consents = try await read(
+            ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
+        guard var standing = Standing(patient: patient, consents: consents) else { return nil }
+        guard standing.devices.count > 1 else { return standing }
+        // A courtesy to the technician only: without an answer all candidates are offered.
+        if let own = try? await ownDevices(clientID: clientID, token: token) {
+            let narrowed = standing.devices.filter { own.contains($0.id) }
+            if !narrowed.isEmpty { standing.devices = narrowed }
+        }
+        return standing
+    }
+
+    /// Whether the exchange and its database work, as far as can be seen from here. The profile needs
+    /// the database; `/health` would answer without one.
+    public func isHealthy(token: Secret) async -> Bool {
+        (try? await ask("/api/v1/users/profile", token: token))?.status == 200
+    }
+
+    private func ownDevices(clientID: String, token: Secret) async throws(Fault) -> Set<String> {
+        let clients = try await read(ListDocument<ClientDocument>.self, "/api/v1/clients", token)
+        guard let own = clients.elements.first(where: { $0.clientId == clientID }) else {
+            return []
+        }
+        let sources = try await read(
+            ListDocument<DataSourceDocument>.self, "/api/v1/clients/\(own.id.text)/data_sources",
+            token)
+        return Set(sources.elements.map(\.id.text))
+    }
+
+    private func read<Document: Decodable>(
+        _ type: Document.Type, _ target: String, _ token: Secret
+    ) async throws(Fault) -> Document {
+        let answer = try await ask(target, token: token)
+        switch answer.status {
+        case 200: break
+        case 401: throw .unauthorized
+        default: throw .status(answer.status)
+        }
+        guard let document = try? JSONDecoder().decode(type, from: Data(answer.body)) else {
+            throw .unreadable
+        }
+        return document
+    }
+
+    private func ask(_ target: String, token: Secret?) async throws(Fault) -> HTTPAnswer {
+        let request = HTTPRequest(.get, origin, target)
+        do {
+            return try await transport.send(token.map { request.authorized(by: $0) } ?? request)
+        } catch {
+            throw .transport(error)
+        }
+    }
+}

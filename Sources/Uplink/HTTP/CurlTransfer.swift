@@ -1,0 +1,173 @@
+import CCurl
+import Synchronization
+
+/// One easy handle and what it takes to run a request on it. Used from one thread only.
+final class CurlTransfer {
+    private let easy: UnsafeMutableRawPointer?
+    private let settings: CurlSettings
+
+    private static let ready: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    init(settings: CurlSettings) {
+        self.settings = settings
+        easy = Self.ready ? curl_easy_init() : nil
+    }
+
+    deinit {
+        if let easy { curl_easy_cleanup(easy) }
+    }
+
+    func perform(_ job: CurlJob) -> Result<HTTPAnswer, TransportFault> {
+        guard let easy else { return .failure(.connect) }
+        let request = job.request
+        guard request.isWellFormed else { return .failure(.malformedRequest) }
+        guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
+
+        // Keeps connections' TLS sessions and the DNS cache, forgets every option.
+        curl_easy_reset(easy)
+        let inflow = CurlInflow(job: job, bytesMax: settings.answerBytesMax)
+        var headers = HeaderList(request)
+        defer { headers.free() }
+        // The context pointer is used inside curl_easy_perform only, during which `inflow` lives.
+        let context = Unmanaged.passUnretained(inflow).toOpaque()
+        return withExtendedLifetime(inflow) {
+            request.body.withUnsafeBytes { body in
+                guard configure(easy, request, body, headers, context) else {
+                    return .failure(.malformedRequest)
+                }
+                let code = curl_easy_perform(easy)
+                guard code == CURLE_OK else {
+                    return .failure(CurlFault(easy, code, inflow, request.origin).fault)
+                }
+                guard inflow.isHeaderComplete else { return .failure(.cut) }
+                return .success(answer(easy, inflow))
+            }
+        }
+    }
+
+    private func permits(_ origin: Origin) -> Bool {
+        if origin.scheme == .https || settings.unixSocketPath != nil { return true }
+        return switch settings.plainHTTP {
+        case .never: false
+        case .loopback: origin.isLoopback
+        case .allowed: true
+        }
+    }
+
+    private func configure(
+        _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ body: UnsafeRawBufferPointer,
+        _ headers: HeaderList, _ context: UnsafeMutableRawPointer
+    ) -> Bool {
+        var option = CurlOptions(easy)
+        option.set(CURLOPT_URL, request.origin.description + request.target)
+        option.set(CURLOPT_PROTOCOLS_STR, request.origin.scheme.rawValue)
+        option.set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
+        option.set(CURLOPT_NOSIGNAL, 1)
+        option.set(CURLOPT_FOLLOWLOCATION, 0)
+        option.set(CURLOPT_FRESH_CONNECT, 1)
+        option.set(CURLOPT_FORBID_REUSE, 1)
+        option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
+        option.set(CURLOPT_TIMEOUT_MS, settings.totalTimeoutMilliseconds)
+        option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        option.set(CURLOPT_USERAGENT, "edge-gateway")
+
+        option.set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        option.set(CURLOPT_SSL_VERIFYPEER, 1)
+        option.set(CURLOPT_SSL_VERIFYHOST, 2)
+        option.set(CURLOPT_CAINFO, settings.authorityFile)
+        option.set(CURLOPT_SSLCERT, settings.clientCertificateFile)
+        option.set(CURLOPT_SSLKEY, settings.clientKeyFile)
+
+        option.set(CURLOPT_UNIX_SOCKET_PATH, settings.unixSocketPath)
+        if settings.unixSocketPath != nil || request.origin.isLoopback {
+            option.set(CURLOPT_NOPROXY, "*")
+        } else {
+            option.set(CURLOPT_PROXY, settings.proxy)
+        }
+
+        switch request.method {
+        case .get: option.set(CURLOPT_HTTPGET, 1)
+        case .delete: option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+        case .post:
+            option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
+        case .put:
+            option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
+            option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+        }
+        option.check(ccurl_set_headers(easy, headers.list))
+        option.check(ccurl_set_body_callback(easy, takeBody, context))
+        option.check(ccurl_set_header_callback(easy, takeHeader, context))
+        option.check(ccurl_set_progress_callback(easy, checkProgress, context))
+        return option.allSet
+    }
+
+    private func answer(_ easy: UnsafeMutableRawPointer, _ inflow: CurlInflow) -> HTTPAnswer {
+        var status = 0
+        var elapsed: curl_off_t = 0
+        _ = ccurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
+        _ = ccurl_get_microseconds(easy, CURLINFO_TOTAL_TIME_T, &elapsed)
+        return HTTPAnswer(
+            status: status, contentType: inflow.contentType, retryAfter: inflow.retryAfter,
+            body: inflow.body, elapsedMicroseconds: Int64(elapsed))
+    }
+}
+
+/// Sets options and remembers whether all were taken.
+private struct CurlOptions {
+    let easy: UnsafeMutableRawPointer
+    private(set) var allSet = true
+
+    init(_ easy: UnsafeMutableRawPointer) {
+        self.easy = easy
+    }
+
+    mutating func check(_ code: CURLcode) {
+        if code != CURLE_OK { allSet = false }
+    }
+
+    mutating func set(_ option: CURLoption, _ value: Int) {
+        check(ccurl_set_long(easy, option, value))
+    }
+
+    mutating func set(_ option: CURLoption, _ value: String?) {
+        if let value { check(ccurl_set_string(easy, option, value)) }
+    }
+}
+
+/// The request's header fields as libcurl wants them.
+private struct HeaderList {
+    private(set) var list: UnsafeMutablePointer<curl_slist>?
+
+    init(_ request: HTTPRequest) {
+        add("Accept: application/json")
+        // libcurl asks "Expect: 100-continue" of its own accord and then waits a second for
+        // servers that do not answer it.
+        add("Expect:")
+        add(request.contentType.map { "Content-Type: \($0)" } ?? "Content-Type:")
+        for header in request.headers {
+            add("\(header.name): \(header.value)")
+        }
+    }
+
+    private mutating func add(_ line: String) {
+        list = curl_slist_append(list, line) ?? list
+    }
+
+    mutating func free() {
+        curl_slist_free_all(list)
+        list = nil
+    }
+}
+
+extension HTTPRequest {
+    /// Whether nothing in the request can break out of its line.
+    var isWellFormed: Bool {
+        target.utf8.first == 0x2F && target.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+            && (contentType ?? "").utf8.allSatisfy { 0x20...0x7E ~= $0 }
+            && headers.allSatisfy { header in
+                !header.name.isEmpty
+                    && header.name.utf8.allSatisfy { 0x21...0x7E ~= $0 && $0 != 0x3A }
+                    && header.value.utf8.allSatisfy { 0x20...0x7E ~= $0 }
+            }
+    }
+}

@@ -1,0 +1,81 @@
+/// One HTTP request, whole in memory.
+///
+/// The body is always sent with `Content-Length`: the exchange reads a chunked body as an empty one
+/// and answers 500.
+public struct HTTPRequest: Sendable {
+    /// The methods the gateway uses.
+    public enum Method: String, Sendable {
+        /// `GET`, without a body.
+        case get = "GET"
+        /// `POST`; without `body` an empty one is sent.
+        case post = "POST"
+        /// `PUT`, with a body as for `post`.
+        case put = "PUT"
+        /// `DELETE`, without a body.
+        case delete = "DELETE"
+    }
+
+    /// The method.
+    public var method: Method
+    /// The server.
+    public var origin: Origin
+    /// Path and query, beginning with `/`, already percent-encoded.
+    public var target: String
+    /// Header fields beside `Accept`, `Content-Type` and `Content-Length`.
+    public var headers: [(name: String, value: String)] = []
+    /// The media type of `body`.
+    public var contentType: String?
+    /// The body.
+    public var body: [UInt8]
+
+    /// A request of `origin` for `target`.
+    public init(
+        _ method: Method, _ origin: Origin, _ target: String, contentType: String? = nil,
+        body: [UInt8] = []
+    ) {
+        self.method = method
+        self.origin = origin
+        self.target = target
+        self.contentType = contentType
+        self.body = body
+    }
+
+    /// The same request with `Authorization: Bearer`.
+    public func authorized(by token: Secret) -> HTTPRequest {
+        var copy = self
+        copy.headers.append(("Authorization", "Bearer \(token.revealed)"))
+        return copy
+    }
+}
+
+/// One HTTP answer, whole in memory and never larger than the transport's cap.
+public struct HTTPAnswer: Sendable, Hashable {
+    /// The status, 100…599.
+    public var status: Int
+    /// `Content-Type` as the server wrote it.
+    public var contentType: String?
+    /// `Retry-After` as the server wrote it.
+    public var retryAfter: String?
+    /// The body.
+    public var body: [UInt8]
+    /// How long the request took, connecting included.
+    public var elapsedMicroseconds: Int64
+
+    /// An answer.
+    public init(
+        status: Int, contentType: String? = nil, retryAfter: String? = nil, body: [UInt8] = [],
+        elapsedMicroseconds: Int64 = 0
+    ) {
+        self.status = status
+        self.contentType = contentType
+        self.retryAfter = retryAfter
+        self.body = body
+        self.elapsedMicroseconds = elapsedMicroseconds
+    }
+}
+
+/// Carries one request at a time to a server and brings back the answer.
+public protocol HTTPTransport: Sendable {
+    /// Sends `request`, once, following no redirect.
+    func send(_ request: HTTPRequest) async throws(TransportFault) -> HTTPAnswer
+}

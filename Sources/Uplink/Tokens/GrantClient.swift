@@ -1,0 +1,200 @@
+import Foundation
+import OfflineQueue
+
+/// An invitation, redeemed: a code that can be exchanged for tokens within 60 s.
+public struct InvitationGrant: Sendable, Hashable {
+    /// The OAuth client the invitation was made for.
+    public var clientID: String
+    /// The authorization code.
+    public var code: Secret
+    /// Copied into the exchange request when the exchange names one.
+    public var redirectURI: String?
+    /// Path of the token endpoint at the server the invitation was redeemed at.
+    public var tokenTarget: String
+}
+
+/// What the token endpoint said.
+public enum GrantOutcome: Sendable, Hashable {
+    /// A new pair. The refresh token that was used is dead from now on.
+    case granted(TokenPair)
+    /// The code, refresh token or key is no longer taken; the OAuth error says which way.
+    case refused(GrantRefusal)
+    /// Nothing can be concluded: the server failed, or no whole answer came. If the request
+    /// arrived, the refresh token or code may be used up.
+    case unclear
+    /// Certainly not sent.
+    case notSent(TransportFault)
+}
+
+/// The two final answers of a token endpoint (RFC 6749 §5.2).
+public enum GrantRefusal: Sendable, Hashable {
+    /// `invalid_grant`: used up, revoked, expired or mismatched.
+    case invalidGrant
+    /// `invalid_client`: the exchange no longer knows this client.
+    case invalidClient
+}
+
+/// Speaks to one exchange's invitation and token endpoints.
+public struct GrantClient: Sendable {
+    let transport: any HTTPTransport
+    let origin: Origin
+    let clock: any GatewayClock
+
+    /// The token endpoint's path; without the trailing slash the exchange redirects, and a POST
+    /// becomes a GET.
+    public static let tokenTarget = "/o/token/"
+    /// Longest token taken from an answer, in bytes; real ones have 30.
+    static let tokenBytesMax = 4096
+    /// Bounds for the lifetime an exchange may announce: a minute, and ten years.
+    static let lifetimeSecondsRange = 60.0...315_360_000.0
+
+    /// A client of `origin`.
+    public init(transport: any HTTPTransport, origin: Origin, clock: any GatewayClock) {
+        self.transport = transport
+        self.origin = origin
+        self.clock = clock
+    }
+
+    /// Redeems an invitation. Redeeming again is possible for 12 h after the last time.
+    public func redeem(_ token: Secret) async throws(EnrollFault) -> InvitationGrant {
+        let request = HTTPRequest(.post, origin, "/api/v1/invitation/\(token.revealed)")
+        let answer: HTTPAnswer
+        do {
+            answer = try await transport.send(request)
+        } catch {
+            throw .transport(error)
+        }
+        switch answer.status {
+        case 200: return try grant(answer)
+        case 300..<400: throw .redirected
+        case 401: throw .unknown
+        case 403: throw .cancelled
+        // A page instead of a document: this server has no invitations at that path.
+        case 404: throw answer.isJSON ? .unknown : .notAnExchange
+        case 409: throw .superseded
+        case 410: throw .expired
+        case 429, 500...: throw .serverTrouble(status: answer.status)
+        default: throw .notAnExchange
+        }
+    }
+
+    private func grant(_ answer: HTTPAnswer) throws(EnrollFault) -> InvitationGrant {
+        guard
+            let document = try? JSONDecoder().decode(
+                RedeemedDocument.self, from: Data(answer.body))
+        else { throw answer.isJSON ? .unreadable : .notAnExchange }
+        // Behind a proxy the exchange may announce its endpoint with plain http. Only the path is
+        // taken from it: code and verifier go where the invitation was redeemed, or nowhere.
+        var target = Self.tokenTarget
+        if let announced = document.tokenEndpoint, Origin(announced) != nil,
+            let path = URLComponents(string: announced)?.percentEncodedPath, path.hasPrefix("/")
+        {
+            target = path
+        }
+        return InvitationGrant(
+            clientID: document.grant.clientID, code: Secret(document.grant.code),
+            redirectURI: document.grant.redirectURI, tokenTarget: target)
+    }
+
+    /// Exchanges an authorization code for the first pair (RFC 6749 §4.1.3, RFC 7636 §4.5).
+    public func exchange(_ grant: InvitationGrant, verifier: Secret) async -> GrantOutcome {
+        var form = [
+            ("grant_type", "authorization_code"), ("code", grant.code.revealed),
+            ("client_id", grant.clientID), ("code_verifier", verifier.revealed),
+        ]
+        if let redirectURI = grant.redirectURI { form.append(("redirect_uri", redirectURI)) }
+        return await ask(form, target: grant.tokenTarget)
+    }
+
+    /// Exchanges a refresh token for the next pair (RFC 6749 §6). Without `scope`: a narrowed scope
+    /// can never be widened again.
+    public func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
+        await ask([
+            ("grant_type", "refresh_token"), ("refresh_token", token.revealed),
+            ("client_id", clientID),
+        ])
+    }
+
+    /// Mints a token with a practitioner's key (RFC 6749 §4.4). There is no refresh token.
+    public func mint(clientID: String, secret: Secret) async -> GrantOutcome {
+        await ask([
+            ("grant_type", "client_credentials"), ("client_id", clientID),
+            ("client_secret", secret.revealed),
+        ])
+    }
+
+    /// The code verifier that belongs to an invitation token: its base64url without padding.
+    public static func verifier(of token: Secret) -> Secret {
+        let base64 = Data(token.revealed.utf8).base64EncodedString()
+        return Secret(
+            base64.replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: ""))
+    }
+
+    private func ask(
+        _ form: [(String, String)], target: String = GrantClient.tokenTarget
+    ) async -> GrantOutcome {
+        let body = form.map { "\($0.0)=\(Self.formEncoded($0.1))" }.joined(separator: "&")
+        let request = HTTPRequest(
+            .post, origin, target, contentType: "application/x-www-form-urlencoded",
+            body: Array(body.utf8))
+        let answer: HTTPAnswer
+        do {
+            answer = try await transport.send(request)
+        } catch {
+            return error.certainlyNotSent ? .notSent(error) : .unclear
+        }
+        return judge(answer)
+    }
+
+    private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
+        let body = Data(answer.body)
+        if answer.status == 200 {
+            guard let document = try? JSONDecoder().decode(TokenDocument.self, from: body),
+                Self.isToken(document.accessToken),
+                document.refreshToken.map(Self.isToken) ?? true
+            else { return .unclear }
+            let range = Self.lifetimeSecondsRange
+            let lifetime = document.expiresIn.map {
+                Int64(min(max($0, range.lowerBound), range.upperBound))
+            }
+            return .granted(
+                TokenPair(
+                    access: Secret(document.accessToken),
+                    refresh: document.refreshToken.map { Secret($0) },
+                    grantedMicroseconds: clock.read().wallMicroseconds,
+                    lifetimeSeconds: lifetime ?? TokenPair.lifetimeSecondsDefault))
+        }
+        guard answer.status == 400 || answer.status == 401,
+            let document = try? JSONDecoder().decode(TokenErrorDocument.self, from: body)
+        else { return .unclear }
+        return switch document.error {
+        case "invalid_grant": .refused(.invalidGrant)
+        case "invalid_client", "unauthorized_client": .refused(.invalidClient)
+        default: .unclear
+        }
+    }
+
+    private static func isToken(_ text: String) -> Bool {
+        1...tokenBytesMax ~= text.utf8.count && text.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+    }
+
+    /// `application/x-www-form-urlencoded`, everything but unreserved characters escaped.
+    static func formEncoded(_ text: String) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
+            default: bytes += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension HTTPAnswer {
+    /// Whether the server says the body is JSON.
+    var isJSON: Bool {
+        (contentType ?? "").lowercased().hasPrefix("application/json")
+    }
+}

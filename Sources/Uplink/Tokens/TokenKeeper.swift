@@ -1,0 +1,199 @@
+import OfflineQueue
+
+/// Decides when an enrollment's tokens are renewed, and how. A value: no clock, no file, no network.
+///
+/// The exchange kills the old pair at the moment it grants a new one, so a refresh whose answer is
+/// lost locks the gateway out unless the stored invitation can be redeemed again. Hence: refresh
+/// rarely, one at a time, and put the new pair on the disk before its first use.
+///
+/// Ask ``next(_:)`` what to do, do it, and report what came of it.
+public struct TokenKeeper: Sendable {
+    /// What to do now.
+    public enum Action: Hashable, Sendable {
+        /// The token is good as far as is known.
+        case use(AccessToken)
+        /// Write the record to the disk and report ``TokenKeeper/saved(_:_:)``.
+        case save(TokenRecord)
+        /// Refresh the pair and report ``TokenKeeper/answered(_:_:)``.
+        case refresh(Secret, clientID: String)
+        /// Mint a token with the key and report ``TokenKeeper/answered(_:_:)``.
+        case mint(clientID: String, secret: Secret)
+        /// Redeem the invitation again and report ``TokenKeeper/redeemed(_:_:)``.
+        case redeem(Secret)
+        /// No usable token; ask again at this uptime.
+        case wait(untilMicroseconds: Int64)
+        /// No usable token, and only a person can bring a new one. An attempt is still made at this
+        /// uptime, in case the exchange was mended.
+        case enrollAgain(retryAtMicroseconds: Int64)
+    }
+
+    /// What is on the disk, or about to be.
+    public private(set) var record: TokenRecord
+    /// Whether a person has to enroll again.
+    public private(set) var isLost = false
+
+    private var generation = 1
+    private var acceptedGeneration = 0
+    private var isUnsaved = false
+    private var isRefused = false
+    private var refreshIsDead = false
+    private var failures = 0
+    private var youngRefusals = 0
+    private var nextAttempt = Int64.min
+
+    /// A refresh with an unknown outcome is repeated no sooner, microseconds.
+    static let unclearPause: Int64 = 30_000_000
+    /// Nothing was sent, so nothing can have been used up: try again soon, microseconds.
+    static let notSentPause: Int64 = 5_000_000
+    /// The longest pause between attempts that may yet succeed, microseconds.
+    static let pauseMax: Int64 = 900_000_000
+    /// Between attempts after a final refusal, microseconds.
+    static let finalPause: Int64 = 3_600_000_000
+    /// A new pair that is refused at once is no matter of age: the next one waits, microseconds.
+    static let youngRefusalPause: Int64 = 300_000_000
+
+    /// A keeper of a record that is on the disk.
+    public init(record: TokenRecord) {
+        self.record = record
+    }
+
+    /// What to do at `now`.
+    public mutating func next(_ now: ClockReading) -> Action {
+        let uptime = now.uptimeMicroseconds
+        if isUnsaved {
+            return uptime >= nextAttempt ? .save(record) : .wait(untilMicroseconds: nextAttempt)
+        }
+        let age = now.isTrusted ? now.wallMicroseconds - record.pair.grantedMicroseconds : 0
+        let lifetime = record.pair.lifetimeSeconds * 1_000_000
+        guard isRefused || age >= lifetime / 2 else { return .use(token) }
+        if uptime < nextAttempt {
+            if !isRefused, age < lifetime { return .use(token) }
+            return isLost
+                ? .enrollAgain(retryAtMicroseconds: nextAttempt)
+                : .wait(untilMicroseconds: nextAttempt)
+        }
+        return attempt(uptime)
+    }
+
+    private var token: AccessToken {
+        AccessToken(secret: record.pair.access, generation: generation)
+    }
+
+    private mutating func attempt(_ uptime: Int64) -> Action {
+        if case .practitionerKey(let clientID, let secret) = record.credential {
+            return .mint(clientID: clientID, secret: secret)
+        }
+        if let refresh = record.pair.refresh, !refreshIsDead {
+            return .refresh(refresh, clientID: record.clientID)
+        }
+        if case .invitation(let token) = record.credential { return .redeem(token) }
+        lose(uptime)
+        return .enrollAgain(retryAtMicroseconds: nextAttempt)
+    }
+
+    /// A request with `token` was answered 401.
+    public mutating func refused(_ token: AccessToken, _ now: ClockReading) {
+        guard token.generation == generation, !isRefused else { return }
+        isRefused = true
+        if acceptedGeneration != generation, generation > 1 {
+            youngRefusals += 1
+            let pause = Self.grown(Self.youngRefusalPause, youngRefusals, max: Self.finalPause)
+            nextAttempt = max(nextAttempt, now.uptimeMicroseconds + pause)
+        }
+    }
+
+    /// A request with `token` was answered with anything that shows the token was taken.
+    public mutating func accepted(_ token: AccessToken) {
+        guard token.generation == generation else { return }
+        acceptedGeneration = generation
+        youngRefusals = 0
+    }
+
+    /// The token endpoint answered a refresh or a mint.
+    public mutating func answered(_ outcome: GrantOutcome, _ now: ClockReading) {
+        switch outcome {
+        case .granted(let pair):
+            var renewed = record
+            renewed.pair = pair
+            // A server that does not rotate sends none: the old one stays good (RFC 6749 §6).
+            renewed.pair.refresh = pair.refresh ?? record.pair.refresh
+            install(renewed)
+        case .refused:
+            if case .invitation = record.credential {
+                refreshIsDead = true
+                nextAttempt = now.uptimeMicroseconds
+            } else {
+                lose(now.uptimeMicroseconds)
+            }
+        case .unclear: postpone(Self.unclearPause, now)
+        case .notSent: postpone(Self.notSentPause, now)
+        }
+    }
+
+    /// The invitation was redeemed again and its code exchanged, or not.
+    public mutating func redeemed(
+        _ outcome: Result<TokenRecord, EnrollFault>, _ now: ClockReading
+    ) {
+        switch outcome {
+        case .success(let record): install(record)
+        case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
+            .failure(.refused):
+            lose(now.uptimeMicroseconds)
+        case .failure: postpone(Self.unclearPause, now)
+        }
+    }
+
+    /// The record was written to the disk, or could not be.
+    public mutating func saved(_ isOnDisk: Bool, _ now: ClockReading) {
+        if isOnDisk {
+            isUnsaved = false
+            failures = 0
+            nextAttempt = .min
+        } else {
+            postpone(Self.unclearPause, now)
+        }
+    }
+
+    /// A person enrolled anew: `record` is on the disk already.
+    public mutating func replace(_ record: TokenRecord) {
+        install(record)
+        isUnsaved = false
+    }
+
+    private mutating func install(_ record: TokenRecord) {
+        self.record = record
+        generation += 1
+        isUnsaved = true
+        isRefused = false
+        isLost = false
+        refreshIsDead = false
+        failures = 0
+        nextAttempt = .min
+    }
+
+    private mutating func lose(_ uptime: Int64) {
+        isLost = true
+        // The hourly attempt starts from the top.
+        refreshIsDead = false
+        failures = 0
+        nextAttempt = uptime + Self.finalPause
+    }
+
+    private mutating func postpone(_ pause: Int64, _ now: ClockReading) {
+        failures += 1
+        nextAttempt = now.uptimeMicroseconds + Self.grown(pause, failures, max: Self.pauseMax)
+    }
+
+    /// `pause`, doubled with every attempt after the first.
+    private static func grown(_ pause: Int64, _ attempts: Int, max limit: Int64) -> Int64 {
+        min(pause << Int64(min(max(attempts - 1, 0), 12)), limit)
+    }
+}
+
+/// An access token and which pair of the enrollment it belongs to.
+public struct AccessToken: Hashable, Sendable {
+    /// The bearer token.
+    public var secret: Secret
+    /// Grows with every pair, so that a late 401 does not condemn a newer one.
+    public var generation: Int
+}

@@ -1,0 +1,91 @@
+/// Writes FHIR R5 `batch` bundles of heart-rate observations, byte for byte the same on every
+/// attempt.
+///
+/// An entry is about 870 bytes: the Open mHealth data point goes into it as base64.
+public struct BundleWriter: Sendable {
+    /// One observation to be.
+    public struct Entry: Sendable {
+        /// The heart rate.
+        public var point: HeartRatePoint
+        /// The patient's identifier at the exchange.
+        public var patient: String
+        /// The writer for the strap it came from.
+        public var writer: DataPointWriter
+
+        /// An entry.
+        public init(point: HeartRatePoint, patient: String, writer: DataPointWriter) {
+            self.point = point
+            self.patient = patient
+            self.writer = writer
+        }
+    }
+
+    private let beforeIdentity: [UInt8]
+    private let beforePatient: [UInt8]
+    private let afterPatient: [UInt8]
+
+    /// Bytes set aside for each entry before writing, to spare growing in steps.
+    private static let entryBytesTypical = 1200
+
+    /// A writer for observations of `code` that name `device`. Sample identifiers are unique over a
+    /// whole exchange, so `identifierSystem`, a URI, is the gateway's own.
+    public init(device: String, code: ObservationCode, identifierSystem: String) {
+        var json = JSONBytes()
+        json.raw(#"{"resourceType":"Observation","status":"final","identifier":[{"system":"#)
+        json.string(identifierSystem)
+        json.raw(#","value":""#)
+        beforeIdentity = json.bytes
+
+        json.removeAll()
+        // Exactly one coding: with a second one, say LOINC's, the exchange refuses the entry.
+        json.raw(#""}],"code":{"coding":[{"system":"#)
+        json.string(code.system)
+        json.raw(#","code":"#)
+        json.string(code.code)
+        json.raw(#"}]},"subject":{"reference":"#)
+        beforePatient = json.bytes
+
+        json.removeAll()
+        json.raw(#"},"device":{"reference":"#)
+        json.string("Device/" + device)
+        json.raw(#"},"valueAttachment":{"contentType":"application/json","data":""#)
+        afterPatient = json.bytes
+    }
+
+    /// A bundle that creates one observation per entry, in order.
+    public func bundle(_ entries: [Entry]) -> [UInt8] {
+        var json = JSONBytes()
+        var scratch = JSONBytes()
+        json.reserve(entries.count * Self.entryBytesTypical)
+        json.raw(#"{"resourceType":"Bundle","type":"batch","entry":["#)
+        var isFirst = true
+        for entry in entries {
+            json.raw(isFirst ? #"{"resource":"# : #",{"resource":"#)
+            isFirst = false
+            write(entry, to: &json, &scratch)
+            json.raw(#","request":{"method":"POST","url":"Observation"}}"#)
+        }
+        json.raw("]}")
+        return json.bytes
+    }
+
+    /// One observation by itself, for the single endpoint.
+    public func observation(_ entry: Entry) -> [UInt8] {
+        var json = JSONBytes()
+        var scratch = JSONBytes()
+        write(entry, to: &json, &scratch)
+        return json.bytes
+    }
+
+    private func write(_ entry: Entry, to json: inout JSONBytes, _ scratch: inout JSONBytes) {
+        scratch.removeAll()
+        entry.writer.write(entry.point, to: &scratch)
+        json.raw(beforeIdentity)
+        json.identity(entry.point.uuid)
+        json.raw(beforePatient)
+        json.string("Patient/" + entry.patient)
+        json.raw(afterPatient)
+        json.base64(scratch.bytes)
+        json.raw(#""}}"#)
+    }
+}

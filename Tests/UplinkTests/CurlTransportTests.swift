@@ -1,0 +1,227 @@
+import Foundation
+import Testing
+
+@testable import Uplink
+
+@Suite struct CurlTransportTests {
+    private static let ok =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+    private static func origin(_ server: RawServer, _ host: String = "127.0.0.1") throws -> Origin {
+        try #require(Origin("http://\(host):\(server.port)"))
+    }
+
+    private static func fault(
+        _ settings: CurlSettings = CurlSettings(), _ request: HTTPRequest
+    ) async -> TransportFault? {
+        do {
+            _ = try await CurlTransport(settings).send(request)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func aPostIsSentWithItsLengthAndNeverChunkedOrExpecting() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        let body = Array(String(repeating: "x", count: 200_000).utf8)
+        let request = HTTPRequest(
+            .post, try Self.origin(server), "/FHIR/R5/", contentType: "application/json",
+            body: body)
+        let answer = try await CurlTransport().send(request.authorized(by: Secret("TOKEN")))
+        #expect(answer.status == 200)
+        #expect(answer.body == Array("{}".utf8))
+        #expect(answer.isJSON)
+        #expect(answer.elapsedMicroseconds > 0)
+
+        let seen = try #require(server.requests.first)
+        #expect(seen.hasPrefix("POST /FHIR/R5/ HTTP/1.1\r\n"))
+        #expect(seen.contains("\r\nContent-Length: 200000\r\n"))
+        #expect(seen.contains("\r\nContent-Type: application/json\r\n"))
+        #expect(seen.contains("\r\nAccept: application/json\r\n"))
+        #expect(seen.contains("\r\nAuthorization: Bearer TOKEN\r\n"))
+        for absent in ["Transfer-Encoding", "Expect", "Accept-Encoding", "Content-Encoding"] {
+            #expect(!seen.contains(absent))
+        }
+        #expect(seen.hasSuffix("\r\n\r\n" + String(repeating: "x", count: 200_000)))
+    }
+
+    @Test func anEmptyPostHasALengthAndNoContentType() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        _ = try await CurlTransport().send(HTTPRequest(.post, try Self.origin(server), "/x"))
+        let seen = try #require(server.requests.first)
+        #expect(seen.contains("\r\nContent-Length: 0\r\n"))
+        #expect(!seen.contains("Content-Type"))
+    }
+
+    @Test func aGetAfterAPostIsAGet() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        let transport = CurlTransport()
+        let origin = try Self.origin(server)
+        for method in [.post, .get, .put, .delete, .get] as [HTTPRequest.Method] {
+            _ = try await transport.send(
+                HTTPRequest(method, origin, "/", contentType: nil, body: []))
+        }
+        #expect(
+            server.requests.map { $0.prefix { $0 != " " } } == [
+                "POST", "GET", "PUT", "DELETE", "GET",
+            ])
+    }
+
+    @Test func manyRequestsAtOnceTakeTurns() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        let transport = CurlTransport()
+        let origin = try Self.origin(server)
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    try await transport.send(HTTPRequest(.get, origin, "/\(number)")).status
+                }
+            }
+            for try await status in group { #expect(status == 200) }
+        }
+        #expect(server.requests.count == 20)
+    }
+
+    @Test func aConnectionThatBreaksInTheBodyIsACutAndIsNotTriedAgain() async throws {
+        for bytes in [
+            "", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\nContent-Le",
+            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+            "\u{1}\u{2}garbage\r\n\r\n",
+        ] {
+            let server = try RawServer { connection, _ in connection.send(bytes) }
+            defer { server.stop() }
+            let fault = await Self.fault(
+                HTTPRequest(.post, try Self.origin(server), "/", body: [0x7B, 0x7D]))
+            #expect(fault == .cut, "\(bytes.debugDescription)")
+            #expect(server.requests.count == 1)
+        }
+    }
+
+    private static func fault(_ request: HTTPRequest) async -> TransportFault? {
+        await fault(CurlSettings(), request)
+    }
+
+    @Test func aBodyBeyondTheCapIsNotRead() async throws {
+        let server = try RawServer { connection, _ in
+            connection.send("HTTP/1.1 500 Oops\r\nContent-Length: 50000000\r\n\r\n")
+            for _ in 0..<50 { connection.send([UInt8](repeating: 0x20, count: 1_000_000)) }
+        }
+        defer { server.stop() }
+        var settings = CurlSettings()
+        settings.answerBytesMax = 100_000
+        let fault = await Self.fault(settings, HTTPRequest(.get, try Self.origin(server), "/"))
+        #expect(fault == .bodyTooLarge)
+    }
+
+    @Test func aServerThatNeverAnswersIsATimeout() async throws {
+        let server = try RawServer { connection, _ in connection.waitForClose() }
+        defer { server.stop() }
+        var settings = CurlSettings()
+        settings.totalTimeoutMilliseconds = 200
+        let fault = await Self.fault(settings, HTTPRequest(.get, try Self.origin(server), "/"))
+        #expect(fault == .timeout)
+    }
+
+    @Test func cancellingTheTaskBreaksOffTheTransfer() async throws {
+        let server = try RawServer { connection, _ in connection.waitForClose() }
+        defer { server.stop() }
+        let origin = try Self.origin(server)
+        let task = Task { await Self.fault(HTTPRequest(.get, origin, "/")) }
+        while server.requests.isEmpty { await Task.yield() }
+        task.cancel()
+        #expect(await task.value == .cancelled)
+    }
+
+    @Test func nobodyListeningIsNoConnectionAndCertainlyNotSent() async throws {
+        let server = try RawServer { _, _ in }
+        let origin = try Self.origin(server)
+        server.stop()
+        var fault: TransportFault?
+        // The listener closes a moment after it was told to.
+        while fault != .connect { fault = await Self.fault(HTTPRequest(.get, origin, "/")) }
+        #expect(fault?.certainlyNotSent == true)
+    }
+
+    @Test func aNameWithoutAnAddressIsADNSFault() async throws {
+        let origin = try #require(Origin("https://no-such-host.invalid"))
+        #expect(await Self.fault(HTTPRequest(.get, origin, "/")) == .dns)
+    }
+
+    @Test func plainHTTPIsForLoopbackOnlyUnlessAllowed() async throws {
+        let far = try #require(Origin("http://no-such-host.invalid"))
+        #expect(await Self.fault(HTTPRequest(.get, far, "/")) == .plainHTTPRefused)
+        var settings = CurlSettings()
+        settings.plainHTTP = .allowed
+        #expect(await Self.fault(settings, HTTPRequest(.get, far, "/")) == .dns)
+        settings.plainHTTP = .never
+        let near = try #require(Origin("http://127.0.0.1:9"))
+        #expect(await Self.fault(settings, HTTPRequest(.get, near, "/")) == .plainHTTPRefused)
+    }
+
+    @Test func aRedirectIsAnAnswerAndNotFollowed() async throws {
+        let server = try RawServer { connection, _ in
+            connection.send(
+                "HTTP/1.1 301 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n")
+        }
+        defer { server.stop() }
+        let answer = try await CurlTransport().send(
+            HTTPRequest(.post, try Self.origin(server), "/o/token"))
+        #expect(answer.status == 301)
+        #expect(server.requests.count == 1)
+    }
+
+    @Test func headersOfInterimAnswersDoNotCount() async throws {
+        let server = try RawServer { connection, _ in
+            connection.send(
+                "HTTP/1.1 103 Early\r\nRetry-After: 9\r\n\r\n"
+                    + "HTTP/1.1 429 Slow\r\nRETRY-AFTER:  120 \r\nContent-Length: 0\r\n\r\n")
+        }
+        defer { server.stop() }
+        let answer = try await CurlTransport().send(HTTPRequest(.get, try Self.origin(server), "/"))
+        #expect(answer.status == 429)
+        #expect(answer.retryAfter == "120")
+        #expect(answer.contentType == nil)
+    }
+
+    @Test func nothingCanBreakOutOfItsHeaderLine() async throws {
+        let origin = try #require(Origin("http://127.0.0.1:9"))
+        var injected = HTTPRequest(.get, origin, "/")
+        injected.headers = [("X", "a\r\nY: b")]
+        var named = HTTPRequest(.get, origin, "/")
+        named.headers = [("X: y", "a")]
+        for request in [
+            injected, named, HTTPRequest(.get, origin, "/a b"), HTTPRequest(.get, origin, "x"),
+            HTTPRequest(.get, origin, "/\r\n"), HTTPRequest(.get, origin, "/", contentType: "a\nb"),
+        ] {
+            #expect(await Self.fault(request) == .malformedRequest)
+        }
+    }
+
+    @Test func aUnixSocketTakesPlainHTTPFromAnyHost() async throws {
+        let scratch = try Scratch()
+        let path = scratch.path + "/control.sock"
+        let server = try RawServer(unixPath: path) { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        var settings = CurlSettings()
+        settings.unixSocketPath = path
+        let origin = try #require(Origin("http://edge-gateway"))
+        let answer = try await CurlTransport(settings).send(HTTPRequest(.get, origin, "/v1/status"))
+        #expect(answer.status == 200)
+        settings.unixSocketPath = scratch.path + "/absent.sock"
+        #expect(await Self.fault(settings, HTTPRequest(.get, origin, "/")) == .connect)
+    }
+
+    @Test func faultsSayNothingOfAddressOrToken() async throws {
+        let origin = try #require(Origin("https://secret-host.invalid"))
+        let request = HTTPRequest(.get, origin, "/secret-path").authorized(by: Secret("secret"))
+        let fault = try #require(await Self.fault(request))
+        #expect(!"\(fault)".contains("secret"))
+        #expect(!"\(String(reflecting: fault))".contains("secret"))
+    }
+}

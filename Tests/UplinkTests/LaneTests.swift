@@ -1,0 +1,421 @@
+import OfflineQueue
+import Testing
+
+@testable import Uplink
+
+/// A lane with an imagined exchange and time of its own.
+private struct LaneDrive {
+    typealias Server = (_ indices: [Int], _ alone: Bool) -> DeliveryAnswer
+
+    var lane: Lane
+    var now: Int64 = 1_000_000_000
+    var requests: [(at: Int64, indices: [Int], alone: Bool)] = []
+    var healthChecks = 0
+    var outcomes: [Int: SettledSample.Outcome] = [:]
+    /// Samples of the queue not settled yet, by number.
+    var queue: [Int]
+    var fetched: [Int] = []
+    var isHealthy = true
+    var isMended = true
+    var probes: [Int64] = []
+    var tookMicroseconds: Int64 = 100_000
+
+    init(_ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil) {
+        lane = Lane(settings: settings, heldSince: heldSince)
+        queue = Array(0..<count)
+    }
+
+    /// Runs until the queue is empty, nothing happens any more, or the time is over.
+    mutating func run(for microseconds: Int64 = 86_400_000_000, _ server: Server) {
+        let end = now + microseconds
+        while now < end {
+            switch lane.step(now) {
+            case .wait(let until):
+                guard let until, !queue.isEmpty else { return }
+                #expect(until > now)
+                now = min(until, end)
+            case .fetch(let limit):
+                fetched = Array(queue.prefix(limit))
+                lane.fetched(fetched.map { _ in nil }, now)
+            case .send(let indices): request(indices, false, server)
+            case .sendAlone(let index): request([index], true, server)
+            case .checkHealth:
+                healthChecks += 1
+                lane.checked(isHealthy: isHealthy, now)
+            case .probe:
+                probes.append(now)
+                lane.probed(isMended: isMended, now)
+            }
+        }
+    }
+
+    private mutating func request(_ indices: [Int], _ alone: Bool, _ server: Server) {
+        #expect(lane.step(now) == .wait(untilMicroseconds: nil), "one request at a time")
+        let numbers = indices.map { fetched[$0] }
+        requests.append((now, numbers, alone))
+        let answer = server(numbers, alone)
+        now += tookMicroseconds
+        for one in lane.answered(answer, tookMicroseconds: tookMicroseconds, now) {
+            outcomes[fetched[one.index]] = one.outcome
+            queue.removeAll { $0 == fetched[one.index] }
+        }
+    }
+
+    var delivered: [Int] {
+        outcomes.filter { $0.value == .delivered }.keys.sorted()
+    }
+}
+
+@Suite struct LaneTests {
+    private static func answer(_ status: Int, _ text: String = "") -> EntryAnswer {
+        EntryAnswer(status: status, diagnostics: text, endpoint: .bundle)
+    }
+
+    private static func stored(_ indices: [Int]) -> DeliveryAnswer {
+        .entries(indices.map { _ in answer(201) })
+    }
+
+    private static let second: Int64 = 1_000_000
+
+    @Test func aBacklogGoesOutOldestFirstInBundlesOfAHundred() {
+        var drive = LaneDrive(250)
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.map(\.indices.count) == [100, 100, 50])
+        #expect(drive.requests.flatMap(\.indices) == Array(0..<250))
+        #expect(drive.delivered == Array(0..<250))
+    }
+
+    @Test func anEmptyQueueIsLookedAtLaterOrWhenRung() {
+        var lane = Lane()
+        #expect(lane.step(0) == .fetch(limit: 100))
+        lane.fetched([], 0)
+        #expect(lane.step(0) == .wait(untilMicroseconds: 30_000_000))
+        lane.nudgeIfIdle(5)
+        #expect(lane.step(5) == .fetch(limit: 100))
+    }
+
+    @Test func samplesWithheldByPolicyNeedNoRequest() {
+        var lane = Lane()
+        #expect(lane.step(0) == .fetch(limit: 100))
+        lane.fetched([.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], 0)
+        #expect(lane.step(0) == .send([1]))
+        _ = lane.answered(Self.stored([1]), tookMicroseconds: 1, 1)
+        #expect(lane.step(1) == .fetch(limit: 100))
+        lane.fetched([.dropped(reason: "zeroRate")], 1)
+        #expect(lane.step(1) == .fetch(limit: 100))
+    }
+
+    @Test(
+        "after an unknown outcome the same samples go out again, no sooner than 30 s later",
+        arguments: ["timeout", "cut", "miscounted", "500"])
+    func unclear(word: String) {
+        var drive = LaneDrive(30)
+        var failures = 2
+        drive.run { indices, _ in
+            failures -= 1
+            return failures >= 0 ? .unclear(word) : Self.stored(indices)
+        }
+        #expect(drive.requests.map(\.indices) == Array(repeating: Array(0..<30), count: 3))
+        let ends = drive.requests.map { $0.at + drive.tookMicroseconds }
+        #expect(drive.requests[1].at - ends[0] == 30 * Self.second)
+        #expect(drive.requests[2].at - ends[1] == 60 * Self.second)
+        #expect(drive.delivered.count == 30)
+    }
+
+    @Test func samplesThatArriveDuringABackoffWaitForTheResend() {
+        var drive = LaneDrive(3)
+        var isFirst = true
+        drive.run(for: 10 * Self.second) { _, _ in .unclear("timeout") }
+        drive.queue += [3, 4]
+        drive.run { indices, _ in
+            defer { isFirst = false }
+            if isFirst { #expect(indices == [0, 1, 2]) }
+            return Self.stored(indices)
+        }
+        #expect(drive.delivered == [0, 1, 2, 3, 4])
+    }
+
+    @Test func anAnswerWithTooFewEntriesMarksNothingDelivered() {
+        var drive = LaneDrive(5)
+        drive.run(for: 5 * Self.second) { indices, _ in Self.stored(Array(indices.dropLast())) }
+        #expect(drive.outcomes.isEmpty)
+        guard case .backoff = drive.lane.state else {
+            Issue.record("\(drive.lane.state)")
+            return
+        }
+    }
+
+    @Test func onlyUnclearEntriesAreSentAgain() {
+        var drive = LaneDrive(4)
+        drive.run { indices, _ in
+            indices.count == 4
+                ? .entries([
+                    Self.answer(201), Self.answer(422, "connection already closed"),
+                    Self.answer(409, "Identifier already exists"), Self.answer(422, "connection"),
+                ]) : Self.stored(indices)
+        }
+        #expect(drive.requests.map(\.indices) == [[0, 1, 2, 3], [1, 3]])
+        #expect(drive.requests[1].at - drive.requests[0].at >= 30 * Self.second)
+        #expect(drive.delivered == [0, 1, 2, 3])
+    }
+
+    @Test func refusedEntriesDieAndTheOthersAreDelivered() {
+        var drive = LaneDrive(3)
+        drive.run { indices, _ in
+            .entries(
+                indices.map {
+                    $0 == 1 ? Self.answer(422, "{'omh_data': ['bad']}") : Self.answer(201)
+                })
+        }
+        #expect(drive.delivered == [0, 2])
+        #expect(
+            drive.outcomes[1]
+                == .dead(reason: "refused-422", diagnostics: "{'omh_data': ['bad']}"))
+    }
+
+    // MARK: - Poison
+
+    /// Fails bundles that hold poison, and gives the reason alone or just 500.
+    private static func poisoned(_ poison: Set<Int>, honest: Bool = true) -> LaneDrive.Server {
+        { indices, alone in
+            guard !poison.isDisjoint(with: indices) else { return stored(indices) }
+            return alone && honest
+                ? .entries([EntryAnswer(status: 400, diagnostics: "__root__", endpoint: .single)])
+                : .unclear("500")
+        }
+    }
+
+    @Test(
+        "one poisonous sample among a hundred is found in fewer than 20 requests",
+        arguments: [0, 1, 37, 49, 50, 51, 98, 99], [true, false])
+    func poison(position: Int, honest: Bool) {
+        var drive = LaneDrive(100)
+        drive.run(Self.poisoned([position], honest: honest))
+        #expect(drive.requests.count + drive.healthChecks < 20)
+        #expect(drive.delivered.count == 99)
+        let outcome = drive.outcomes[position]
+        #expect(
+            outcome
+                == (honest
+                    ? .dead(reason: "refused-400", diagnostics: "__root__")
+                    : .dead(reason: "refused-without-reason", diagnostics: "500")))
+        #expect(drive.lane.state == .idle)
+    }
+
+    @Test func everyPoisonIsFoundAndEveryOtherSampleDelivered() {
+        var random = SeededRandom(seed: 5)
+        for _ in 0..<100 {
+            let count = Int.random(in: 2...100, using: &random)
+            let poison = Set(
+                (0..<Int.random(in: 1...3, using: &random)).map { _ in
+                    Int.random(in: 0..<count, using: &random)
+                })
+            guard poison.count < count else { continue }
+            var drive = LaneDrive(count)
+            drive.run(Self.poisoned(poison, honest: Bool.random(using: &random)))
+            #expect(Set(drive.delivered) == Set(0..<count).subtracting(poison))
+            #expect(drive.outcomes.count == count)
+        }
+    }
+
+    @Test func duringAHalvingSamplesThatFailedRestForHalfAMinute() {
+        var drive = LaneDrive(100)
+        drive.run(Self.poisoned([42]))
+        var lastSent: [Int: Int64] = [:]
+        for request in drive.requests {
+            for index in request.indices {
+                if let last = lastSent[index] {
+                    #expect(request.at - last >= 30 * Self.second)
+                }
+                lastSent[index] = request.at
+            }
+        }
+    }
+
+    @Test func anExchangeThatTakesNothingIsHeldAndNothingDies() {
+        var drive = LaneDrive(100)
+        drive.run(for: 3600 * Self.second) { _, _ in .unclear("500") }
+        #expect(drive.outcomes.isEmpty)
+        #expect(!drive.probes.isEmpty)
+        drive.isMended = true
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.delivered.count == 100)
+    }
+
+    @Test func aSinglePoisonousSampleWaitsForOthersToProveTheExchangeWell() {
+        var drive = LaneDrive(1)
+        drive.run(for: 1200 * Self.second, Self.poisoned([0], honest: false))
+        #expect(drive.outcomes.isEmpty)
+        drive.queue += [1, 2]
+        drive.run(Self.poisoned([0], honest: false))
+        #expect(drive.delivered == [1, 2])
+        #expect(drive.outcomes[0] == .dead(reason: "refused-without-reason", diagnostics: "500"))
+    }
+
+    @Test func anUnhealthyExchangeIsWaitedForNotHalved() {
+        var drive = LaneDrive(100)
+        drive.isHealthy = false
+        drive.run(for: 7200 * Self.second) { _, _ in .unclear("500") }
+        #expect(drive.requests.allSatisfy { $0.indices.count == 100 })
+        #expect(drive.outcomes.isEmpty)
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
+        #expect(pauses.max() == 300 * Self.second + drive.tookMicroseconds)
+    }
+
+    @Test func aRequestRefusedAsMalformedIsHalvedAtOnce() {
+        var drive = LaneDrive(8)
+        drive.run { indices, alone in
+            guard indices.contains(3) else { return Self.stored(indices) }
+            return alone
+                ? .entries([EntryAnswer(status: 400, diagnostics: "x", endpoint: .single)])
+                : .malformed
+        }
+        #expect(drive.delivered == [0, 1, 2, 4, 5, 6, 7])
+        #expect(drive.requests.count < 10)
+        #expect(drive.healthChecks == 0)
+    }
+
+    // MARK: - Pace
+
+    @Test func slowRequestsShrinkTheBundleAndQuickOnesLetItGrow() {
+        var drive = LaneDrive(1000)
+        drive.tookMicroseconds = 6_000_000
+        drive.run(for: 18 * Self.second) { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.map(\.indices.count) == [100, 50, 25])
+        drive.tookMicroseconds = 1_000_000
+        drive.run(for: 4 * Self.second) { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.dropFirst(3).map(\.indices.count) == [12, 22, 32, 42])
+    }
+
+    @Test func aTooLargeRequestIsHalvedAtOnceAndTheLimitRemembered() {
+        var drive = LaneDrive(300)
+        drive.run { indices, _ in indices.count > 30 ? .tooLarge : Self.stored(indices) }
+        #expect(drive.requests.prefix(3).map(\.indices.count) == [100, 50, 25])
+        #expect(drive.requests.dropFirst(3).allSatisfy { $0.indices.count <= 25 })
+        #expect(drive.delivered.count == 300)
+        #expect(drive.now < 1_000_000_000 + 30 * Self.second)
+    }
+
+    @Test func aSingleSampleThatIsTooLargeHoldsTheLane() {
+        var drive = LaneDrive(1)
+        drive.run(for: Self.second) { _, _ in .tooLarge }
+        #expect(drive.lane.holdReason == .requestRefused)
+    }
+
+    @Test(
+        "Retry-After is honoured, within bounds",
+        arguments: [(nil, 30), (5, 30), (120, 120), (.max, 3600), (-1, 30)] as [(Int64?, Int64)])
+    func retryAfter(asked: Int64?, seconds: Int64) {
+        var drive = LaneDrive(1)
+        var isFirst = true
+        drive.run { indices, _ in
+            defer { isFirst = false }
+            return isFirst ? .throttled(retryAfterSeconds: asked) : Self.stored(indices)
+        }
+        #expect(drive.requests.count == 2)
+        #expect(
+            drive.requests[1].at - drive.requests[0].at
+                == seconds * Self.second + drive.tookMicroseconds)
+    }
+
+    @Test func withoutAConnectionItIsTriedEveryMinuteAtMost() {
+        var drive = LaneDrive(10)
+        drive.run(for: 600 * Self.second) { _, _ in .notSent(retryAtMicroseconds: nil) }
+        let pauses = zip(drive.requests, drive.requests.dropFirst())
+            .map { ($1.at - $0.at) / Self.second }
+        #expect(pauses.prefix(6) == [5, 10, 20, 40, 60, 60])
+        drive.lane.nudge(drive.now)
+        let then = drive.now
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.last?.at == then)
+    }
+
+    @Test func aNudgeDoesNotCutShortThePauseAfterAnUnknownOutcome() {
+        var drive = LaneDrive(10)
+        drive.run(for: Self.second) { _, _ in .unclear("timeout") }
+        drive.lane.nudge(drive.now)
+        guard case .wait(let until) = drive.lane.step(drive.now), let until else {
+            Issue.record("not waiting")
+            return
+        }
+        #expect(until >= drive.requests[0].at + 30 * Self.second)
+    }
+
+    // MARK: - Holds
+
+    @Test(
+        "a reason a person can mend holds the lane, loses nothing, and drains in order when mended",
+        arguments: [
+            (403, "has not been consented", HoldReason.noConsent),
+            (403, "The Subject Patient does not match the current user.", .wrongPatient),
+            (400, "Device Data Source id=7 can not be found.", .deviceUnknown),
+            (400, "Patient id=7 can not be found.", .patientUnknown),
+            (400, "Code not found: x", .codeUnknown),
+        ])
+    func hold(status: Int, text: String, reason: HoldReason) {
+        var drive = LaneDrive(150)
+        drive.isMended = false
+        drive.run(for: 600 * Self.second) { indices, _ in
+            .entries(indices.map { _ in Self.answer(status, text) })
+        }
+        #expect(drive.lane.holdReason == reason)
+        #expect(drive.requests.count == 1)
+        #expect((9...10).contains(drive.probes.count))
+        #expect(drive.outcomes.isEmpty)
+
+        drive.isMended = true
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.lane.holdReason == nil)
+        #expect(drive.requests.dropFirst().map(\.indices.count) == [1, 100, 49])
+        #expect(drive.requests.dropFirst().flatMap(\.indices) == Array(0..<150))
+    }
+
+    @Test func aMendedHoldThatIsNotMendedCostsOneSampleAMinute() {
+        var drive = LaneDrive(150)
+        drive.run(for: 600 * Self.second) { indices, _ in
+            .entries(indices.map { _ in Self.answer(403, "has not been consented") })
+        }
+        #expect(drive.requests.dropFirst().allSatisfy { $0.indices == [0] })
+        #expect(drive.requests.count <= 11)
+    }
+
+    @Test func entriesTakenBesideAHeldOneAreDelivered() {
+        var drive = LaneDrive(3)
+        drive.isMended = false
+        drive.run(for: Self.second) { _, _ in
+            .entries([
+                Self.answer(201), Self.answer(403, "has not been consented"), Self.answer(201),
+            ])
+        }
+        #expect(drive.delivered == [0, 2])
+        #expect(drive.lane.holdReason == .noConsent)
+    }
+
+    @Test func aLostEnrollmentIsLookedAtWhenTheTokensSay() {
+        var drive = LaneDrive(1)
+        drive.isMended = false
+        let retry = drive.now + 3600 * Self.second
+        drive.run(for: 3700 * Self.second) { _, _ in
+            .held(.enrollAgain, retryAtMicroseconds: retry)
+        }
+        #expect(drive.lane.holdReason == .enrollAgain)
+        #expect(drive.probes.first == retry)
+    }
+
+    @Test func aHoldOutlivesARestartAndIsLookedAtFirst() {
+        var drive = LaneDrive(5, heldSince: .noConsent)
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.probes.count == 1)
+        #expect(drive.requests.map(\.indices.count) == [1, 4])
+    }
+
+    @Test func aStoreThatFailsIsTriedAgainLater() {
+        var lane = Lane()
+        #expect(lane.step(0) == .fetch(limit: 100))
+        lane.storeFailed(0)
+        #expect(lane.step(0) == .wait(untilMicroseconds: 30_000_000))
+        #expect(lane.step(30_000_000) == .fetch(limit: 100))
+        lane.storeFailed(30_000_000)
+        #expect(lane.step(30_000_000) == .wait(untilMicroseconds: 90_000_000))
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Synchronization
+
+/// A server that deals in bytes: takes one connection after another on loopback or a Unix socket and
+/// lets a script do with each what it likes.
+final class RawServer: Sendable {
+    /// One accepted connection.
+    struct Connection {
+        let descriptor: Int32
+
+        func send(_ text: String) {
+            send(Array(text.utf8))
+        }
+
+        func send(_ bytes: [UInt8]) {
+            var sent = 0
+            while sent < bytes.count {
+                let count = bytes[sent...].withUnsafeBytes {
+                    Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                guard count > 0 else { return }
+                sent += count
+            }
+        }
+
+        /// Waits until the other side closes.
+        func waitForClose() {
+            var byte: UInt8 = 0
+            while recv(descriptor, &byte, 1, 0) > 0 {}
+        }
+    }
+
+    typealias Script = @Sendable (Connection, String) -> Void
+
+    let port: UInt16
+    private let listener: Int32
+    private let log = Mutex<[String]>([])
+
+    /// The requests received, headers and body.
+    var requests: [String] { log.withLock { $0 } }
+
+    init(unixPath: String? = nil, script: @escaping Script) throws {
+        let (listener, port) = try unixPath.map { (try Self.listen(path: $0), 0) } ?? Self.listen()
+        self.listener = listener
+        self.port = port
+        let thread = Thread { [self] in
+            while true {
+                let descriptor = accept(listener, nil, nil)
+                guard descriptor >= 0 else { return }
+                let request = Self.readRequest(descriptor)
+                log.withLock { $0.append(request) }
+                script(Connection(descriptor: descriptor), request)
+                close(descriptor)
+            }
+        }
+        thread.start()
+    }
+
+    /// Ends the thread, which holds on to the server until then.
+    func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+    }
+
+    deinit {
+        close(listener)
+    }
+
+    private static func listen() throws -> (Int32, UInt16) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 8) == 0
+                    && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        guard isBound else { throw CocoaError(.fileReadUnknown) }
+        return (descriptor, UInt16(bigEndian: address.sin_port))
+    }
+
+    private static func listen(path: String) throws -> Int32 {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let length = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 8) == 0
+            }
+        }
+        guard isBound else { throw CocoaError(.fileReadUnknown) }
+        return descriptor
+    }
+
+    /// Reads headers, and as much body as Content-Length says.
+    private static func readRequest(_ descriptor: Int32) -> String {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let text = String(decoding: bytes, as: UTF8.self)
+            if let end = text.range(of: "\r\n\r\n") {
+                let length = text.range(of: "Content-Length: ").flatMap {
+                    Int(text[$0.upperBound...].prefix { $0.isNumber })
+                }
+                if text[end.upperBound...].utf8.count >= length ?? 0 { return text }
+            }
+            let count = recv(descriptor, &chunk, chunk.count, 0)
+            guard count > 0 else { return text }
+            bytes += chunk[..<count]
+        }
+    }
+}
