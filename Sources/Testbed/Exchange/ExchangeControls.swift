@@ -1,0 +1,79 @@
+import Foundation
+
+/// What tests and the demo ask the exchange, and tell it to do.
+extension StandInExchange {
+    // MARK: Faults
+
+    /// Makes requests go wrong.
+    ///
+    /// - Parameters:
+    ///   - fault: how.
+    ///   - routes: at which endpoints; everywhere unless given.
+    ///   - span: how often or how long; the next request only unless given.
+    public func inject(
+        _ fault: ExchangeFault, on routes: Set<ExchangeRoute> = Set(ExchangeRoute.allCases),
+        for span: ExchangeFaultSpan = .requests(1)
+    ) {
+        faults.add(fault, on: routes, span: span, now: now)
+    }
+
+    /// Ends every fault that was injected, poison and slow pace included.
+    public func clearFaults() {
+        faults.clear()
+        poisoned = []
+        pacePerEntry = .zero
+    }
+
+    /// Every bundle with this identifier fails whole with 500, for ever; alone at the
+    /// single-resource endpoint it gets an honest 400.
+    public func poison(_ identifier: ExchangeIdentifier) { poisoned.insert(identifier) }
+
+    /// How long the server works on one entry. A worker busy for over 30 s is killed; and two
+    /// workers with the same identifiers race, which leaves orphans.
+    public func setPace(perEntry pace: Duration) { pacePerEntry = pace }
+
+    // MARK: What is stored
+
+    /// Every stored row, in the order of storing.
+    public var stored: [StoredObservation] { observations }
+
+    /// How many rows are stored, of one patient or of all.
+    public func storedCount(patient: Int? = nil) -> Int {
+        patient.map { id in observations.count { $0.patient == id } } ?? observations.count
+    }
+
+    /// The rows that own these identifiers' value; more than one is impossible by the index, so
+    /// look at ``duplicates`` and ``orphans`` too.
+    public func stored(identifier: ExchangeIdentifier) -> StoredObservation? {
+        identifierOwners[identifier].flatMap { id in observations.first { $0.id == id } }
+    }
+
+    /// Rows whose identifier was lost in a race of two requests. A well-behaved client leaves none.
+    public var orphans: Int { observations.count { $0.isOrphan } }
+
+    /// Requests that came while another with one of the same identifiers was still being worked
+    /// on. A well-behaved client makes none.
+    public var overlappingRequests: Int { overlaps }
+
+    /// Samples that a worker holds right now; a worker goes on when its client is gone.
+    public var samplesUnderWay: Int { inFlight.count }
+
+    /// Data points (by `header.uuid` and body) stored more than once, with how often.
+    public var duplicates: [String: Int] {
+        var counts: [String: Int] = [:]
+        for row in observations {
+            guard let uuid = row.dataPoint["header"]?["uuid"]?.string else { continue }
+            counts[uuid, default: 0] += 1
+        }
+        return counts.filter { $0.value > 1 }
+    }
+
+    /// Every request seen, in the order of arrival.
+    public var requests: [ExchangeRequestRecord] { log }
+
+    /// Forgets the requests seen so far; their numbers are not given again.
+    public func forgetRequests() {
+        logStart += log.count
+        log = []
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+
+/// The real `edge-gateway` binary against a testbed: one state directory, one control socket, and
+/// the daemon and commands that use them.
+public actor GatewayProcess {
+    /// What a command left behind.
+    public struct Outcome: Sendable {
+        /// The exit code; 128 + signal when one ended it.
+        public let status: Int32
+        /// Standard output.
+        public let output: String
+        /// Standard error.
+        public let complaint: String
+    }
+
+    /// Why the gateway is not there.
+    public struct Fault: Error, CustomStringConvertible {
+        /// One line with what to do.
+        public let description: String
+
+        /// A fault.
+        public init(description: String) { self.description = description }
+    }
+
+    /// Where the gateway keeps its store, tokens, socket and log.
+    public nonisolated let directory: URL
+    /// The daemon's standard error, of all its starts.
+    public nonisolated var logFile: URL { directory.appending(path: "daemon.log") }
+
+    private nonisolated let binary: URL
+    private nonisolated let environment: [String: String]
+    private var daemon: ChildProcess?
+
+    /// How long a daemon may take to open its control socket, in seconds; a loaded machine with a
+    /// debug build needs a few.
+    private static let startSecondsMax = 30.0
+
+    /// - Parameters:
+    ///   - binary: the `edge-gateway` to run; nil for the one beside this program.
+    ///   - busAddress: the bus that is its system bus.
+    ///   - settings: more `EDGE_GATEWAY_…` variables.
+    public init(
+        binary: URL? = nil, busAddress: String, settings: [String: String] = [:]
+    ) throws {
+        let beside = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appending(path: "edge-gateway")
+        self.binary = binary ?? beside
+        guard FileManager.default.isExecutableFile(atPath: self.binary.path) else {
+            throw Fault(description: "no \(self.binary.path): swift build --product edge-gateway")
+        }
+        directory = FileManager.default.temporaryDirectory
+            .appending(path: "gateway-\(UInt32.random(in: 0 ... .max))")
+        let state = directory.appending(path: "state")
+        try FileManager.default.createDirectory(
+            at: state, withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        let configuration = directory.appending(path: "config.yaml")
+        try "clock:\n  trust: always\n".write(to: configuration, atomically: true, encoding: .utf8)
+        var environment = ProcessInfo.processInfo.environment.filter {
+            !$0.key.hasPrefix("EDGE_GATEWAY_") && $0.key != "NOTIFY_SOCKET"
+        }
+        environment["DBUS_SYSTEM_BUS_ADDRESS"] = busAddress
+        environment["EDGE_GATEWAY_CONFIG"] = configuration.path
+        environment["EDGE_GATEWAY_STATE"] = state.path
+        environment["EDGE_GATEWAY_SOCKET"] = directory.appending(path: "control.sock").path
+        self.environment = environment.merging(settings) { $1 }
+    }
+
+    /// Whether the daemon's process lives.
+    public var isRunning: Bool { daemon?.isRunning ?? false }
+
+    /// Starts the daemon and waits until its control socket answers.
+    ///
+    /// - Throws: ``Fault`` with the end of its log when it leaves or stays silent.
+    public func start() async throws {
+        let process = try await ChildProcess.launch(
+            binary.path, ["run"], environment: environment, log: logFile.path)
+        daemon = process
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(Self.startSecondsMax)
+        while clock.now < deadline, process.isRunning {
+            // 1 means that it answers and is not well yet: no sensors, for instance.
+            if try await command(["status", "--json"]).status <= 1 { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        throw Fault(description: "the daemon does not answer; its log ends:\n\(logTail())")
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    ///
+    /// - Returns: the exit code and how long it took.
+    @discardableResult
+    public func stop() async -> (status: Int32, took: Duration) {
+        guard let daemon else { return (0, .zero) }
+        let clock = ContinuousClock()
+        let began = clock.now
+        daemon.signal(SIGTERM)
+        let status = await daemon.wait()
+        self.daemon = nil
+        return (status, clock.now - began)
+    }
+
+    /// Kills the daemon as a power cut would: no flush, no farewell.
+    public func kill() async {
+        await daemon?.stop()
+        daemon = nil
+    }
+
+    /// Runs `edge-gateway WORDS…` to its end.
+    public nonisolated func command(
+        _ words: [String], input: String? = nil
+    ) async throws -> Outcome {
+        let process = makeProcess(words)
+        let output = Pipe()
+        let complaint = Pipe()
+        let source = Pipe()
+        process.standardOutput = output
+        process.standardError = complaint
+        process.standardInput = source
+        try process.run()
+        if let input { try source.fileHandleForWriting.write(contentsOf: Data(input.utf8)) }
+        try source.fileHandleForWriting.close()
+        async let printed = Self.read(output)
+        async let complained = Self.read(complaint)
+        let texts = await (printed, complained)
+        let status = await end(of: process)
+        return Outcome(status: status, output: texts.0, complaint: texts.1)
+    }
+
+    /// Stops the daemon and removes everything it wrote.
+    public func remove() async {
+        await stop()
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// The last lines of the daemon's log.
+    public nonisolated func logTail(lines: Int = 30) -> String {
+        let text = (try? String(contentsOf: logFile, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").suffix(lines).joined(separator: "\n")
+    }
+
+    private nonisolated func makeProcess(_ words: [String]) -> Process {
+        let process = Process()
+        process.executableURL = binary
+        process.arguments = words
+        process.environment = environment
+        process.currentDirectoryURL = directory
+        return process
+    }
+
+    private nonisolated func end(of process: Process) async -> Int32 {
+        while process.isRunning { try? await Task.sleep(for: .milliseconds(5)) }
+        return process.terminationReason == .exit
+            ? process.terminationStatus : 128 + process.terminationStatus
+    }
+
+    private static func read(_ pipe: Pipe) async -> String {
+        await withCheckedContinuation { continuation in
+            let thread = Thread {
+                let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
+                continuation.resume(returning: String(decoding: data, as: UTF8.self))
+            }
+            thread.start()
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import Foundation
+
+/// What `edge-gateway status --json` says, as far as the testbed looks at it (docs/json.md).
+///
+/// Read on its own, not shared with the product: a field that the product renames must be noticed.
+public struct GatewayStatus: Decodable, Sendable {
+    /// A known sensor.
+    public struct Sensor: Decodable, Sendable {
+        /// Its Bluetooth address.
+        public var address: String
+        /// What people call it.
+        public var name: String
+        /// Where its link is.
+        public var link: String
+        /// The last rate.
+        public var bpm: Int?
+        /// Samples in the store so far.
+        public var stored: Int
+        /// Of these, not yet delivered, held ones included.
+        public var pending: Int
+    }
+
+    /// Where every frame is.
+    public struct Balance: Decodable, Sendable, Equatable {
+        /// Frames taken over.
+        public var received: Int
+        /// Samples in the store.
+        public var stored: Int
+        /// Frames that could not be decoded.
+        public var undecodable: Int
+        /// Frames neither disk nor memory could take.
+        public var refused: [String: Int]
+        /// Samples the exchange has.
+        public var delivered: Int
+        /// Samples that wait.
+        public var pending: Int
+        /// Samples that wait for a person.
+        public var held: [String: Int]
+        /// Samples refused for good.
+        public var dead: Int
+        /// Samples withheld by policy.
+        public var dropped: [String: Int]
+        /// Frames in memory.
+        public var buffered: Int
+        /// Whether both sums hold.
+        public var balanced: Bool
+
+        /// Samples that are neither delivered, dead nor dropped.
+        public var unsent: Int { pending + held.values.reduce(0, +) }
+        /// The two equations of the balance, recomputed here.
+        public var addsUp: Bool {
+            received == stored + undecodable + refused.values.reduce(0, +)
+                && stored == delivered + unsent + dead + dropped.values.reduce(0, +)
+        }
+    }
+
+    /// A condition that keeps it from being well.
+    public struct Health: Decodable, Sendable {
+        /// Stable name.
+        public var name: String
+    }
+
+    /// Whether nothing needs a person.
+    public var well: Bool
+    /// What does.
+    public var health: [Health]
+    /// Known sensors.
+    public var sensors: [Sensor]
+    /// Where every frame is.
+    public var balance: Balance
+}
+
+extension GatewayProcess {
+    /// Asks the daemon how it is, through the real command.
+    public nonisolated func status() async throws -> GatewayStatus {
+        let outcome = try await command(["status", "--json"])
+        guard outcome.status <= 1 else {
+            throw Fault(description: "status: \(outcome.complaint)")
+        }
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(GatewayStatus.self, from: Data(outcome.output.utf8))
+    }
+}

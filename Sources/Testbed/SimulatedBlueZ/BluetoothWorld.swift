@@ -1,0 +1,270 @@
+import BlueZ
+
+/// The radio and bluetoothd as one value: it takes method calls and the time, and gives replies and
+/// signals. No bus and no clock: `SimulatedBlueZ` lends it both.
+struct BluetoothWorld {
+    /// What happens by itself.
+    enum Action {
+        case advert(strap: String)
+        case frames(strap: String)
+        case answer(DBusMessage, Result<[DBusValue], DBusFault>)
+        case perform(DBusMessage)
+        case adapterAppears(address: String)
+        case powered(address: String, Bool, DBusMessage)
+        case connectEnds(device: String, attempt: UInt64, DBusFault?)
+        case resolved(device: String, link: UInt64, early: Bool)
+        case paired(device: String, link: UInt64)
+        case unlinked(device: String, link: UInt64)
+        case attEnds(device: String, link: UInt64, DBusMessage)
+        case vanishes(device: String)
+    }
+
+    /// One session of a discovering client.
+    struct DiscoveryFilter: Equatable {
+        var uuids: Set<String> = []
+        var rssiMin: Int?
+        var isLowEnergy = true
+        var pattern: String?
+    }
+
+    /// A controller.
+    struct AdapterState {
+        var adapter: SimulatedAdapter
+        var isPlugged = true
+        var isPowered: Bool
+        /// Whether bluetoothd shows it.
+        var isShown = false
+        var presets: [String: DiscoveryFilter] = [:]
+        /// Discovering clients by bus name; nil is a session without filter.
+        var sessions: [String: DiscoveryFilter?] = [:]
+    }
+
+    /// A sensor, whatever bluetoothd knows of it.
+    struct StrapState {
+        var strap: SimulatedStrap
+        var packer: StrapPacker
+        var table: GattTable
+        var isOnAir: Bool
+        /// Addresses of the adapters it has a bond with.
+        var bonds: Set<String> = []
+        /// The device object that it is linked to.
+        var link: String?
+        var isElsewhere = false
+        var startedAt: Int64
+        var frames = 0
+    }
+
+    /// A device object of bluetoothd.
+    struct DeviceState {
+        var strap: String
+        var adapter: String
+        var isTemporary = true
+        var isPaired = false
+        var isTrusted = false
+        var isConnected = false
+        var isResolved = false
+        var hasGatt = false
+        var lastHeard: Int64 = 0
+        /// Number of the present or last link; actions of an older one come too late.
+        var link: UInt64 = 0
+        var attempt: UInt64 = 0
+        /// Whether its end as a stranger is planned.
+        var isVanishing = false
+        var isDisconnecting = false
+        var connectCall: DBusMessage?
+        var pairCall: DBusMessage?
+        var disconnectCalls: [DBusMessage] = []
+        /// Bus names with a notify session, by characteristic path. They outlive the link.
+        var notifySessions: [String: Set<String>] = [:]
+        /// Characteristics whose notifications are switched on in this link.
+        var armed: Set<String> = []
+    }
+
+    /// What bluetoothd keeps on disk.
+    struct StoredDevice {
+        var isPaired: Bool
+        var isTrusted: Bool
+    }
+
+    var habits: BlueZHabits
+    var random: SeededRandom
+    /// µs of simulated time.
+    private(set) var now: Int64 = 0
+    /// `CLOCK_BOOTTIME` in µs, for the log of sent frames.
+    var uptimeMicroseconds: Int64 = 0
+    var agenda = Agenda<Action>()
+    var tree = ObjectTree()
+    var faults = FaultScript()
+    private(set) var isRunning = false
+    private var numbers: UInt64 = 0
+    /// Whether straps send frames of their own accord.
+    var sendsFrames: Bool
+
+    /// By address.
+    var adapters: [String: AdapterState] = [:]
+    /// By address.
+    var straps: [String: StrapState] = [:]
+    /// Every frame that went out, by the strap's address. Apart from the straps, so that a copy of
+    /// one of them does not make the log copy itself at the next frame.
+    var sent: [String: [SentFrame]] = [:]
+    /// By object path.
+    var devices: [String: DeviceState] = [:]
+    /// Paths of devices with a connect that is pending.
+    var attempting: Set<String> = []
+    /// By the addresses of adapter and sensor.
+    var stored: [String: [String: StoredDevice]] = [:]
+    /// Object paths of agents by bus name.
+    var agents: [String: String] = [:]
+    /// Answers that a scripted fault holds back or changes.
+    var spoiled: [CallKey: ScriptedFault.Effect] = [:]
+    /// How often each method was called.
+    var calls: [String: Int] = [:]
+    private(set) var outbox: [DBusMessage] = []
+
+    /// A call, as its answer names it.
+    struct CallKey: Hashable {
+        var sender: String?
+        var serial: UInt32
+    }
+
+    init(
+        adapters: [SimulatedAdapter], straps: [SimulatedStrap], habits: BlueZHabits,
+        sendsFrames: Bool, seed: UInt64
+    ) {
+        self.habits = habits
+        self.sendsFrames = sendsFrames
+        random = SeededRandom(seed: seed)
+        for adapter in adapters {
+            self.adapters[adapter.address] = AdapterState(
+                adapter: adapter, isPowered: adapter.startsPowered)
+        }
+        for strap in straps { add(strap) }
+    }
+
+    // MARK: Time
+
+    /// When something is due, in µs of simulated time.
+    var nextDue: Int64? { agenda.nextDue }
+
+    /// Moves the time on and does what became due.
+    ///
+    /// - Parameter actionsMax: after so many actions the time stops short.
+    mutating func advance(to time: Int64, actionsMax: Int = .max) {
+        var actions = 0
+        while let (due, action) = agenda.take(until: max(time, now)) {
+            now = max(now, due)
+            perform(action)
+            actions += 1
+            if actions >= actionsMax { return }
+        }
+        now = max(now, time)
+    }
+
+    /// Enters an action so many milliseconds from now; at once if there are none to wait.
+    mutating func schedule(_ action: Action, afterMilliseconds milliseconds: Int) {
+        if milliseconds <= 0 {
+            perform(action)
+        } else {
+            agenda.add(action, due: now + Int64(milliseconds) * 1000)
+        }
+    }
+
+    private mutating func perform(_ action: Action) {
+        switch action {
+        case .advert(let strap): advertise(strap)
+        case .frames(let strap): sendFrames(of: strap)
+        case .answer(let call, let result): answer(call, result)
+        case .perform(let call): perform(call)
+        case .adapterAppears(let address): show(adapter: address)
+        case .powered(let address, let isOn, let call):
+            setPowered(address, isOn)
+            answer(call)
+        case .connectEnds(let device, let attempt, let fault):
+            endConnect(device, attempt: attempt, fault)
+        case .resolved(let device, let link, let early): resolve(device, link: link, early: early)
+        case .paired(let device, let link): endPairing(device, link: link)
+        case .unlinked(let device, let link):
+            if devices[device]?.link == link { unlink(device) }
+        case .attEnds(let device, let link, let call): endAtt(device, link: link, call)
+        case .vanishes(let device): vanish(device)
+        }
+    }
+
+    /// A number for a link or an attempt; no two are equal.
+    mutating func nextNumber() -> UInt64 {
+        numbers += 1
+        return numbers
+    }
+
+    // MARK: Out
+
+    mutating func send(_ message: DBusMessage?) {
+        if let message, isRunning { outbox.append(message) }
+    }
+
+    mutating func answer(_ call: DBusMessage, _ result: Result<[DBusValue], DBusFault>) {
+        var result = result
+        switch spoiled.removeValue(forKey: CallKey(sender: call.sender, serial: call.serial)) {
+        case .answerLost: return
+        case .errorThough(let fault): result = .failure(fault)
+        default: break
+        }
+        if call.isReplyUnwanted { return }
+        switch result {
+        case .success(let body): send(.reply(to: call, body: body))
+        case .failure(let fault): send(.error(to: call, fault))
+        }
+    }
+
+    mutating func answer(_ call: DBusMessage, _ body: DBusValue...) {
+        answer(call, .success(body))
+    }
+
+    mutating func refuse(_ call: DBusMessage, _ fault: DBusFault) {
+        answer(call, .failure(fault))
+    }
+
+    /// Takes the messages that are to be sent, in order.
+    mutating func takeOutbox() -> [DBusMessage] {
+        defer { outbox = [] }
+        return outbox
+    }
+
+    // MARK: bluetoothd
+
+    /// bluetoothd starts: adapters appear a little later.
+    mutating func start() {
+        isRunning = true
+        // The name is requested before anyone can ask, so nobody needs to hear of this object.
+        _ = tree.add(BlueZName.root, [BlueZName.agentManager: [:]])
+        for (address, adapter) in adapters.sorted(by: { $0.key < $1.key }) where adapter.isPlugged {
+            schedule(
+                .adapterAppears(address: address), afterMilliseconds: habits.adapterMilliseconds)
+        }
+    }
+
+    /// bluetoothd ends. A killed one says nothing; one that is stopped takes its objects away.
+    mutating func end(gracefully: Bool) {
+        if gracefully {
+            for address in adapters.keys.sorted() { hide(adapter: address) }
+        }
+        for address in straps.keys { straps[address]?.link = nil }
+        for address in adapters.keys {
+            adapters[address]?.isShown = false
+            adapters[address]?.sessions = [:]
+            adapters[address]?.presets = [:]
+        }
+        devices = [:]
+        attempting = []
+        agents = [:]
+        spoiled = [:]
+        tree.clear()
+        agenda.keep {
+            switch $0 {
+            case .advert, .frames: true
+            default: false
+            }
+        }
+        isRunning = false
+    }
+}
