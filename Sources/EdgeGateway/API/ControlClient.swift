@@ -1,0 +1,91 @@
+import Foundation
+import Uplink
+
+/// A command's way to the daemon: HTTP and JSON over the control socket.
+struct ControlClient {
+    /// A report of some hundred sensors is far below this.
+    static let answerBytesMax = 16 << 20
+    /// The control socket's peer is this machine: the host name is only there for HTTP's sake.
+    private static let origin = Origin("http://localhost")
+
+    let socketPath: String
+
+    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Throws: ``CommandFailure`` with advice.
+    func get<Report: Decodable>(_ path: String, secondsMax: Int = 10) async throws -> Report {
+        try await send(.get, path, body: [], secondsMax: secondsMax)
+    }
+
+    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Throws: ``CommandFailure`` with advice.
+    func post<Report: Decodable>(
+        _ path: String, _ request: some Encodable, secondsMax: Int
+    ) async throws -> Report {
+        let body = try ReportCoding.encoder().encode(request)
+        return try await send(.post, path, body: [UInt8](body), secondsMax: secondsMax)
+    }
+
+    private func send<Report: Decodable>(
+        _ method: HTTPRequest.Method, _ path: String, body: [UInt8], secondsMax: Int
+    ) async throws -> Report {
+        guard let origin = Self.origin else { throw unreachable("no origin") }
+        var settings = CurlSettings()
+        settings.unixSocketPath = socketPath
+        settings.totalTimeoutMilliseconds = secondsMax * 1000
+        settings.answerBytesMax = Self.answerBytesMax
+        let answer: HTTPAnswer
+        do {
+            answer = try await CurlTransport(settings).send(
+                HTTPRequest(
+                    method, origin, path,
+                    contentType: body.isEmpty ? nil : "application/json", body: body))
+        } catch .connect {
+            throw unreachable(whyUnreachable())
+        } catch .timeout {
+            throw CommandFailure(
+                exitCode: .daemonUnreachable,
+                message: "the daemon did not answer in \(secondsMax) s; see its log "
+                    + "(journalctl -u edge-gateway)")
+        } catch {
+            throw unreachable(error.description)
+        }
+        let decoder = ReportCoding.decoder()
+        guard (200..<300).contains(answer.status) else {
+            throw failure(answer)
+        }
+        do {
+            return try decoder.decode(Report.self, from: Data(answer.body))
+        } catch {
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "the daemon's answer is not understood: it may be another version; "
+                    + "restart it (systemctl restart edge-gateway)")
+        }
+    }
+
+    private func failure(_ answer: HTTPAnswer) -> CommandFailure {
+        let problem = try? ReportCoding.decoder().decode(
+            ProblemReport.self, from: Data(answer.body))
+        let usage = answer.status == 400 || answer.status == 404
+        return CommandFailure(
+            exitCode: usage ? .wrongUsage : .notWell,
+            message: problem.map { "\($0.message)\n  \($0.advice)" }
+                ?? "the daemon answered \(answer.status)")
+    }
+
+    private func whyUnreachable() -> String {
+        guard FileManager.default.fileExists(atPath: socketPath) else {
+            return "it is not running"
+        }
+        return access(socketPath, W_OK) == 0
+            ? "nobody listens there any more"
+            : "this user may not use it: join the group edge-gateway or use sudo"
+    }
+
+    private func unreachable(_ why: String) -> CommandFailure {
+        CommandFailure(
+            exitCode: .daemonUnreachable,
+            message: "no daemon at \(socketPath): \(why)\n  start it: systemctl start edge-gateway, "
+                + "or edge-gateway run in another terminal")
+    }
+}

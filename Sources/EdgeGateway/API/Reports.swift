@@ -1,0 +1,156 @@
+import Foundation
+
+// The JSON of the control API and of every `--json` output: one set of types, so that they cannot
+// drift apart. Fields are a stable contract (docs/json.md): new ones may appear, none changes.
+
+/// What a command or an API call can say went wrong.
+struct ProblemReport: Codable, Error, Equatable {
+    /// Stable name, such as `no-adapter`.
+    var code: String
+    /// What happened, one line.
+    var message: String
+    /// What to do about it, one line.
+    var advice: String
+}
+
+/// A condition that keeps the gateway from being well.
+struct HealthItem: Codable, Equatable {
+    /// Stable name, such as `radio-off`.
+    var name: String
+    var since: Date
+    var message: String
+    var advice: String
+}
+
+/// A known sensor and its link.
+struct SensorReport: Codable, Equatable {
+    var id: Int64
+    var address: String
+    var name: String
+    /// absent, seen, connecting, resolving, subscribing, streaming or suspended.
+    var link: String
+    /// Why the link is not streaming, when there is something to say.
+    var linkDetail: String?
+    var bpm: Int?
+    /// nil: the sensor does not report skin contact.
+    var contact: Bool?
+    var secondsSinceFrame: Double?
+    var batteryPercent: Int?
+    var enrollment: String?
+    var stored: Int
+    var pending: Int
+}
+
+/// A heart-rate sensor heard by `scan`.
+struct SightingReport: Codable, Equatable {
+    var address: String
+    var name: String
+    var rssi: Int?
+    /// The gateway records this sensor already.
+    var known: Bool
+    var connected: Bool
+    var bonded: Bool
+}
+
+/// What `pair` found out.
+struct PairReport: Codable, Equatable {
+    var sensor: SensorReport
+    var bodyLocation: String?
+    var manufacturer: String?
+    var model: String?
+    var firmware: String?
+    /// The first measured rate: the proof of life.
+    var firstBpm: Int?
+    /// Advice that does not keep the sensor from recording, such as to moisten the electrodes.
+    var notes: [String]
+}
+
+/// An enrollment with one exchange.
+struct EnrollmentReport: Codable, Equatable {
+    var name: String
+    var exchange: String
+    var patient: String?
+    var device: String?
+    var code: String
+    /// `active` or `enroll-again`.
+    var state: String
+    /// Why its lane is held, if it is.
+    var held: String?
+    var pending: Int
+    var delivered: Int
+    var dead: Int
+    var lastDelivery: Date?
+}
+
+/// Where every frame is. Two sums must hold: received = stored + undecodable + refused, and
+/// stored = delivered + pending + held + dead + dropped.
+struct BalanceReport: Codable, Equatable {
+    var received: Int
+    var stored: Int
+    var undecodable: Int
+    /// Frames that neither disk nor memory could take, by reason.
+    var refused: [String: Int]
+    var delivered: Int
+    var pending: Int
+    /// By reason.
+    var held: [String: Int]
+    var dead: Int
+    /// By policy that dropped them.
+    var dropped: [String: Int]
+    /// Frames in memory that the next commit writes; in none of the figures above.
+    var buffered: Int
+    var balanced: Bool
+}
+
+/// The whole state on one page.
+struct StatusReport: Codable, Equatable {
+    var version: String
+    var well: Bool
+    var health: [HealthItem]
+    var uptimeSeconds: Double
+    var clockTrusted: Bool
+    var sensors: [SensorReport]
+    var enrollments: [EnrollmentReport]
+    var balance: BalanceReport
+    var oldestUnsent: Date?
+}
+
+/// `POST /v1/scan`
+struct ScanRequest: Codable { var seconds: Int }
+/// `POST /v1/pair`
+struct PairRequest: Codable {
+    var address: String
+    var enrollment: String?
+    var patient: String?
+    var name: String?
+}
+/// `POST /v1/forget`
+struct ForgetRequest: Codable { var address: String }
+/// `POST /v1/enroll`
+struct EnrollRequest: Codable {
+    var link: String
+    var name: String?
+    /// The exchange's device id, when several fit.
+    var device: String?
+}
+
+enum ReportCoding {
+    /// Snake-case keys, RFC 3339 dates, sorted so that output is the same from run to run.
+    static func encoder(pretty: Bool = false) -> JSONEncoder {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        encoder.dateEncodingStrategy = .iso8601
+        encoder.outputFormatting =
+            pretty
+            ? [.sortedKeys, .prettyPrinted, .withoutEscapingSlashes]
+            : [.sortedKeys, .withoutEscapingSlashes]
+        return encoder
+    }
+
+    static func decoder() -> JSONDecoder {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        decoder.dateDecodingStrategy = .iso8601
+        return decoder
+    }
+}

@@ -1,0 +1,108 @@
+import GATTHeartRate
+
+/// What `edge-gateway decode` says of one frame.
+struct DecodeReport {
+    /// The octets that were decoded.
+    let frame: [UInt8]
+    /// What they mean, or why they mean nothing.
+    let result: Result<HeartRateMeasurement, FrameFault>
+
+    init(frame: [UInt8], policy: DecodePolicy = .clinical) {
+        self.frame = frame
+        do {
+            result = .success(try HeartRateMeasurement(frame: frame, policy: policy))
+        } catch {
+            result = .failure(error)
+        }
+    }
+
+    /// The octets that `text` spells in hexadecimal, nil when it does not. Spaces, colons, dashes
+    /// and one leading `0x` are passed over, so that what other tools print can be pasted in.
+    static func octets(hexadecimal text: some StringProtocol) -> [UInt8]? {
+        let digits = text.utf8.filter { !separators.contains($0) }
+        let body = digits.starts(with: "0x".utf8) ? digits.dropFirst(2) : digits[...]
+        guard body.count % 2 == 0 else { return nil }
+        var octets: [UInt8] = []
+        octets.reserveCapacity(body.count / 2)
+        var high: UInt8?
+        for digit in body {
+            guard let value = nibble(digit) else { return nil }
+            if let first = high {
+                octets.append(first << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return octets
+    }
+
+    /// One JSON object on one line, ASCII only, keys always in this order. Every key is always
+    /// there, except `fault`, which only invalid frames have.
+    var json: String {
+        let hex = Self.hexadecimal(frame)
+        switch result {
+        case .success(let measurement):
+            let contact = measurement.contact.detected.map { $0 ? "true" : "false" } ?? "null"
+            let energy = measurement.energyKilojoules.map { String($0) } ?? "null"
+            let intervals = measurement.rrIntervals.map { String($0) }.joined(separator: ",")
+            return
+                #"{"hex":"\#(hex)","valid":true,"bpm":\#(measurement.bpm),"contact":\#(contact),"#
+                + #""energy_kj":\#(energy),"rr_1024":[\#(intervals)],"#
+                + #""anomalies":\#(Self.list(measurement.anomalies))}"#
+        case .failure(let fault):
+            var anomalies: FrameAnomalies = []
+            if case .refused(let refused) = fault { anomalies = refused }
+            return #"{"hex":"\#(hex)","valid":false,"bpm":null,"contact":null,"energy_kj":null,"#
+                + #""rr_1024":[],"anomalies":\#(Self.list(anomalies)),"fault":"\#(fault.reason)"}"#
+        }
+    }
+
+    /// Whether a measurement could be read.
+    var isValid: Bool { (try? result.get()) != nil }
+
+    /// One line for people.
+    var text: String {
+        let hex = Self.hexadecimal(frame)
+        switch result {
+        case .success(let measurement):
+            var words = ["\(measurement.bpm) bpm"]
+            if let contact = measurement.contact.detected {
+                words.append(contact ? "contact" : "no contact")
+            }
+            if let energy = measurement.energyKilojoules { words.append("\(energy) kJ") }
+            if !measurement.rrIntervals.isEmpty {
+                let intervals = measurement.rrIntervals.map {
+                    "\(Int(RRIntervals.milliseconds($0).rounded()))"
+                }
+                words.append("RR \(intervals.joined(separator: " ")) ms")
+            }
+            words += measurement.anomalies.names
+            return "\(hex): \(words.joined(separator: ", "))"
+        case .failure(let fault):
+            return "\(hex): not valid, \(fault.reason)"
+        }
+    }
+
+    private static let separators: Set<UInt8> = Set(" \t\r:-".utf8)
+
+    private static func nibble(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): return digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): return digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): return digit - UInt8(ascii: "A") + 10
+        default: return nil
+        }
+    }
+
+    private static func hexadecimal(_ octets: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        let text = octets.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    // Names of anomalies are plain words and need no escaping.
+    private static func list(_ anomalies: FrameAnomalies) -> String {
+        "[" + anomalies.names.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+    }
+}

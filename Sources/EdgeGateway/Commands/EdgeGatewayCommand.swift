@@ -1,0 +1,78 @@
+import ArgumentParser
+import Foundation
+
+/// The command line: `edge-gateway COMMAND`.
+@main
+struct EdgeGatewayCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "edge-gateway",
+        abstract: "Records BLE heart-rate straps and delivers them to JupyterHealth Exchange.",
+        discussion: """
+            The daemon (`run`) owns the radio and the store; the other commands talk to it over \
+            its control socket.
+
+            First steps: edge-gateway run, then in another terminal:
+              edge-gateway enroll LINK
+              edge-gateway scan
+              edge-gateway pair ADDRESS
+              edge-gateway status
+
+            Exit codes: 0 well, 1 the thing asked about is not well, 2 wrong usage, \
+            3 the daemon cannot be reached.
+            """,
+        version: GatewayVersion.text,
+        subcommands: [
+            RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
+            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, StatusCommand.self,
+            DecodeCommand.self, ConfigCommand.self,
+        ])
+
+    static func main() async {
+        // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch let failure as CommandFailure {
+            Terminal.complain(failure.message)
+            Foundation.exit(failure.exitCode.rawValue)
+        } catch {
+            leave(for: error)
+        }
+    }
+
+    /// Help and version leave with 0; every misuse leaves with 2.
+    private static func leave(for error: any Error) -> Never {
+        let code = exitCode(for: error)
+        let text = fullMessage(for: error)
+        if code.isSuccess {
+            print(text)
+            Foundation.exit(0)
+        }
+        if !text.isEmpty { Terminal.complain(text) }
+        Foundation.exit(
+            code == .validationFailure ? CommandExit.wrongUsage.rawValue : code.rawValue)
+    }
+}
+
+enum GatewayVersion {
+    static let text = "0.1.0"
+}
+
+/// The documented exit codes.
+enum CommandExit: Int32 {
+    case well = 0
+    case notWell = 1
+    case wrongUsage = 2
+    case daemonUnreachable = 3
+}
+
+/// A command's end other than well: what to print on standard error and the exit code.
+struct CommandFailure: Error {
+    var exitCode: CommandExit
+    var message: String
+}

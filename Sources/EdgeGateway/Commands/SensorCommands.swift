@@ -1,0 +1,133 @@
+import ArgumentParser
+
+struct ScanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "scan", abstract: "Lists the heart-rate sensors nearby.",
+        discussion: "Example: edge-gateway scan --seconds 20")
+
+    @Option(help: "How long to listen, 1 to 60 s.")
+    var seconds = 10
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard (1...60).contains(seconds) else {
+            throw ValidationError("--seconds takes 1 to 60")
+        }
+    }
+
+    func run() async throws {
+        let sightings: [SightingReport] = try await daemon.client().post(
+            "/v1/scan", ScanRequest(seconds: seconds), secondsMax: seconds + 30)
+        if daemon.json { return try Terminal.printJSON(sightings) }
+        if sightings.isEmpty {
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "no heart-rate sensor heard in \(seconds) s: wear the strap with moist "
+                    + "electrodes, end its connection to phones and watches, and try nearer")
+        }
+        let rows = sightings.map {
+            [
+                $0.address, $0.rssi.map { "\($0) dBm" } ?? "-", state(of: $0), $0.name,
+            ]
+        }
+        print(Terminal.table(["ADDRESS", "SIGNAL", "STATE", "NAME"], rows))
+    }
+
+    private func state(of sighting: SightingReport) -> String {
+        var words: [String] = []
+        if sighting.known { words.append("paired") }
+        if sighting.bonded { words.append("bonded") }
+        if sighting.connected { words.append("connected") }
+        return words.isEmpty ? "new" : words.joined(separator: ",")
+    }
+}
+
+struct PairCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pair", abstract: "Records a sensor from now on, for one patient.",
+        discussion: """
+            Connects, checks that the sensor has the Heart Rate Service, reads what it says of \
+            itself and waits for the first heartbeat. Without any enrollment the sensor records \
+            and its samples are held; pair it again to assign them.
+
+            Example: edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
+            """)
+
+    @Argument(help: "The sensor's address, as `scan` shows it.")
+    var address: String
+    @Option(help: "Enrollment to deliver through (default: the only one).")
+    var enrollment: String?
+    @Option(help: "Patient, for an enrollment that serves several.")
+    var patient: String?
+    @Option(help: "Name to show for this sensor.")
+    var name: String?
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: PairReport = try await daemon.client().post(
+            "/v1/pair",
+            PairRequest(address: address, enrollment: enrollment, patient: patient, name: name),
+            secondsMax: 120)
+        if daemon.json { return try Terminal.printJSON(report) }
+        var facts = [report.manufacturer, report.model, report.firmware.map { "firmware \($0)" }]
+            .compactMap { $0 }.joined(separator: " ")
+        if let location = report.bodyLocation {
+            facts += (facts.isEmpty ? "" : ", ") + "worn on: \(location)"
+        }
+        print("paired \(report.sensor.address) \(Terminal.printable(report.sensor.name))")
+        if !facts.isEmpty { print("  \(Terminal.printable(facts))") }
+        if let battery = report.sensor.batteryPercent { print("  battery \(battery) %") }
+        if let bpm = report.firstBpm { print("  first heartbeat: \(bpm) bpm") }
+        let destination = report.sensor.enrollment.map { "delivers through \($0)" }
+        print("  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
+        for note in report.notes { print("  note: \(note)") }
+    }
+}
+
+struct ForgetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "forget",
+        abstract: "Stops recording a sensor. What is stored is still delivered.",
+        discussion: "Example: edge-gateway forget C0:00:00:00:00:01")
+
+    @Argument(help: "The sensor's address.")
+    var address: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: SensorReport = try await daemon.client().post(
+            "/v1/forget", ForgetRequest(address: address), secondsMax: 60)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print("forgot \(report.address); \(report.pending) stored samples are still to deliver")
+    }
+}
+
+struct SensorsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sensors", abstract: "Lists the known sensors and their links.",
+        discussion: "Example: edge-gateway sensors --json")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let sensors: [SensorReport] = try await daemon.client().get("/v1/sensors")
+        if daemon.json { return try Terminal.printJSON(sensors) }
+        if sensors.isEmpty {
+            return print("no sensors yet: edge-gateway scan, then edge-gateway pair ADDRESS")
+        }
+        print(Self.table(sensors))
+    }
+
+    static func table(_ sensors: [SensorReport]) -> String {
+        Terminal.table(
+            ["ADDRESS", "LINK", "BPM", "LAST", "BATTERY", "STORED", "UNSENT", "NAME"],
+            sensors.map {
+                [
+                    $0.address, $0.link, $0.bpm.map(String.init) ?? "-",
+                    $0.secondsSinceFrame.map(Terminal.age) ?? "-",
+                    $0.batteryPercent.map { "\($0) %" } ?? "-", String($0.stored),
+                    String($0.pending), $0.name,
+                ]
+            })
+    }
+}

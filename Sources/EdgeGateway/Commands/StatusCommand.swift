@@ -1,0 +1,58 @@
+import ArgumentParser
+import Foundation
+
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Says whether the gateway is well, and what to do if not.",
+        discussion: "Exits with 0 only if well. Example: edge-gateway status --json")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let status: StatusReport = try await daemon.client().get("/v1/status")
+        if daemon.json {
+            try Terminal.printJSON(status)
+        } else {
+            show(status)
+        }
+        if !status.well { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+
+    private func show(_ status: StatusReport) {
+        let age = Terminal.age(status.uptimeSeconds)
+        print("edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
+        for item in status.health {
+            print("! \(item.name): \(item.message)")
+            print("    \(item.advice)")
+        }
+        if !status.sensors.isEmpty {
+            print("\n" + SensorsCommand.table(status.sensors))
+        }
+        if !status.enrollments.isEmpty {
+            print("\n" + EnrollmentsCommand.table(status.enrollments))
+        }
+        print("\n" + Self.balance(status.balance))
+        if let oldest = status.oldestUnsent {
+            print("oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
+        }
+    }
+
+    static func balance(_ balance: BalanceReport) -> String {
+        func reasons(_ counts: [String: Int]) -> String {
+            let total = counts.values.reduce(0, +)
+            let detail = counts.filter { $0.value > 0 }.sorted { $0.key < $1.key }
+                .map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+            return detail.isEmpty ? "\(total)" : "\(total) (\(detail))"
+        }
+        func lost(_ refused: [String: Int]) -> String {
+            refused.values.reduce(0, +) == 0 ? "" : " + refused \(reasons(refused))"
+        }
+        return """
+            received \(balance.received) = stored \(balance.stored) \
+            + undecodable \(balance.undecodable)\(lost(balance.refused))
+            stored \(balance.stored) = delivered \(balance.delivered) \
+            + pending \(balance.pending) + held \(reasons(balance.held)) \
+            + dead \(balance.dead) + dropped \(reasons(balance.dropped))
+            """
+    }
+}

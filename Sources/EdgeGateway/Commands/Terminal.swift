@@ -1,0 +1,55 @@
+import Foundation
+
+/// What the commands write to.
+enum Terminal {
+    /// One message on standard error, prefixed with the program's name.
+    static func complain(_ message: String) {
+        FileHandle.standardError.write(Data("edge-gateway: \(message)\n".utf8))
+    }
+
+    /// A report as JSON on standard output.
+    static func printJSON(_ report: some Encodable) throws {
+        let data = try ReportCoding.encoder(pretty: true).encode(report)
+        print(String(decoding: data, as: UTF8.self))
+    }
+
+    /// A table that fits 80 columns: the last column is cut rather than wrapped.
+    static func table(_ header: [String], _ rows: [[String]]) -> String {
+        let columnsMax = 80
+        let cells = [header] + rows.map { $0.map(printable) }
+        var widths = header.map(\.count)
+        for row in cells {
+            for (column, cell) in row.enumerated() where column < widths.count {
+                widths[column] = max(widths[column], cell.count)
+            }
+        }
+        return cells.map { row in
+            let line = row.enumerated().map { column, cell in
+                column == row.count - 1
+                    ? cell : cell.padding(toLength: widths[column], withPad: " ", startingAt: 0)
+            }.joined(separator: "  ")
+            return String(line.prefix(columnsMax))
+        }.joined(separator: "\n")
+    }
+
+    /// Names come from radio advertisements: control characters in them must not reach a terminal.
+    static func printable(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map {
+                    $0.properties.generalCategory == .control
+                        || $0.properties.generalCategory == .format ? "\u{FFFD}" : $0
+                }))
+    }
+
+    /// `3 s`, `5 min`, `2 h`, `4 d`: an age for people.
+    static func age(_ seconds: Double) -> String {
+        switch seconds {
+        case ..<0: "in the future"
+        case ..<120: "\(Int(seconds)) s"
+        case ..<7200: "\(Int(seconds / 60)) min"
+        case ..<172_800: "\(Int(seconds / 3600)) h"
+        default: "\(Int(min(seconds / 86400, 99999))) d"
+        }
+    }
+}

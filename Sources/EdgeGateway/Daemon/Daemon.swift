@@ -1,0 +1,123 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import ServiceLifecycle
+import UnixSignals
+
+/// The daemon's life: open the store, take up the straps and lanes, serve, and leave in order.
+struct Daemon {
+    /// SIGTERM to exit takes at most 5 s; the last flush and the farewell need some of them.
+    private static let shutdownSecondsMax = 4
+
+    let settings: Settings
+
+    /// Runs until SIGTERM or SIGINT.
+    ///
+    /// - Throws: ``SettingsFault`` when it cannot start, in one line with advice.
+    func run() async throws {
+        // Files and the socket are nobody else's business; the socket's mode is set on its own.
+        umask(0o077)
+        let logger = makeLogger()
+        let clock = SystemClock(trust: settings.clockTrust)
+        let queue = try openQueue(clock: clock)
+        let central = Central(
+            settings: CentralSettings(service: HeartRateService.service))
+        let gateway = Gateway(
+            settings: settings, queue: queue, central: central, clock: clock, logger: logger)
+        let notifier = SystemdNotifier()
+        let server = try ControlServer(
+            gateway: gateway, socketPath: settings.socketPath, logger: logger,
+            onReady: { notifier.send("READY=1\nSTATUS=recording") }
+        ).application()
+        try await begin(gateway)
+        let group = serviceGroup(
+            [
+                StoreKeeper(queue: queue, clock: clock, logger: logger),
+                RadioService(central: central, recorder: gateway.recorder),
+                server,
+            ], logger: logger)
+        logger.info("started", metadata: ["version": "\(GatewayVersion.text)"])
+        do {
+            try await group.run()
+        } catch {
+            logger.error("service failed: \(error)")
+            await leave(gateway, queue, notifier, logger)
+            throw SettingsFault(description: "run: \(error); see the log")
+        }
+        await leave(gateway, queue, notifier, logger)
+    }
+
+    private func makeLogger() -> Logger {
+        LoggingSystem.bootstrap { label in
+            var handler = StreamLogHandler.standardError(label: label)
+            handler.logLevel = settings.logLevel
+            return handler
+        }
+        return Logger(label: "edge-gateway")
+    }
+
+    private func openQueue(clock: SystemClock) throws(SettingsFault) -> SampleQueue {
+        do {
+            try FileManager.default.createDirectory(
+                atPath: settings.stateDirectory, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw SettingsFault(
+                description: "open store: the directory \(settings.stateDirectory) cannot be made; "
+                    + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
+        }
+        guard let bootID = BootID.current() else {
+            throw SettingsFault(description: "open store: /proc is not mounted; mount it")
+        }
+        var queueSettings = QueueSettings()
+        queueSettings.commitSamplesMax = settings.commitSamples
+        queueSettings.commitAgeMicrosecondsMax = Int64(settings.commitSeconds) * 1_000_000
+        queueSettings.keepDeliveredMicroseconds =
+            Int64(settings.keepDeliveredHours) * 3_600_000_000
+        do {
+            return try SampleQueue(
+                path: settings.stateDirectory + "/queue.sqlite", settings: queueSettings,
+                clock: clock, bootID: bootID)
+        } catch {
+            throw SettingsFault(description: "\(error)")
+        }
+    }
+
+    private func begin(_ gateway: Gateway) async throws(SettingsFault) {
+        do {
+            try await gateway.begin()
+        } catch {
+            throw SettingsFault(description: "read store: \(error)")
+        }
+    }
+
+    private func serviceGroup(_ services: [any Service], logger: Logger) -> ServiceGroup {
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .warning)
+        var configuration = ServiceGroupConfiguration(
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
+        configuration.maximumGracefulShutdownDuration = .seconds(Self.shutdownSecondsMax)
+        return ServiceGroup(configuration: configuration)
+    }
+
+    /// Radio and socket are closed by now: write what is in memory, finish token renewals.
+    private func leave(
+        _ gateway: Gateway, _ queue: SampleQueue, _ notifier: SystemdNotifier, _ logger: Logger
+    ) async {
+        notifier.send("STOPPING=1")
+        do {
+            try await queue.flush()
+        } catch {
+            logger.error("flush: \(error)")
+        }
+        await gateway.lanes.stopAll()
+        do {
+            try await queue.close()
+        } catch {
+            logger.error("close store: \(error)")
+        }
+        logger.info("stopped")
+    }
+}

@@ -1,0 +1,215 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+
+/// Scanning, pairing and forgetting.
+extension Gateway {
+    /// What `pair` reads of a sensor beside its heart rate.
+    private static let readAtPairing = [
+        HeartRateService.bodySensorLocation, BatteryService.level,
+        DeviceInformationService.manufacturerName, DeviceInformationService.modelNumber,
+        DeviceInformationService.firmwareRevision, DeviceInformationService.serialNumber,
+    ]
+    /// How long the first heartbeat is waited for after the link is up: electrodes take a few
+    /// seconds to get wet.
+    private static let firstBeatSecondsMax = 10
+    private static let firstBeatPause = Duration.milliseconds(100)
+
+    /// Listens for heart-rate sensors.
+    ///
+    /// - Parameter seconds: 1 to 60.
+    func scan(seconds: Int) async throws -> [SightingReport] {
+        guard (1...60).contains(seconds) else {
+            throw ProblemReport(
+                code: "bad-request", message: "a scan takes 1 to 60 seconds",
+                advice: "edge-gateway scan --seconds 10")
+        }
+        try await requireRadio()
+        let sightings = await central.scan(seconds: Double(seconds))
+        let known = Set(try await asking { try await queue.sensors().map(\.address) })
+        return sightings.map {
+            SightingReport(
+                address: $0.address, name: $0.name ?? "", rssi: $0.rssi,
+                known: known.contains($0.address), connected: $0.isConnected, bonded: $0.isPaired)
+        }
+    }
+
+    /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
+    ///
+    /// - Throws: ``ProblemReport``; then nothing about the sensor has changed.
+    func pair(_ request: PairRequest) async throws -> PairReport {
+        let address = try Self.checked(request.address)
+        let enrollment = try await enrollment(for: request)
+        try await requireRadio()
+        await recorder.beginPairing(address)
+        do {
+            let inspection = try await inspect(address)
+            let (sensor, assignment) = try await asking {
+                try await store(address, request, enrollment, inspection)
+            }
+            await record(sensor, as: assignment.id)
+            if case .success(let battery) = inspection.values[BatteryService.level] {
+                await recorder.noteBattery(battery, of: address)
+            }
+            if let enrollment { await lanes.nudge(enrollment.id) }
+            logger.info("paired", metadata: ["sensor": "\(Recorder.masked(address))"])
+            return try await asking { try await report(sensor, enrollment, inspection) }
+        } catch {
+            await recorder.abandonPairing(address)
+            throw error
+        }
+    }
+
+    /// Ends the assignment of a sensor and disconnects from it.
+    func forget(address text: String) async throws -> SensorReport {
+        let address = try Self.checked(text)
+        return try await asking {
+            guard let sensor = try await queue.sensors().first(where: { $0.address == address })
+            else {
+                throw ProblemReport(
+                    code: "unknown-sensor", message: "no such sensor is paired",
+                    advice: "edge-gateway sensors lists them")
+            }
+            try await queue.flush()
+            try await queue.forgetSensor(sensor.id)
+            await recorder.forget(address)
+            await central.unwatch(address: address)
+            return try await report(on: sensor, enrollment: nil)
+        }
+    }
+
+    // MARK: - Checks
+
+    /// An address in upper case: six octets with colons.
+    static func checked(_ text: String) throws -> String {
+        let octets = text.uppercased().split(separator: ":", omittingEmptySubsequences: false)
+        guard octets.count == 6, octets.allSatisfy({ $0.count == 2 && UInt8($0, radix: 16) != nil })
+        else {
+            throw ProblemReport(
+                code: "bad-address", message: "this is no Bluetooth address",
+                advice: "edge-gateway scan shows addresses such as C0:00:00:00:00:01")
+        }
+        return octets.joined(separator: ":")
+    }
+
+    private func requireRadio() async throws {
+        switch await recorder.radio {
+        case .ready: return
+        case .unknown, .noBus:
+            throw ProblemReport(
+                code: "bus-absent", message: "the system bus does not answer",
+                advice: "systemctl status dbus")
+        case .noDaemon:
+            throw ProblemReport(
+                code: "bluetoothd-absent", message: "bluetoothd is not running",
+                advice: "systemctl start bluetooth")
+        case .noAdapter:
+            throw ProblemReport(
+                code: "no-adapter", message: "there is no Bluetooth adapter",
+                advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
+        case .poweredOff:
+            throw ProblemReport(
+                code: "radio-off", message: "the Bluetooth adapter is powered off",
+                advice: "rfkill unblock bluetooth; bluetoothctl power on")
+        }
+    }
+
+    private func enrollment(for request: PairRequest) async throws -> Enrollment? {
+        let enrollments = try await asking { try await queue.enrollments() }
+        if let name = request.enrollment {
+            guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
+                throw ProblemReport(
+                    code: "unknown-enrollment", message: "there is no enrollment \(name)",
+                    advice: "edge-gateway enrollments lists them")
+            }
+            return enrollment
+        }
+        guard enrollments.count <= 1 else {
+            throw ProblemReport(
+                code: "choose-enrollment", message: "there are several enrollments",
+                advice: "name the wearer's: --enrollment NAME (edge-gateway enrollments)")
+        }
+        return enrollments.first
+    }
+
+    // MARK: - Steps
+
+    private func inspect(_ address: String) async throws -> Inspection {
+        let inspection: Inspection
+        do {
+            inspection = try await central.inspect(
+                address: address, service: HeartRateService.service,
+                characteristic: HeartRateService.measurement, reading: Self.readAtPairing)
+        } catch {
+            throw ProblemReport(
+                code: "sensor-not-reached", message: "not paired: \(error.text)",
+                advice: "wear the strap with moist electrodes, end its connection to phones and "
+                    + "watches, bring it nearer, and try again")
+        }
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)
+        while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
+            try? await Task.sleep(for: Self.firstBeatPause)
+        }
+        return inspection
+    }
+
+    private func store(
+        _ address: String, _ request: PairRequest, _ enrollment: Enrollment?,
+        _ inspection: Inspection
+    ) async throws -> (Sensor, Assignment) {
+        var details = SensorDetails(
+            name: request.name ?? inspection.sighting.name, adapter: inspection.sighting.adapter)
+        if let value = inspection.value(HeartRateService.bodySensorLocation) {
+            details.bodyLocation = (try? BodySensorLocation(value: value))?.rawValue
+        }
+        details.manufacturer = inspection.text(DeviceInformationService.manufacturerName)
+        details.model = inspection.text(DeviceInformationService.modelNumber)
+        details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
+        details.serial = inspection.text(DeviceInformationService.serialNumber)
+        let sensor = try await queue.addSensor(address: address, details: details)
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
+            since: await recorder.firstArrival(of: address))
+        return (sensor, assignment)
+    }
+
+    private func report(
+        _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection
+    ) async throws -> PairReport {
+        let first = await recorder.firstMeasurement(of: sensor.address)
+        var notes: [String] = []
+        if first == nil {
+            notes.append("no heartbeat yet: wear the strap and moisten its electrodes")
+        } else if first?.contact == .notDetected {
+            notes.append("no skin contact: moisten the electrodes and tighten the strap")
+        }
+        if enrollment?.holdReason != nil {
+            notes.append("this enrollment is held (edge-gateway status); samples are kept")
+        }
+        let location = sensor.details.bodyLocation.flatMap(BodySensorLocation.init(rawValue:))
+        return PairReport(
+            sensor: try await report(on: sensor, enrollment: enrollment?.terms.name),
+            bodyLocation: location?.name, manufacturer: sensor.details.manufacturer,
+            model: sensor.details.model, firmware: sensor.details.firmware,
+            firstBpm: first.map { Int($0.bpm) }, notes: notes)
+    }
+}
+
+extension Inspection {
+    /// A characteristic's value, if it could be read.
+    func value(_ uuid: String) -> [UInt8]? {
+        guard case .success(let value) = values[uuid] else { return nil }
+        return value
+    }
+
+    /// A characteristic's text: UTF-8, some sensors end it with a NUL.
+    func text(_ uuid: String) -> String? {
+        guard let value = value(uuid) else { return nil }
+        let text = String(decoding: value.prefix(while: { $0 != 0 }), as: UTF8.self)
+            .trimmingCharacters(in: .whitespaces)
+        return text.isEmpty ? nil : text
+    }
+}

@@ -1,0 +1,153 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Uplink
+
+/// The gateway as commands see it: knows the radio, the store and the lanes, and wires them.
+actor Gateway {
+    let settings: Settings
+    let queue: SampleQueue
+    let central: Central
+    let recorder: Recorder
+    let lanes: Lanes
+    let clock: any GatewayClock
+    let logger: Logger
+
+    private var healthLog = HealthLog()
+    private let startedUptime: Int64
+
+    init(
+        settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
+        logger: Logger
+    ) {
+        self.settings = settings
+        self.queue = queue
+        self.central = central
+        self.clock = clock
+        self.logger = logger
+        recorder = Recorder(
+            queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
+            logger: logger)
+        lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
+        startedUptime = clock.read().uptimeMicroseconds
+    }
+
+    /// Takes up what the store knows: straps to record, lanes to deliver.
+    ///
+    /// - Throws: ``QueueError``
+    func begin() async throws {
+        let sensors = try await queue.sensors()
+        for assignment in try await queue.openAssignments() {
+            guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
+                continue
+            }
+            await record(sensor, as: assignment.id)
+        }
+        for enrollment in try await queue.enrollments() {
+            try await startLane(of: enrollment.id)
+        }
+    }
+
+    /// Records a sensor from now on.
+    func record(_ sensor: Sensor, as assignment: Int64) async {
+        await recorder.record(
+            address: sensor.address, sensorID: sensor.id, assignmentID: assignment)
+        await central.watch(
+            address: sensor.address, service: HeartRateService.service,
+            characteristic: HeartRateService.measurement)
+    }
+
+    /// Starts the lane of an enrollment, or says in the books that it cannot run.
+    func startLane(of id: Int64) async throws {
+        guard let enrollment = try await queue.enrollments().first(where: { $0.id == id }) else {
+            return
+        }
+        let hasTokens = await lanes.start(enrollment, tokens: tokenFile(of: id))
+        if !hasTokens {
+            try await queue.setState(enrollment: id, .enrollAgain)
+        }
+    }
+
+    // MARK: - Reports
+
+    /// The known sensors and their links.
+    func sensors() async throws -> [SensorReport] {
+        try await asking {
+            let enrollments = try await queue.enrollments()
+            let assignments = try await queue.openAssignments()
+            var reports: [SensorReport] = []
+            for sensor in try await queue.sensors() {
+                let enrollment = assignments.first { $0.sensorID == sensor.id }?.enrollmentID
+                reports.append(
+                    try await report(
+                        on: sensor,
+                        enrollment: enrollments.first { $0.id == enrollment }?.terms.name))
+            }
+            return reports
+        }
+    }
+
+    /// The report on one sensor.
+    func report(on sensor: Sensor, enrollment: String?) async throws -> SensorReport {
+        let balance = try await queue.balance(of: .sensor(sensor.id))
+        let session = await recorder.session(of: sensor.address)
+        let link = await recorder.link(of: sensor.address)
+        let now = clock.read().uptimeMicroseconds
+        let age = session?.latestUptimeMicroseconds.map { Double(now - $0) / 1_000_000 }
+        // An old rate is no rate: nobody shall mistake it for a beating heart.
+        let isFresh = age.map { $0 <= Self.freshSeconds } ?? false
+        return SensorReport(
+            id: sensor.id, address: sensor.address,
+            name: sensor.details.name ?? "", link: link.state, linkDetail: link.detail,
+            bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
+            contact: isFresh ? session?.latest?.contact.detected : nil,
+            secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
+            enrollment: enrollment, stored: balance.stored, pending: balance.unsent)
+    }
+
+    /// The whole state.
+    func status() async throws -> StatusReport {
+        try await asking {
+            let sensors = try await sensors()
+            let enrollments = try await enrollments()
+            let balance = try await queue.balance()
+            let reading = clock.read()
+            let conditions = await conditions(sensors, balance, reading)
+            healthLog.update(conditions, at: Date())
+            return StatusReport(
+                version: GatewayVersion.text, well: conditions.isEmpty, health: healthLog.items,
+                uptimeSeconds: Double(reading.uptimeMicroseconds - startedUptime) / 1_000_000,
+                clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
+                balance: BalanceReport(balance),
+                oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)))
+        }
+    }
+
+    /// A rate counts as present for this long after its frame: straps send one a second.
+    private static let freshSeconds = 10.0
+
+    /// Runs `work`; a fault of the store becomes a problem with advice.
+    func asking<Report>(_ work: () async throws -> Report) async throws -> Report {
+        do {
+            return try await work()
+        } catch let error as QueueError {
+            logger.error("\(error)")
+            throw ProblemReport(
+                code: error.code.rawValue, message: "\(error.operation): \(error.cause)",
+                advice: error.code.advice)
+        }
+    }
+}
+
+extension BalanceReport {
+    init(_ balance: Balance) {
+        self.init(
+            received: balance.received, stored: balance.stored,
+            undecodable: balance.undecodable, refused: balance.refused,
+            delivered: balance.delivered, pending: balance.pending, held: balance.held,
+            dead: balance.dead, dropped: balance.dropped, buffered: balance.buffered,
+            balanced: balance.isBalanced)
+    }
+}

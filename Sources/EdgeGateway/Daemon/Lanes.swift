@@ -1,0 +1,113 @@
+import Logging
+import OfflineQueue
+import Uplink
+
+/// The lanes that run: one task an enrollment, so that a stuck one never delays another.
+actor Lanes {
+    private struct Lane {
+        var runner: LaneRunner
+        var destination: ExchangeDestination
+        var tokens: TokenSource
+        var task: Task<Void, Never>
+    }
+
+    private let settings: Settings
+    private let queue: SampleQueue
+    private let clock: any GatewayClock
+    private let logger: Logger
+    private var lanes: [Int64: Lane] = [:]
+
+    init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
+        self.settings = settings
+        self.queue = queue
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Starts the lane of an enrollment with the tokens in its file.
+    ///
+    /// - Returns: false when there are no usable tokens: then somebody has to enroll again.
+    @discardableResult
+    func start(_ enrollment: Enrollment, tokens file: TokenFile) async -> Bool {
+        await stop(enrollment.id)
+        var logger = logger
+        logger[metadataKey: "enrollment"] = "\(enrollment.terms.name)"
+        let record: TokenRecord
+        do {
+            record = try file.load()
+        } catch {
+            logger.error("load tokens", metadata: ["fault": "\(error)"])
+            return false
+        }
+        let transport = CurlTransport(settings.curl)
+        let tokens = TokenSource(
+            record: record, file: file, transport: transport, clock: clock, logger: logger)
+        let queue = queue
+        guard
+            let destination = ExchangeDestination(
+                terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
+                termsChanged: { [logger] terms in
+                    do {
+                        try await queue.updateEnrollment(enrollment.id, terms: terms)
+                    } catch {
+                        logger.error("store terms", metadata: ["fault": "\(error)"])
+                    }
+                })
+        else {
+            logger.error("start lane: the stored exchange address is damaged")
+            return false
+        }
+        let runner = LaneRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: logger, settings: settings.lane)
+        lanes[enrollment.id] = Lane(
+            runner: runner, destination: destination, tokens: tokens,
+            task: Task { await runner.run() })
+        return true
+    }
+
+    /// Ends a lane; a request under way is given up, and its samples are sent again later. A token
+    /// renewal under way is waited for: a new pair that is not stored locks the gateway out.
+    func stop(_ enrollment: Int64) async {
+        guard let lane = lanes.removeValue(forKey: enrollment) else { return }
+        lane.task.cancel()
+        await lane.task.value
+        await lane.tokens.finishRenewal()
+    }
+
+    /// Ends every lane.
+    func stopAll() async {
+        for lane in lanes.values { lane.task.cancel() }
+        for enrollment in Array(lanes.keys) { await stop(enrollment) }
+    }
+
+    /// Something changed for the better, such as a new assignment: look at once.
+    func nudge(_ enrollment: Int64) async {
+        await lanes[enrollment]?.runner.nudge()
+    }
+
+    /// Why the last request of an enrollment brought no answer; nil while all is well.
+    func fault(of enrollment: Int64) async -> TransportFault? {
+        await lanes[enrollment]?.destination.lastFault
+    }
+}
+
+extension Settings {
+    var plainHTTP: Origin.PlainHTTP { allowPlainHTTP ? .allowed : .loopback }
+
+    /// How exchanges are reached.
+    var curl: CurlSettings {
+        var curl = CurlSettings()
+        curl.plainHTTP = plainHTTP
+        curl.authorityFile = caFile
+        return curl
+    }
+
+    /// How a lane delivers.
+    var lane: LaneSettings {
+        var lane = LaneSettings()
+        lane.batchSamplesMax = batchSamples
+        lane.idlePollMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
+        return lane
+    }
+}

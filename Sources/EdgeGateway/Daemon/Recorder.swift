@@ -1,0 +1,221 @@
+import BlueZ
+import GATTHeartRate
+import Logging
+import OfflineQueue
+
+/// Takes what the radio tells and puts frames into the queue, in order of arrival.
+actor Recorder {
+    /// What the radio is able to do.
+    enum Radio: Equatable {
+        case unknown, ready, noBus, noDaemon, noAdapter, poweredOff
+    }
+
+    /// Frames of a sensor that is being paired wait for its assignment, this many at most: pairing
+    /// takes under a minute, and sensors send about one a second.
+    private static let waitingFramesMax = 240
+
+    private let queue: SampleQueue
+    private let central: Central
+    private let clock: any GatewayClock
+    private let policy: DecodePolicy
+    private let logger: Logger
+
+    private var sessions: [String: SensorSession] = [:]
+    private var links: [String: LinkChange] = [:]
+    private var waiting: [String: [SensorFrame]] = [:]
+    private var isBusPresent: Bool?
+    private var isDaemonPresent = false
+    private var adaptersPowered: [String: Bool] = [:]
+
+    init(
+        queue: SampleQueue, central: Central, clock: any GatewayClock, policy: DecodePolicy,
+        logger: Logger
+    ) {
+        self.queue = queue
+        self.central = central
+        self.clock = clock
+        self.policy = policy
+        self.logger = logger
+    }
+
+    // MARK: - From the radio
+
+    /// Takes a batch of events; returns when its frames are in the queue.
+    func take(_ batch: [CentralEvent]) async {
+        let now = clock.read()
+        var arrivals: [Arrival] = []
+        var hasLinkEnded = false
+        for event in batch {
+            switch event {
+            case .frame(let frame):
+                if let arrival = take(frame, now) { arrivals.append(arrival) }
+            case .link(let change):
+                if case .streaming = links[change.address]?.state { hasLinkEnded = true }
+                take(change)
+            case .bus(let isPresent):
+                isBusPresent = isPresent
+                if !isPresent { loseDaemon() }
+            case .daemon(let isPresent):
+                isDaemonPresent = isPresent
+                if !isPresent { loseDaemon() }
+                logger.notice("bluetoothd \(isPresent ? "is there" : "is gone")")
+            case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
+            case .adapterRemoved(let address): adaptersPowered[address] = nil
+            case .adapterReset: logger.warning("adapter was reset: it stayed busy")
+            case .sighting: break
+            }
+        }
+        await append(arrivals)
+        // Nothing more comes for a while: what is in memory need not wait for its group. A failure
+        // shows in the store's health.
+        if hasLinkEnded { try? await queue.flush() }
+    }
+
+    private func take(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
+        if let count = waiting[frame.address]?.count {
+            if count < Self.waitingFramesMax { waiting[frame.address]?.append(frame) }
+            return nil
+        }
+        guard let before = sessions[frame.address]?.latest?.contact else {
+            return receive(frame, now)
+        }
+        let arrival = receive(frame, now)
+        let contact = sessions[frame.address]?.latest?.contact ?? before
+        if contact != before { noteContact(contact, of: frame.address) }
+        return arrival
+    }
+
+    private func receive(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
+        sessions[frame.address]?.receive(
+            frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
+    }
+
+    private func noteContact(_ contact: SensorContact, of address: String) {
+        Task { await central.note(contact: contact != .notDetected, of: address) }
+    }
+
+    private func take(_ change: LinkChange) {
+        links[change.address] = change
+        logger.info(
+            "link \(change.state.name)",
+            metadata: [
+                "sensor": "\(Self.masked(change.address))", "reason": "\(change.reason.name)",
+            ])
+        if case .streaming = change.state, sessions[change.address] != nil {
+            Task { await readBattery(of: change.address) }
+        }
+    }
+
+    private func loseDaemon() {
+        isDaemonPresent = false
+        adaptersPowered = [:]
+    }
+
+    private func append(_ arrivals: [Arrival]) async {
+        guard !arrivals.isEmpty else { return }
+        do {
+            try await queue.append(contentsOf: arrivals)
+        } catch {
+            // Only a frame of an assignment that is not in the store can cause this.
+            logger.critical("append samples: \(error)")
+        }
+    }
+
+    private func readBattery(of address: String) async {
+        let found = try? await central.inspect(
+            address: address, service: HeartRateService.service,
+            characteristic: HeartRateService.measurement, reading: [BatteryService.level])
+        guard case .success(let value) = found?.values[BatteryService.level] else { return }
+        noteBattery(value, of: address)
+    }
+
+    /// Takes the value of a Battery Level characteristic over.
+    func noteBattery(_ value: [UInt8], of address: String) {
+        guard let level = try? BatteryLevel(value: value) else { return }
+        sessions[address]?.batteryPercent = Int(level.percent)
+    }
+
+    // MARK: - Who wears what
+
+    /// Frames of this sensor wait for an assignment from now on.
+    func beginPairing(_ address: String) {
+        if sessions[address] == nil { waiting[address] = [] }
+    }
+
+    /// No assignment came: what waited was nobody's.
+    func abandonPairing(_ address: String) {
+        waiting[address] = nil
+    }
+
+    /// The last frame that waits, decoded: the proof of life.
+    func firstMeasurement(of address: String) -> HeartRateMeasurement? {
+        guard let waiting = waiting[address] else { return sessions[address]?.latest }
+        return waiting.reversed().lazy
+            .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
+            .first { $0.bpm > 0 }
+    }
+
+    /// When the first frame that waits arrived, `CLOCK_BOOTTIME` µs.
+    func firstArrival(of address: String) -> Int64? {
+        waiting[address]?.first?.uptimeMicroseconds
+    }
+
+    /// Stores this sensor's frames under an assignment, those that waited first.
+    func record(address: String, sensorID: Int64, assignmentID: Int64) async {
+        if sessions[address] != nil {
+            sessions[address]?.assignmentID = assignmentID
+            return
+        }
+        var session = SensorSession(
+            sensorID: sensorID, assignmentID: assignmentID,
+            uptime: clock.read().uptimeMicroseconds)
+        // More may come while these are stored; they wait behind them.
+        while let frames = waiting[address], !frames.isEmpty {
+            waiting[address] = []
+            let now = clock.read()
+            await append(
+                frames.map {
+                    session.receive(
+                        $0.bytes, uptime: $0.uptimeMicroseconds, now: now, policy: policy)
+                })
+        }
+        waiting[address] = nil
+        sessions[address] = session
+    }
+
+    /// Stores nothing of this sensor any more.
+    func forget(_ address: String) {
+        sessions[address] = nil
+        links[address] = nil
+        waiting[address] = nil
+    }
+
+    // MARK: - How it is
+
+    var radio: Radio {
+        guard let isBusPresent else { return .unknown }
+        if !isBusPresent { return .noBus }
+        if !isDaemonPresent { return .noDaemon }
+        if adaptersPowered.isEmpty { return .noAdapter }
+        return adaptersPowered.values.contains(true) ? .ready : .poweredOff
+    }
+
+    func session(of address: String) -> SensorSession? { sessions[address] }
+
+    /// Where the link of a sensor stands, and why it does not stream.
+    func link(of address: String) -> (state: String, detail: String?) {
+        guard let change = links[address] else { return ("absent", nil) }
+        if case .streaming = change.state { return ("streaming", nil) }
+        return (change.state.name, change.reason.name)
+    }
+
+    /// How long a recorded sensor has sent nothing, in seconds.
+    func silentSeconds(of address: String, uptime: Int64) -> Double {
+        sessions[address]?.silentSeconds(uptime: uptime) ?? 0
+    }
+
+    /// An address as it may stand in a log: the last two octets.
+    static func masked(_ address: String) -> String {
+        "…" + address.suffix(5)
+    }
+}

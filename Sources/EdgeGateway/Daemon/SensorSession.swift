@@ -1,0 +1,59 @@
+import GATTHeartRate
+import OfflineQueue
+
+/// What is known of one worn sensor while the daemon runs: turns its frames into arrivals.
+///
+/// A value without I/O. A frame that cannot be decoded becomes an arrival with its fault, so that
+/// it is kept and counted; nothing a sensor sends stops its stream.
+struct SensorSession {
+    /// The store's number for the sensor.
+    let sensorID: Int64
+    /// Who wears it and where its samples go.
+    var assignmentID: Int64
+
+    private(set) var latest: HeartRateMeasurement?
+    /// `CLOCK_BOOTTIME` of the last frame, decodable or not, µs.
+    private(set) var latestUptimeMicroseconds: Int64?
+    var batteryPercent: Int?
+    /// Since when frames are expected, `CLOCK_BOOTTIME` µs.
+    let beganUptimeMicroseconds: Int64
+
+    init(sensorID: Int64, assignmentID: Int64, uptime: Int64 = 0) {
+        self.sensorID = sensorID
+        self.assignmentID = assignmentID
+        beganUptimeMicroseconds = uptime
+    }
+
+    /// How long nothing has come, in seconds.
+    func silentSeconds(uptime: Int64) -> Double {
+        Double(uptime - (latestUptimeMicroseconds ?? beganUptimeMicroseconds)) / 1_000_000
+    }
+
+    /// Takes one frame.
+    ///
+    /// - Parameters:
+    ///   - uptime: when it arrived, `CLOCK_BOOTTIME` µs.
+    ///   - now: a clock reading taken since; the wall time of arrival is counted back from it.
+    mutating func receive(
+        _ frame: [UInt8], uptime: Int64, now: ClockReading, policy: DecodePolicy
+    ) -> Arrival {
+        let arrived = now.at(uptime: uptime)
+        latestUptimeMicroseconds = uptime
+        do {
+            let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
+            latest = measurement
+            return Arrival(
+                assignmentID: assignmentID, at: arrived, frame: frame,
+                flags: Self.flags(
+                    Plausibility.judge(measurement), anomalies: measurement.anomalies))
+        } catch {
+            return Arrival(
+                assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
+        }
+    }
+
+    /// Plausibility in the low 16 bits, anomalies in the next 8.
+    static func flags(_ plausibility: Plausibility, anomalies: FrameAnomalies) -> UInt32 {
+        UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16
+    }
+}

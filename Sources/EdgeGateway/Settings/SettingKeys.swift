@@ -1,0 +1,100 @@
+/// One key of the configuration file.
+///
+/// The table below is the only list of keys: the loader, `config show`, `config check` and the
+/// environment overrides all read it.
+struct SettingKey: Sendable {
+    enum Kind: Sendable, Equatable {
+        case text
+        case integer(ClosedRange<Int>)
+        case flag
+        case choice([String])
+    }
+
+    /// Dotted name, such as `clock.trust`.
+    let name: String
+    let kind: Kind
+    /// The default as it would stand in the file; empty means "not set".
+    let fallback: String
+    /// One line for people: what it does, unit included.
+    let help: String
+
+    /// `clock.trust` is overridden by `EDGE_GATEWAY_CLOCK_TRUST`.
+    var environmentName: String {
+        "EDGE_GATEWAY_"
+            + String(name.map { $0 == "." ? "_" : $0 }).uppercased()
+    }
+}
+
+extension SettingKey {
+    static let table: [SettingKey] = [
+        SettingKey(
+            name: "state", kind: .text, fallback: "/var/lib/edge-gateway",
+            help: "directory of the store and the tokens, mode 0700"),
+        SettingKey(
+            name: "socket", kind: .text, fallback: "/run/edge-gateway/control.sock",
+            help: "control socket that the commands talk to"),
+        SettingKey(
+            name: "log.level", kind: .choice(["debug", "info", "notice", "warning", "error"]),
+            fallback: "info", help: "least severe message that is logged to standard error"),
+        SettingKey(
+            name: "clock.trust", kind: .choice(["kernel", "always"]), fallback: "kernel",
+            help: "kernel: times count once NTP has set the clock; always: for machines without NTP"),
+        SettingKey(
+            name: "decode.policy", kind: .choice(["strict", "clinical", "lenient"]),
+            fallback: "clinical", help: "what to do with disputed heart-rate frames"),
+        SettingKey(
+            name: "storage.commit_samples", kind: .integer(1...1000), fallback: "50",
+            help: "samples kept in memory before they are committed"),
+        SettingKey(
+            name: "storage.commit_seconds", kind: .integer(1...60), fallback: "5",
+            help: "longest time, in seconds, that a sample waits for its commit"),
+        SettingKey(
+            name: "storage.keep_delivered_hours", kind: .integer(0...8760), fallback: "24",
+            help: "hours that delivered samples stay in the store"),
+        SettingKey(
+            name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",
+            help: "seconds between deliveries while samples come in"),
+        SettingKey(
+            name: "uplink.batch_samples", kind: .integer(1...100), fallback: "100",
+            help: "most samples in one bundle"),
+        SettingKey(
+            name: "uplink.allow_plain_http", kind: .flag, fallback: "false",
+            help: "permit http:// to hosts other than this machine (tests only: tokens go in clear)"),
+        SettingKey(
+            name: "uplink.ca_file", kind: .text, fallback: "",
+            help: "PEM file of the certificate authority to trust instead of the system's"),
+        SettingKey(
+            name: "uplink.identifier_system", kind: .text,
+            fallback: "urn:edge-gateway:sample",
+            help: "FHIR identifier system of the samples; the same for the life of a gateway"),
+    ]
+
+    static func named(_ name: String) -> SettingKey? {
+        table.first { $0.name == name }
+    }
+
+    /// The known key that a mistyped one most resembles, if any is near enough to be meant.
+    static func nearest(to name: String) -> String? {
+        let mostEditsThatStillLookLikeATypo = max(2, name.count / 3)
+        return table.map { (key: $0.name, edits: editDistance($0.name, name)) }
+            .filter { $0.edits <= mostEditsThatStillLookLikeATypo }
+            .min { $0.edits < $1.edits }?.key
+    }
+}
+
+/// Levenshtein distance over Unicode scalars.
+func editDistance(_ left: String, _ right: String) -> Int {
+    let left = Array(left.unicodeScalars)
+    let right = Array(right.unicodeScalars)
+    var row = Array(0...right.count)
+    for (i, a) in left.enumerated() {
+        var diagonal = row[0]
+        row[0] = i + 1
+        for (j, b) in right.enumerated() {
+            let substituted = diagonal + (a == b ? 0 : 1)
+            diagonal = row[j + 1]
+            row[j + 1] = min(substituted, row[j] + 1, row[j + 1] + 1)
+        }
+    }
+    return row[right.count]
+}

@@ -1,0 +1,67 @@
+import GATTHeartRate
+import Logging
+import OfflineQueue
+
+/// The gateway's settings, checked: every value is in range and every key is known.
+struct Settings: Sendable {
+    private var values: [String: SettingValue]
+
+    /// Settings from values that the loader has checked against ``SettingKey/table``.
+    init(checked values: [String: SettingValue]) {
+        self.values = values
+    }
+
+    var stateDirectory: String { text("state") }
+    var socketPath: String { text("socket") }
+    var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
+    var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
+    var commitSamples: Int { integer("storage.commit_samples") }
+    var commitSeconds: Int { integer("storage.commit_seconds") }
+    var keepDeliveredHours: Int { integer("storage.keep_delivered_hours") }
+    var deliveryIntervalSeconds: Int { integer("uplink.interval_seconds") }
+    var batchSamples: Int { integer("uplink.batch_samples") }
+    var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }
+    var caFile: String? { text("uplink.ca_file").isEmpty ? nil : text("uplink.ca_file") }
+    var identifierSystem: String { text("uplink.identifier_system") }
+
+    var decodePolicy: DecodePolicy {
+        switch text("decode.policy") {
+        case "strict": .strict
+        case "lenient": .lenient
+        default: .clinical
+        }
+    }
+
+    /// Every key with its value in force, in the order of the table, for `config show`.
+    var listing: [(key: SettingKey, value: SettingValue)] {
+        SettingKey.table.compactMap { key in values[key.name].map { (key, $0) } }
+    }
+
+    private func text(_ name: String) -> String {
+        if case .text(let text) = values[name] { text } else { "" }
+    }
+
+    private func integer(_ name: String) -> Int {
+        if case .integer(let integer) = values[name] { integer } else { 0 }
+    }
+}
+
+/// A checked value of one key.
+enum SettingValue: Sendable, Hashable, CustomStringConvertible {
+    case text(String)
+    case integer(Int)
+    case flag(Bool)
+
+    var description: String {
+        switch self {
+        case .text(let text): text
+        case .integer(let integer): String(integer)
+        case .flag(let flag): String(flag)
+        }
+    }
+}
+
+/// What is wrong with the configuration, in one line that says what to do.
+struct SettingsFault: Error, CustomStringConvertible {
+    let description: String
+}

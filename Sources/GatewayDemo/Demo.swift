@@ -1,0 +1,138 @@
+import Foundation
+import Testbed
+
+/// `make demo`: the gateway's main job on simulated straps and a stand-in exchange.
+///
+/// The product is the real `edge-gateway` binary, driven only by its commands, on a real
+/// dbus-daemon. Exits with 0 only if the balance agrees with the exchange's own count.
+@main
+struct Demo {
+    /// The network is away during this part of the demo.
+    static let cut = 0.35...0.6
+    /// How long the backlog may take to drain at the end: a request that was under way when the
+    /// network went is sent again 30 s later, not before (docs/exchange.md).
+    static let drainSecondsMax = 60
+    static let samplesPerSecondOfStatus = Duration.milliseconds(500)
+
+    static func main() async {
+        signal(SIGPIPE, SIG_IGN)
+        let seconds = ProcessInfo.processInfo.environment["DEMO_SECONDS"].flatMap(Int.init) ?? 60
+        guard (5...86400).contains(seconds) else {
+            complain("DEMO_SECONDS takes 5 to 86400")
+            exit(2)
+        }
+        do {
+            let agrees = try await run(seconds: seconds)
+            exit(agrees ? 0 : 1)
+        } catch {
+            complain("\(error)")
+            exit(1)
+        }
+    }
+
+    private static func run(seconds: Int) async throws -> Bool {
+        var view = DemoView()
+        let world = try await DemoWorld.start()
+        let gateway = try GatewayProcess(
+            busAddress: world.bus.address,
+            settings: [
+                "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
+                "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
+            ])
+        do {
+            let agrees = try await play(world, gateway, seconds: seconds, view: &view)
+            await gateway.remove()
+            await world.stop()
+            return agrees
+        } catch {
+            complain("the gateway's log ends:\n\(gateway.logTail())")
+            await gateway.remove()
+            await world.stop()
+            throw error
+        }
+    }
+
+    private static func play(
+        _ world: DemoWorld, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+    ) async throws -> Bool {
+        view.say("Real dbus-daemon, simulated bluetoothd with three straps, stand-in exchange.")
+        try await gateway.start()
+        for (index, wearer) in DemoWorld.wearers.enumerated() {
+            let name = "e\(index + 1)"
+            let link = await world.exchange.invite(patient: wearer.patient)
+            try await run(gateway, ["enroll", "-", "--name", name], input: link, view: &view)
+        }
+        try await run(gateway, ["scan", "--seconds", "2"], view: &view)
+        for (index, wearer) in DemoWorld.wearers.enumerated() {
+            let words = ["--enrollment", "e\(index + 1)", "--name", wearer.name]
+            try await run(gateway, ["pair", wearer.address] + words, view: &view)
+        }
+        try await watch(world, gateway, seconds: seconds, view: &view)
+        // The straps fall silent, so that the counts can be compared.
+        await world.bluez.setSendsFrames(false)
+        let status = try await drain(gateway, seconds: seconds, view: &view)
+        let stop = await gateway.stop()
+        view.say("SIGTERM: left with \(stop.status) after \(milliseconds(stop.took)) ms")
+        return try await Judgement(world: world, status: status, stop: stop).print(on: &view)
+    }
+
+    /// Shows the gateway for `seconds`, cutting the network for a while.
+    private static func watch(
+        _ world: DemoWorld, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+    ) async throws {
+        let clock = ContinuousClock()
+        let began = clock.now
+        var isCut = false
+        while clock.now < began + .seconds(seconds) {
+            let passed = milliseconds(clock.now - began)
+            let shouldBeCut = cut.contains(Double(passed) / Double(seconds * 1000))
+            if shouldBeCut != isCut {
+                isCut = shouldBeCut
+                if isCut {
+                    await world.exchange.cutNetwork()
+                } else {
+                    try await world.exchange.restoreNetwork()
+                }
+            }
+            view.show(
+                try await gateway.status(), second: passed / 1000, of: seconds, isCut: isCut)
+            try await Task.sleep(for: samplesPerSecondOfStatus)
+        }
+        if isCut { try await world.exchange.restoreNetwork() }
+    }
+
+    /// Waits until nothing is unsent.
+    private static func drain(
+        _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+    ) async throws -> GatewayStatus {
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(drainSecondsMax)
+        while true {
+            let status = try await gateway.status()
+            view.show(status, second: seconds, of: seconds, isCut: false)
+            let done = status.balance.unsent == 0 && status.balance.buffered == 0
+            if done || clock.now > deadline { return status }
+            try await Task.sleep(for: samplesPerSecondOfStatus)
+        }
+    }
+
+    private static func run(
+        _ gateway: GatewayProcess, _ words: [String], input: String? = nil, view: inout DemoView
+    ) async throws {
+        view.say("$ edge-gateway " + words.joined(separator: " "))
+        let outcome = try await gateway.command(words, input: input)
+        for line in outcome.output.split(separator: "\n") { view.say("  \(line)") }
+        guard outcome.status == 0 else {
+            throw GatewayProcess.Fault(description: "left with \(outcome.status): \(outcome.complaint)")
+        }
+    }
+
+    static func milliseconds(_ duration: Duration) -> Int {
+        Int(duration.components.seconds) * 1000
+            + Int(duration.components.attoseconds / 1_000_000_000_000_000)
+    }
+
+    private static func complain(_ text: String) {
+        FileHandle.standardError.write(Data("gateway-demo: \(text)\n".utf8))
+    }
+}

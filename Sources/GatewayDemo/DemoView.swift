@@ -1,0 +1,76 @@
+import Foundation
+import Testbed
+
+/// What the visitor sees: a picture painted over itself on a terminal, lines elsewhere.
+struct DemoView {
+    private let isTerminal = isatty(STDOUT_FILENO) == 1
+    private var paintedLines = 0
+    private var printedSecond = -10
+    /// Between two lines where there is no terminal, in seconds.
+    private static let secondsPerLine = 5
+
+    /// A line of its own that stays.
+    mutating func say(_ line: String) {
+        write("\(line)\n")
+        paintedLines = 0
+    }
+
+    /// Shows the state `second` seconds into the demo.
+    mutating func show(_ status: GatewayStatus, second: Int, of seconds: Int, isCut: Bool) {
+        if isTerminal {
+            paint(picture(status, second: second, of: seconds, isCut: isCut))
+        } else if second - printedSecond >= Self.secondsPerLine || second >= seconds {
+            printedSecond = second
+            say(line(status, second: second, isCut: isCut))
+        }
+    }
+
+    private mutating func paint(_ lines: [String]) {
+        let back = paintedLines > 0 ? "\u{1B}[\(paintedLines)A" : ""
+        write(back + lines.map { "\u{1B}[2K\($0)\n" }.joined())
+        paintedLines = lines.count
+    }
+
+    /// At once, also into a pipe.
+    private func write(_ text: String) {
+        FileHandle.standardOutput.write(Data(text.utf8))
+    }
+
+    private func picture(
+        _ status: GatewayStatus, second: Int, of seconds: Int, isCut: Bool
+    ) -> [String] {
+        let balance = status.balance
+        var lines = [
+            "", "  \(second) s of \(seconds) s   network: \(isCut ? "CUT" : "up")", "",
+            "  strap      link          bpm    stored    unsent",
+        ]
+        for sensor in status.sensors {
+            lines.append(
+                "  " + column(sensor.name, 11) + column(sensor.link, 12)
+                    + right(sensor.bpm.map(String.init) ?? "-", 5) + right(String(sensor.stored), 10)
+                    + right(String(sensor.pending), 10))
+        }
+        let bar = String(repeating: "#", count: min(balance.unsent / 2, 40))
+        lines += [
+            "", "  stored \(balance.stored)   delivered \(balance.delivered)",
+            "  queued \(balance.unsent) \(bar)", "",
+        ]
+        return lines
+    }
+
+    private func line(_ status: GatewayStatus, second: Int, isCut: Bool) -> String {
+        let rates = status.sensors.map { "\($0.name) \($0.bpm.map(String.init) ?? "-") bpm" }
+        let balance = status.balance
+        return right("\(second) s", 6) + "  network \(isCut ? "CUT" : "up ")  "
+            + rates.joined(separator: "  ")
+            + "  stored \(balance.stored)  delivered \(balance.delivered)  queued \(balance.unsent)"
+    }
+
+    private func column(_ text: String, _ width: Int) -> String {
+        text.padding(toLength: width, withPad: " ", startingAt: 0)
+    }
+
+    private func right(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+}

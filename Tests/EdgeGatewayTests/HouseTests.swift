@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+/// The rooms of docs/architecture.md: who may know whom, held by reading the sources.
+@Suite struct HouseTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+
+    private static let ours: Set<String> = [
+        "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "CCurl", "Uplink",
+        "EdgeGateway", "Testbed", "GatewayDemo",
+    ]
+
+    @Test(arguments: [
+        ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", []),
+        ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
+        ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink"]),
+        ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
+    ] as [(String, Set<String>)])
+    func aRoomKnowsOnlyItsNeighbours(room: String, neighbours: Set<String>) throws {
+        for file in try swiftFiles(in: "Sources/\(room)") {
+            for module in try imports(of: file) where Self.ours.contains(module) {
+                #expect(neighbours.contains(module), "\(file.lastPathComponent) imports \(module)")
+            }
+        }
+    }
+
+    @Test func theFrameDecoderImportsNothing() throws {
+        for file in try swiftFiles(in: "Sources/GATTHeartRate") {
+            #expect(try imports(of: file).isEmpty, "\(file.lastPathComponent)")
+        }
+    }
+
+    @Test func onlyTheDaemonKnowsRadioQueueAndUplinkTogether() throws {
+        for file in try swiftFiles(in: "Sources/EdgeGateway")
+        where !file.path.contains("/Daemon/") {
+            let known = Set(try imports(of: file))
+            #expect(!known.isSuperset(of: ["BlueZ", "Uplink"]), "\(file.lastPathComponent)")
+        }
+    }
+
+    private func swiftFiles(in folder: String) throws -> [URL] {
+        let folder = Self.root.appending(path: folder)
+        let names = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
+        let files = names.filter { $0.hasSuffix(".swift") }.map { folder.appending(path: $0) }
+        try #require(!files.isEmpty)
+        return files
+    }
+
+    private func imports(of file: URL) throws -> [String] {
+        try String(contentsOf: file, encoding: .utf8).split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard let index = words.firstIndex(of: "import"), index <= 2, words.count > index + 1,
+                !line.hasPrefix("//"), !line.hasPrefix(" ")
+            else { return nil }
+            return String(words[index + 1])
+        }
+    }
+}

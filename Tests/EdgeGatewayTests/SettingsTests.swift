@@ -1,0 +1,95 @@
+import Foundation
+import Testing
+
+@testable import EdgeGateway
+
+@Suite struct SettingsTests {
+    @Test func standsOnDefaultsWhenThereIsNoFile() async throws {
+        let settings = try await SettingsLoader(environment: [:]).load()
+        #expect(settings.commitSeconds == 5)
+        #expect(settings.commitSamples == 50)
+        #expect(settings.clockTrust == .kernel)
+        #expect(!settings.allowPlainHTTP)
+    }
+
+    @Test func readsNestedAndDottedKeys() async throws {
+        let settings = try await load("clock:\n  trust: always\nuplink:\n  interval_seconds: 7\n")
+        #expect(settings.clockTrust == .always)
+        #expect(settings.deliveryIntervalSeconds == 7)
+    }
+
+    @Test func environmentOverridesTheFile() async throws {
+        let settings = try await load(
+            "storage:\n  commit_seconds: 9\nstate: /a\n",
+            environment: [
+                "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "3", "EDGE_GATEWAY_STATE": "/b",
+            ])
+        #expect(settings.commitSeconds == 3)
+        #expect(settings.stateDirectory == "/b")
+    }
+
+    @Test(arguments: [
+        ("clock:\n  trsut: always\n", "line 2: unknown key `clock.trsut`; did you mean `clock.trust`?"),
+        ("sate: /x\n", "unknown key `sate`; did you mean `state`?"),
+        ("weather: fine\n", "unknown key `weather`; `edge-gateway config show` lists the keys"),
+        ("storage:\n  commit_seconds: soon\n", "`storage.commit_seconds`"),
+        ("storage:\n  commit_seconds: 0\n", "expected a whole number from 1 to 60"),
+        ("clock:\n  trust: maybe\n", "expected one of kernel, always"),
+        ("uplink:\n  allow_plain_http: perhaps\n", "true or false"),
+        ("state: [a, b]\n", "`state` takes one value"),
+        ("- a\n- b\n", "expected `key: value` lines"),
+        ("state: \"unclosed\nlog: {", "parse configuration"),
+    ])
+    func saysWhatIsWrongAndWhatToDo(yaml: String, says: String) async throws {
+        let fault = await #expect(throws: SettingsFault.self) { _ = try await load(yaml) }
+        let text = fault?.description ?? ""
+        #expect(text.contains(says), "\(text)")
+        #expect(!text.contains("\n"), "one line: \(text)")
+    }
+
+    @Test func anUnknownVariableIsAnErrorToo() async throws {
+        let fault = await #expect(throws: SettingsFault.self) {
+            _ = try await SettingsLoader(environment: ["EDGE_GATEWAY_CLOCK_TRUTS": "always"]).load()
+        }
+        #expect(fault?.description.contains("did you mean `EDGE_GATEWAY_CLOCK_TRUST`?") == true)
+    }
+
+    @Test func aMissingNamedFileIsAnErrorButAMissingStandardFileIsNot() async throws {
+        let fault = await #expect(throws: SettingsFault.self) {
+            _ = try await SettingsLoader(environment: [:]).load(path: "/nonexistent/config.yaml")
+        }
+        #expect(fault?.description.contains("no such file") == true)
+    }
+
+    @Test func anEmptyFileMeansDefaults() async throws {
+        #expect(try await load("# nothing\n").commitSeconds == 5)
+        #expect(try await load("").commitSeconds == 5)
+    }
+
+    @Test func theShippedConfigurationIsWell() async throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let path = root.appending(path: "deploy/config.yaml").path
+        let shipped = try await SettingsLoader(environment: [:]).load(path: path)
+        let defaults = try await SettingsLoader(environment: [:]).load()
+        #expect(shipped.listing.map(\.value) == defaults.listing.map(\.value))
+    }
+
+    @Test func hostileFilesNeverTrap() async throws {
+        var random = SystemRandomNumberGenerator()
+        let alphabet = Array("abc:-[]{}#&*!|>'\"%@`,?\n \t0~\\")
+        for _ in 0..<300 {
+            let length = Int.random(in: 0..<120, using: &random)
+            let text = String((0..<length).map { _ in alphabet.randomElement(using: &random) ?? "a" })
+            _ = try? await load(text)
+        }
+    }
+
+    private func load(_ yaml: String, environment: [String: String] = [:]) async throws -> Settings {
+        let path = FileManager.default.temporaryDirectory
+            .appending(path: "settings-\(UUID().uuidString).yaml").path
+        try yaml.write(toFile: path, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return try await SettingsLoader(environment: environment).load(path: path)
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+import Testbed
+import Testing
+
+@Suite(.serialized) struct BadInputTests {
+    @Test func withoutADaemonACommandSaysHowToStartIt() async throws {
+        try await Bench.run(starts: false) { bench in
+            for words in [["status"], ["sensors"], ["scan"], ["pair", "C0:00:00:00:00:01"]] {
+                let outcome = try await bench.gateway.command(words)
+                #expect(outcome.status == 3)
+                #expect(outcome.complaint.contains("systemctl start edge-gateway"))
+                #expect(outcome.output.isEmpty)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ["fly"], ["scan", "--seconds", "0"], ["pair"], ["decode", "zz"], ["decode"],
+        ["status", "--verbose"],
+    ])
+    func wrongUsageLeavesWithTwo(words: [String]) async throws {
+        try await Bench.run(starts: false) { bench in
+            let outcome = try await bench.gateway.command(words)
+            #expect(outcome.status == 2)
+            #expect(!outcome.complaint.isEmpty)
+        }
+    }
+
+    @Test func aDaemonWithABadConfigurationSaysWhatAndLeaves() async throws {
+        try await Bench.run(starts: false) { bench in
+            let path = bench.gateway.directory.appending(path: "bad.yaml")
+            try "clock:\n  trsut: always\n".write(to: path, atomically: true, encoding: .utf8)
+            let outcome = try await bench.gateway.command(["run", "--config", path.path])
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("did you mean `clock.trust`?"))
+            #expect(outcome.complaint.split(separator: "\n").count == 1)
+        }
+    }
+
+    @Test func aSecondDaemonOnTheSameStoreRefuses() async throws {
+        try await Bench.run { bench in
+            let outcome = try await bench.gateway.command(["run"])
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("in-use"))
+            _ = try await bench.gateway.status()
+        }
+    }
+
+    @Test func malformedAndUnknownLinksStoreNothing() async throws {
+        try await Bench.run { bench in
+            let malformed = try await bench.gateway.command(["enroll", "hello"])
+            #expect(malformed.status == 2)
+            #expect(malformed.complaint.contains("invitation"))
+            let unknown = "https://x.example/\(bench.exchange.host)_\(String(repeating: "a", count: 32))"
+            let refused = try await bench.gateway.command(["enroll", unknown])
+            #expect(refused.status == 1)
+            #expect(refused.complaint.contains("does not know this invitation"))
+            #expect(!refused.complaint.contains("aaaa"))
+            let listing = try await bench.command("enrollments", "--json")
+            #expect(listing.filter { !$0.isWhitespace } == "[]")
+        }
+    }
+
+    @Test func pairingWhatIsNotThereIsAdvisedAbout() async throws {
+        try await Bench.run { bench in
+            let nonsense = try await bench.gateway.command(["pair", "hello"])
+            #expect(nonsense.status == 2)
+            let absent = try await bench.gateway.command(["pair", "C0:00:00:00:00:99"])
+            #expect(absent.status == 1)
+            #expect(absent.complaint.split(separator: "\n").count == 2, "what and advice")
+            #expect(try await bench.gateway.status().sensors.isEmpty)
+            let unknown = try await bench.gateway.command(
+                ["pair", Bench.addresses[0], "--enrollment", "nobody"])
+            #expect(unknown.status == 2)
+        }
+    }
+
+    @Test func withoutAnAdapterTheDaemonRunsAndSaysSo() async throws {
+        try await Bench.run { bench in
+            await bench.bluez.unplug("00:1A:7D:DA:71:01")
+            try await bench.eventually("no adapter") {
+                $0.health.contains { $0.name == "no-adapter" }
+            }
+            let scan = try await bench.gateway.command(["scan", "--seconds", "1"])
+            #expect(scan.status == 1)
+            #expect(scan.complaint.contains("adapter"))
+        }
+    }
+
+    @Test func withoutABusTheDaemonRunsAndSaysSo() async throws {
+        try await Bench.run(starts: false) { bench in
+            await bench.bus.halt()
+            try await bench.gateway.start()
+            let status = try await bench.eventually("no bus") {
+                $0.health.contains { $0.name == "bus-absent" }
+            }
+            #expect(!status.well)
+        }
+    }
+
+    @Test func garbageOnTheControlSocketDoesNotDisturb() async throws {
+        try await Bench.run { bench in
+            let socket = bench.gateway.directory.appending(path: "control.sock").path
+            var random = SystemRandomNumberGenerator()
+            for length in [0, 1, 100, 70_000] {
+                let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
+                try RawSocket.send(bytes, to: socket)
+                try RawSocket.send(
+                    Array("POST /v1/pair HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n".utf8)
+                        + bytes, to: socket)
+            }
+            _ = try await bench.gateway.status()
+        }
+    }
+}
+
+/// Bytes on a Unix socket, and away.
+enum RawSocket {
+    static func send(_ bytes: [UInt8], to path: String) throws {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let connected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(connected == 0)
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+}

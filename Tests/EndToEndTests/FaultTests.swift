@@ -1,0 +1,152 @@
+import Foundation
+import Testbed
+import Testing
+
+@Suite(.serialized) struct FaultTests {
+    @Test func aKilledDaemonLosesNothingCommittedAndDeliversNothingTwice() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            var committed = 0
+            for round in 1...3 {
+                let status = try await bench.eventually("samples in round \(round)") {
+                    $0.balance.stored >= committed + 3
+                }
+                committed = status.balance.stored
+                await bench.gateway.kill()
+                try await bench.gateway.start()
+            }
+            try await bench.eventually("streaming again") { $0.balance.stored >= committed + 2 }
+            let status = try await bench.settle(withinSeconds: 90)
+            #expect(status.balance.stored >= committed)
+            // The exchange may have samples of a request whose settlement the kill prevented: they
+            // were sent again under the same identity.
+            await bench.expectExactlyOnce(status.balance)
+        }
+    }
+
+    @Test func sigtermWritesWhatIsInMemoryAndLeavesWithinFiveSeconds() async throws {
+        let patient = ["EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "60"]
+        try await Bench.run(settings: patient) { bench in
+            try await bench.put(on: 0)
+            let before = try await bench.eventually("samples in memory") {
+                $0.balance.buffered >= 3
+            }
+            let stop = await bench.gateway.stop()
+            #expect(stop.status == 0)
+            #expect(stop.took < .seconds(5))
+            try await bench.gateway.start()
+            let after = try await bench.gateway.status()
+            #expect(after.balance.stored >= before.balance.stored + before.balance.buffered)
+        }
+    }
+
+    @Test func aDroppedLinkIsMadeAgain() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            let before = try await bench.eventually("samples") { $0.balance.stored >= 2 }
+            await bench.bluez.drop(Bench.addresses[0])
+            try await bench.eventually("samples after the drop") {
+                $0.balance.stored >= before.balance.stored + 3
+            }
+        }
+    }
+
+    @Test func aRestartOfBluetoothdIsSurvived() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.stored >= 2 }
+            try await bench.bluez.setDaemon(running: false)
+            try await bench.eventually("bluetoothd missed") {
+                $0.health.contains { $0.name == "bluetoothd-absent" }
+            }
+            let before = try await bench.gateway.status().balance.received
+            try await bench.bluez.setDaemon(running: true)
+            try await bench.eventually("samples again", withinSeconds: 15) {
+                $0.balance.received > before
+            }
+        }
+    }
+
+    @Test func theBusItselfMayGoAway() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.stored >= 2 }
+            await bench.bus.halt()
+            try await bench.eventually("bus missed") { status in
+                status.health.contains { $0.name == "bus-absent" }
+            }
+            let before = try await bench.gateway.status().balance.received
+            try await bench.bus.restart()
+            try await bench.eventually("samples again", withinSeconds: 30) {
+                $0.balance.received > before
+            }
+        }
+    }
+
+    @Test func anExpiredTokenIsRenewedAndDeliveryGoesOn() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
+            await bench.exchange.expireAccessTokens()
+            let before = try await bench.gateway.status().balance.delivered
+            try await bench.eventually("deliveries after") {
+                $0.balance.delivered >= before + 3
+            }
+            let status = try await bench.settle()
+            await bench.expectExactlyOnce(status.balance)
+        }
+    }
+
+    @Test func withdrawnConsentHoldsAndNothingIsDropped() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
+            await bench.exchange.withdrawConsent(patient: 40001)
+            let held = try await bench.eventually("held") {
+                $0.balance.held["no-consent", default: 0] > 0
+            }
+            #expect(held.health.contains { $0.name == "consent-missing" })
+            #expect(held.balance.dead == 0)
+        }
+    }
+
+    @Test func logsAndListingsHoldNoSecret() async throws {
+        try await Bench.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { bench in
+            let link = await bench.exchange.invite(patient: 40001)
+            try await bench.command("enroll", "-", input: link)
+            try await bench.command("pair", Bench.addresses[0])
+            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
+            await bench.exchange.expireAccessTokens()
+            try await bench.eventually("more") { $0.balance.delivered > 3 }
+            await bench.gateway.stop()
+            let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
+            try #require(!log.isEmpty)
+            #expect(!log.contains(String(link.suffix(32))), "the invitation's token")
+            #expect(!log.contains(Bench.addresses[0]), "a full sensor address")
+            #expect(!log.contains("40001"), "a patient id")
+            let state = bench.gateway.directory.appending(path: "state")
+            for name in try FileManager.default.contentsOfDirectory(atPath: state.path) {
+                let path = state.appending(path: name).path
+                let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
+                #expect(mode as? Int == 0o600, "\(name)")
+                guard name.hasPrefix("tokens-") else { continue }
+                let tokens = try JSONSerialization.jsonObject(
+                    with: Data(contentsOf: URL(filePath: path)))
+                for secret in Self.strings(in: tokens) where secret.count >= 20 {
+                    if !secret.hasPrefix("http"), !secret.hasPrefix("edgegateway") {
+                        #expect(!log.contains(secret), "a token")
+                    }
+                }
+            }
+        }
+    }
+
+    private static func strings(in json: Any) -> [String] {
+        switch json {
+        case let text as String: [text]
+        case let list as [Any]: list.flatMap(strings)
+        case let map as [String: Any]: map.values.flatMap(strings)
+        default: []
+        }
+    }
+}

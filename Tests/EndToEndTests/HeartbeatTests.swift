@@ -1,0 +1,101 @@
+import Foundation
+import GATTHeartRate
+import Testbed
+import Testing
+
+@Suite(.serialized) struct HeartbeatTests {
+    @Test func everyFrameOfTwoStrapsReachesItsPatientOnce() async throws {
+        try await Bench.run(straps: 2) { bench in
+            try await bench.put(on: 0)
+            try await bench.put(on: 1)
+            try await bench.eventually("samples of both") {
+                $0.sensors.count == 2 && $0.sensors.allSatisfy { $0.stored >= 5 }
+            }
+            let status = try await bench.settle()
+            await bench.expectExactlyOnce(status.balance)
+            for index in 0..<2 {
+                let sent = await bench.bluez.framesSent(Bench.addresses[index])
+                let rates = try sent.map {
+                    Double(try HeartRateMeasurement(frame: $0.bytes).bpm)
+                }
+                let stored = await bench.exchange.stored
+                    .filter { $0.patient == Bench.patients[index] }
+                    .sorted { ($0.effectiveTime ?? "") < ($1.effectiveTime ?? "") }
+                #expect(stored.compactMap(\.beatsPerMinute) == rates)
+                #expect(stored.allSatisfy { $0.device == 70007 })
+            }
+        }
+    }
+
+    @Test func aSampleIsDatedByItsArrivalToTheMillisecond() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("some samples") { $0.balance.stored >= 3 }
+            _ = try await bench.settle()
+            let sent = await bench.bluez.framesSent(Bench.addresses[0])
+            let stored = await bench.exchange.stored.compactMap(\.effectiveTime).sorted()
+            try #require(stored.count == sent.count)
+            let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+            let offset = Date().timeIntervalSince1970 - uptimeSeconds()
+            for (time, frame) in zip(stored, sent) {
+                let effective = try Date(time, strategy: format).timeIntervalSince1970
+                let handedOver = Double(frame.uptimeMicroseconds) / 1e6 + offset
+                #expect(effective - handedOver > -0.05 && effective - handedOver < 1)
+            }
+        }
+    }
+
+    @Test func theQueueGrowsWhileTheNetworkIsAwayAndDrainsInOrderAfter() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
+            await bench.exchange.cutNetwork()
+            let before = await bench.exchange.storedCount()
+            try await bench.eventually("a backlog") { $0.balance.unsent >= 6 }
+            #expect(await bench.exchange.storedCount() == before)
+            try await bench.exchange.restoreNetwork()
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+            let times = await bench.exchange.stored.compactMap(\.effectiveTime)
+            #expect(times == times.sorted(), "oldest first")
+        }
+    }
+
+    @Test func aStrapPairedBeforeEnrollmentRecordsAndIsDeliveredOnceAssigned() async throws {
+        try await Bench.run { bench in
+            try await bench.command("pair", Bench.addresses[0])
+            let held = try await bench.eventually("held samples") {
+                $0.balance.held["not-enrolled", default: 0] >= 3
+            }
+            #expect(held.health.contains { $0.name == "not-enrolled" })
+            let link = await bench.exchange.invite(patient: 40001)
+            try await bench.command("enroll", "-", input: link)
+            try await bench.command("pair", Bench.addresses[0])
+            let status = try await bench.settle()
+            await bench.expectExactlyOnce(status.balance)
+            #expect(status.balance.delivered >= 3)
+        }
+    }
+
+    @Test func garbageFramesAreKeptAndCountedAndTheStreamGoesOn() async throws {
+        try await Bench.run { bench in
+            await bench.bluez.setNoise(
+                Bench.addresses[0], FrameNoise(framesPerMalformed: 2, framesPerEmpty: 3))
+            try await bench.put(on: 0)
+            try await bench.eventually("garbage", withinSeconds: 40) {
+                $0.balance.undecodable >= 3 && $0.balance.stored >= 5
+            }
+            let status = try await bench.settle()
+            #expect(status.balance.addsUp)
+            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            #expect(status.balance.received == sent)
+            #expect(await bench.exchange.storedCount() == status.balance.delivered)
+        }
+    }
+
+    private func uptimeSeconds() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
