@@ -18,12 +18,15 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
+        .package(
+            url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+        .package(
+            url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
     ],
     targets: [
         // Wire bytes to values.
@@ -48,7 +51,8 @@ let package = Package(
         .target(
             name: "Uplink",
             dependencies: [
-                "CCurl", "GATTHeartRate", "OfflineQueue", .product(name: "Logging", package: "swift-log"),
+                "CCurl", "GATTHeartRate", "OfflineQueue",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: house),
 
@@ -73,27 +77,38 @@ let package = Package(
                 "BlueZ", "GATTHeartRate",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
             ],
             resources: [.copy("Hearts")],
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
 
-        .testTarget(name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+        .testTarget(
+            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "OfflineQueueTests",
             dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
-        .testTarget(name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
+        .testTarget(
+            name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "TestbedTests", dependencies: ["BlueZ", "GATTHeartRate", "Testbed"],
             exclude: ["bleak_check.py"], swiftSettings: house),
         .testTarget(
-            name: "EdgeGatewayTests", dependencies: ["EdgeGateway", "GATTHeartRate", "OfflineQueue"],
+            name: "EdgeGatewayTests",
+            dependencies: ["EdgeGateway", "GATTHeartRate", "OfflineQueue"],
             swiftSettings: house),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
+            swiftSettings: house),
+        .testTarget(
+            name: "ConformanceTests", dependencies: ["EdgeGateway", "Testbed", "Uplink"],
+            path: "Tests/Conformance",
+            exclude: [
+                "documents.py", "frames.py", "frames-golden.jsonl", "requirements.txt", "setup",
+            ],
             swiftSettings: house),
     ]
 )

@@ -10,6 +10,9 @@ public actor BlueZClient {
     public static let plainDeadline = Duration.seconds(20)
     /// Between two attempts to read the tree of a bluetoothd that does not answer.
     static let resyncPause = Duration.seconds(2)
+    /// How long notifications gather. Their time of arrival is taken before; what waits for them is a
+    /// queue that commits every few seconds and a live page.
+    static let gatherPause = Duration.milliseconds(100)
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
 
@@ -46,6 +49,7 @@ public actor BlueZClient {
             "type='signal',sender='org.bluez',interface='\(Names.objectManager)'",
             "type='signal',sender='\(Names.bus)',member='NameOwnerChanged',arg0='org.bluez'",
         ]
+        connection.gather(for: Self.gatherPause, where: Self.isNotification)
         for rule in rules { try await connection.addMatch(rule) }
         await meetOwner(try await currentOwner())
         let incoming = connection.incoming()
@@ -118,6 +122,15 @@ public actor BlueZClient {
             lostSeen = connection.incomingLost
             await meetOwner(owner)
         }
+    }
+
+    private static func isNotification(_ message: DBusMessage) -> Bool {
+        guard message.kind == .signal, message.body.count == 3,
+            case .string(Names.characteristic) = message.body[0],
+            case .dictionary(_, _, let changed) = message.body[1],
+            let name = changed.first?.key
+        else { return false }
+        return name == .string("Value")
     }
 
     private func noteOwnerChange(_ message: DBusMessage) async {

@@ -117,13 +117,14 @@ struct Demo {
     }
 
     private static func run(
-        _ gateway: GatewayProcess, _ words: [String], input: String? = nil, view: inout DemoView
+        _ gateway: GatewayProcess, _ words: [String], input: String = "", view: inout DemoView
     ) async throws {
         view.say("$ edge-gateway " + words.joined(separator: " "))
         let outcome = try await gateway.command(words, input: input)
         for line in outcome.output.split(separator: "\n") { view.say("  \(line)") }
         guard outcome.status == 0 else {
-            throw GatewayProcess.Fault(description: "left with \(outcome.status): \(outcome.complaint)")
+            throw GatewayProcess.Fault(
+                description: "left with \(outcome.status): \(outcome.complaint)")
         }
     }
 

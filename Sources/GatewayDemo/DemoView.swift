@@ -47,7 +47,8 @@ struct DemoView {
         for sensor in status.sensors {
             lines.append(
                 "  " + column(sensor.name, 11) + column(sensor.link, 12)
-                    + right(sensor.bpm.map(String.init) ?? "-", 5) + right(String(sensor.stored), 10)
+                    + right(sensor.bpm.map(String.init) ?? "-", 5)
+                    + right(String(sensor.stored), 10)
                     + right(String(sensor.pending), 10))
         }
         let bar = String(repeating: "#", count: min(balance.unsent / 2, 40))

@@ -134,7 +134,8 @@ struct CentralTests {
                 "suspended(adapter)", "absent", "seen", "connecting", "resolving", "subscribing",
                 "streaming",
             ]
-                || states.suffix(4) == ["connecting", "resolving", "subscribing", "streaming"])
+                || states.suffix(4) == ["connecting", "resolving", "subscribing", "streaming"],
+            "\(states)")
         // Watching it all the while, there is nothing left to scan for.
         #expect(await stage.bluez.wait { !$0.isDiscovering })
         await stage.end()
@@ -337,8 +338,13 @@ struct CentralTests {
         let stage = try await Stage(straps: ["C0:00:00:00:00:01", "C0:00:00:00:00:02"])
         try await stage.bluez.flood(count: 20)
         await stage.start()
-        #expect(await stage.until { $0.contains(.daemon(isPresent: true)) })
-        let found = await stage.central.scan(seconds: 1.5)
+        #expect(
+            await stage.until { events in
+                events.contains {
+                    if case .adapter(let adapter) = $0 { adapter.isPowered } else { false }
+                }
+            })
+        let found = await stage.central.scan(seconds: 3)
         #expect(found.map(\.address).sorted() == ["C0:00:00:00:00:01", "C0:00:00:00:00:02"])
         #expect(found.allSatisfy { $0.name?.hasPrefix("HR-") == true && $0.rssi != nil })
         #expect(found.allSatisfy { !$0.isConnected && !$0.adapter.isEmpty })

@@ -147,6 +147,28 @@ struct DBusConnectionTests {
         #expect(zip(seen, seen.dropFirst()).allSatisfy { $0.arrival < $1.arrival })
     }
 
+    @Test("patient messages gather and come together; an impatient one takes them along, in order")
+    func gathering() async throws {
+        try await client.addMatch("type='signal',interface='test.Signals'")
+        // Longer than the test: only the impatient one ends it.
+        client.gather(for: .seconds(3600)) { $0.member == "Patient" }
+        for member in ["Patient", "Patient", "Now"] {
+            service.send(.signal(path: "/s", interface: "test.Signals", member: member))
+        }
+        for await batch in client.incoming() {
+            let members = batch.filter { $0.interface == "test.Signals" }.map(\.member)
+            if members.isEmpty { continue }
+            #expect(members == ["Patient", "Patient", "Now"])
+            break
+        }
+        client.gather(for: .milliseconds(20)) { $0.member == "Patient" }
+        service.send(.signal(path: "/s", interface: "test.Signals", member: "Patient"))
+        for await batch in client.incoming() {
+            #expect(batch.map(\.member) == ["Patient"])
+            break
+        }
+    }
+
     @Test("what D-Bus does not allow is refused here and does not end the process")
     func invalidMessages() async throws {
         let badValues: [DBusValue] = [

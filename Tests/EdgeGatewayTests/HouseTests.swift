@@ -11,12 +11,13 @@ import Testing
         "EdgeGateway", "Testbed", "GatewayDemo",
     ]
 
-    @Test(arguments: [
-        ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", []),
-        ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
-        ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink"]),
-        ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
-    ] as [(String, Set<String>)])
+    @Test(
+        arguments: [
+            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", []),
+            ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
+            ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink"]),
+            ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
+        ] as [(String, Set<String>)])
     func aRoomKnowsOnlyItsNeighbours(room: String, neighbours: Set<String>) throws {
         for file in try swiftFiles(in: "Sources/\(room)") {
             for module in try imports(of: file) where Self.ours.contains(module) {

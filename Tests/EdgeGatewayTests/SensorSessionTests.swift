@@ -14,7 +14,8 @@ import Testing
             [0x06, 72], uptime: 9_250_000, now: now, policy: .clinical)
         #expect(arrival.assignmentID == 7)
         #expect(arrival.uptimeMicroseconds == 9_250_000)
-        #expect(arrival.trustedWallMicroseconds == 1_800_000_000_000_000 - 750_000)
+        let wall: Int64 = 1_799_999_999_250_000
+        #expect(arrival.trustedWallMicroseconds == wall)
         #expect(arrival.fault == nil)
         #expect(session.latest?.bpm == 72)
     }
@@ -49,7 +50,8 @@ import Testing
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         let odd: [UInt8] = [0x10, 0x3e, 0xb1, 0x03, 0xde]
         let arrival = session.receive(odd, uptime: 1, now: now, policy: .clinical)
-        #expect(FrameAnomalies(rawValue: UInt8(truncatingIfNeeded: arrival.flags >> 16)) == .oddTail)
+        #expect(
+            FrameAnomalies(rawValue: UInt8(truncatingIfNeeded: arrival.flags >> 16)) == .oddTail)
         #expect(session.receive(odd, uptime: 1, now: now, policy: .strict).fault != nil)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import OfflineQueue
 import Testing
 
 @testable import EdgeGateway
@@ -29,7 +30,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("clock:\n  trsut: always\n", "line 2: unknown key `clock.trsut`; did you mean `clock.trust`?"),
+        (
+            "clock:\n  trsut: always\n",
+            "line 2: unknown key `clock.trsut`; did you mean `clock.trust`?"
+        ),
         ("sate: /x\n", "unknown key `sate`; did you mean `state`?"),
         ("weather: fine\n", "unknown key `weather`; `edge-gateway config show` lists the keys"),
         ("storage:\n  commit_seconds: soon\n", "`storage.commit_seconds`"),
@@ -80,12 +84,14 @@ import Testing
         let alphabet = Array("abc:-[]{}#&*!|>'\"%@`,?\n \t0~\\")
         for _ in 0..<300 {
             let length = Int.random(in: 0..<120, using: &random)
-            let text = String((0..<length).map { _ in alphabet.randomElement(using: &random) ?? "a" })
+            let text = String(
+                (0..<length).map { _ in alphabet.randomElement(using: &random) ?? "a" })
             _ = try? await load(text)
         }
     }
 
-    private func load(_ yaml: String, environment: [String: String] = [:]) async throws -> Settings {
+    private func load(_ yaml: String, environment: [String: String] = [:]) async throws -> Settings
+    {
         let path = FileManager.default.temporaryDirectory
             .appending(path: "settings-\(UUID().uuidString).yaml").path
         try yaml.write(toFile: path, atomically: true, encoding: .utf8)

@@ -38,7 +38,7 @@ import Testing
         #expect(DecodeReport.octets(hexadecimal: text) == bytes)
     }
 
-    @Test(arguments: ["1", "0x", "zz", "１６", "1 6 0"])
+    @Test(arguments: ["1", "zz", "１６", "1 6 0"])
     func whatIsNotAFrameIsRefused(text: String) {
         #expect(DecodeReport.octets(hexadecimal: text) == nil)
     }
@@ -70,7 +70,8 @@ import Testing
 
 @Suite struct SystemdNotifierTests {
     @Test func readinessReachesTheNotifySocket() throws {
-        let path = FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
+        let path =
+            FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
         defer {
             close(descriptor)
@@ -87,13 +88,14 @@ import Testing
         try #require(bound == 0)
         SystemdNotifier(environment: ["NOTIFY_SOCKET": path]).send("READY=1")
         var buffer = [UInt8](repeating: 0, count: 64)
-        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT.rawValue))
+        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
         #expect(String(decoding: buffer.prefix(max(0, count)), as: UTF8.self) == "READY=1")
     }
 
     @Test func withoutSystemdNothingHappens() {
         SystemdNotifier(environment: [:]).send("READY=1")
         SystemdNotifier(environment: ["NOTIFY_SOCKET": ""]).send("READY=1")
-        SystemdNotifier(environment: ["NOTIFY_SOCKET": String(repeating: "x", count: 300)]).send("x")
+        SystemdNotifier(environment: ["NOTIFY_SOCKET": String(repeating: "x", count: 300)]).send(
+            "x")
     }
 }

@@ -51,7 +51,8 @@ import Testing
             let malformed = try await bench.gateway.command(["enroll", "hello"])
             #expect(malformed.status == 2)
             #expect(malformed.complaint.contains("invitation"))
-            let unknown = "https://x.example/\(bench.exchange.host)_\(String(repeating: "a", count: 32))"
+            let unknown =
+                "https://x.example/\(bench.exchange.host)_\(String(repeating: "a", count: 32))"
             let refused = try await bench.gateway.command(["enroll", unknown])
             #expect(refused.status == 1)
             #expect(refused.complaint.contains("does not know this invitation"))
@@ -106,7 +107,9 @@ import Testing
                 let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
                 try RawSocket.send(bytes, to: socket)
                 try RawSocket.send(
-                    Array("POST /v1/pair HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n".utf8)
+                    Array(
+                        "POST /v1/pair HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
+                            .utf8)
                         + bytes, to: socket)
             }
             _ = try await bench.gateway.status()

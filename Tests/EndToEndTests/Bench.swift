@@ -48,7 +48,7 @@ struct Bench {
 
     /// Runs a command that must succeed and returns what it printed.
     @discardableResult
-    func command(_ words: String..., input: String? = nil) async throws -> String {
+    func command(_ words: String..., input: String = "") async throws -> String {
         let outcome = try await gateway.command(words, input: input)
         guard outcome.status == 0 else {
             throw GatewayProcess.Fault(

@@ -161,7 +161,7 @@ struct ExchangeDataPointTests {
         cases.removeAll { $0.document == nil }
         #expect(cases.count > 1000)
 
-        let oracle = try Self.oracleVerdicts(
+        let oracle = try await Self.oracleVerdicts(
             of: cases.map { code, document in
                 ["kind": "datapoint", "code": .string(code), "document": document]
             })
@@ -218,7 +218,7 @@ struct ExchangeDataPointTests {
                 documents.append(.object(others + [.init(name: extra, value: value)]))
             }
         }
-        let oracle = try Self.oracleVerdicts(
+        let oracle = try await Self.oracleVerdicts(
             of: documents.map { ["kind": "observation", "document": $0] })
         try #require(oracle.count == documents.count)
         #expect(oracle.count { $0 == "accepted" } > 30)
@@ -236,22 +236,15 @@ struct ExchangeDataPointTests {
     }
 
     /// "accepted" or "refused: …" for each line of documents.py.
-    static func oracleVerdicts(of lines: [ExchangeJSON]) throws -> [String] {
+    static func oracleVerdicts(of lines: [ExchangeJSON]) async throws -> [String] {
         let file = FileManager.default.temporaryDirectory
             .appending(path: "documents-\(UUID().uuidString).jsonl")
         defer { try? FileManager.default.removeItem(at: file) }
         try lines.map { $0.text + "\n" }.joined().write(to: file, atomically: true, encoding: .utf8)
-        let process = Process()
-        process.executableURL = python
-        process.arguments = [
-            root.appending(path: "Tests/Conformance/documents.py").path, "--verdicts", file.path,
-        ]
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        try process.run()
-        let output = pipe.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0)
-        return String(decoding: output, as: UTF8.self).split(separator: "\n").map(String.init)
+        let outcome = try await Command.run(
+            python.path,
+            [root.appending(path: "Tests/Conformance/documents.py").path, "--verdicts", file.path])
+        #expect(outcome.status == 0, "\(outcome.complaint)")
+        return outcome.output.split(separator: "\n").map(String.init)
     }
 }

@@ -12,16 +12,7 @@ import Testing
         ProcessInfo.processInfo.environment["ORACLES"].map { URL(filePath: $0) }
         ?? root.appending(path: ".build-oracles")
     private static let python = oracles.appending(path: "bin/python").path
-    private static var hasBleak: Bool {
-        let check = Process()
-        check.executableURL = URL(filePath: python)
-        check.arguments = ["-c", "import bleak"]
-        check.standardError = FileHandle.nullDevice
-        guard FileManager.default.isExecutableFile(atPath: python), (try? check.run()) != nil
-        else { return false }
-        check.waitUntilExit()
-        return check.terminationStatus == 0
-    }
+    private static var hasBleak: Bool { FileManager.default.isExecutableFile(atPath: python) }
 
     private struct Report: Decodable {
         var name: String?
@@ -34,26 +25,16 @@ import Testing
 
     private static let address = "C0:00:00:00:00:01"
 
-    /// Runs the script and returns what it printed; does not block the thread it is called on.
+    /// Runs the script and returns what it printed.
     private func run(address: String, bus: String, frames: Int) async throws -> Data {
         let script = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "bleak_check.py")
-        let client = Process()
-        client.executableURL = URL(filePath: Self.python)
-        client.arguments = [script.path, address, String(frames)]
-        client.environment = ProcessInfo.processInfo.environment.merging([
+        let environment = ProcessInfo.processInfo.environment.merging([
             "DBUS_SYSTEM_BUS_ADDRESS": bus
         ]) { $1 }
-        let output = Pipe()
-        client.standardOutput = output
-        try client.run()
-        return await withCheckedContinuation { continuation in
-            Thread {
-                let data = output.fileHandleForReading.readDataToEndOfFile()
-                client.waitUntilExit()
-                continuation.resume(returning: data)
-            }.start()
-        }
+        let outcome = try await Command.run(
+            Self.python, [script.path, address, String(frames)], environment: environment)
+        return Data(outcome.output.utf8)
     }
 
     /// Lets bleak use a bluetoothd with these habits.

@@ -4,12 +4,8 @@ import Testing
 @testable import Uplink
 
 /// A TLS server on loopback with a made-up authority, by the `openssl` command.
-private final class TLSServer {
+private final class TLSServer: Sendable {
     static let openSSL = "/usr/bin/openssl"
-    let port: UInt16
-    let authorityFile: String
-    private let process = Process()
-    private let scratch: Scratch
 
     enum Certificate {
         /// For 127.0.0.1 from the authority, valid for these days from today.
@@ -20,13 +16,35 @@ private final class TLSServer {
         case selfSigned
     }
 
-    init(_ certificate: Certificate, arguments: [String] = []) throws {
+    let port: UInt16
+    let authorityFile: String
+    private let processID: Int32
+    private let scratch: Scratch
+
+    var origin: Origin? { Origin("https://127.0.0.1:\(port)") }
+
+    /// Starts a server, on a thread that may block.
+    static func start(
+        _ certificate: Certificate, arguments: [String] = []
+    ) async throws -> TLSServer {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(
+                    with: Result { try TLSServer(certificate, arguments: arguments) })
+            }
+        }
+    }
+
+    private init(_ certificate: Certificate, arguments: [String]) throws {
         scratch = try Scratch()
         let path = scratch.path
         authorityFile = path + "/ca.pem"
+        let newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
         try Self.run(
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", path + "/ca.key", "-out",
-            authorityFile, "-days", "30", "-subj", "/CN=Made-up authority")
+            ["req", "-x509"] + newKey + [
+                "-keyout", path + "/ca.key", "-out", authorityFile, "-days", "30", "-subj",
+                "/CN=Made-up authority",
+            ])
         let (host, days) =
             switch certificate {
             case .issued(let days): ("IP:127.0.0.1", days)
@@ -35,21 +53,18 @@ private final class TLSServer {
             }
         try Data("subjectAltName=\(host)\n".utf8).write(to: URL(fileURLWithPath: path + "/ext"))
         try Self.run(
-            "req", "-newkey", "rsa:2048", "-nodes", "-keyout", path + "/key.pem", "-out",
-            path + "/request.pem", "-subj", "/CN=server")
-        var issue = [
-            "x509", "-req", "-in", path + "/request.pem", "-out", path + "/cert.pem", "-extfile",
-            path + "/ext", "-days", String(days),
-        ]
-        if case .selfSigned = certificate {
-            issue += ["-signkey", path + "/key.pem"]
-        } else {
-            issue += [
-                "-CA", authorityFile, "-CAkey", path + "/ca.key", "-CAcreateserial",
-            ]
-        }
-        try Self.run(issue)
+            ["req"] + newKey + [
+                "-keyout", path + "/key.pem", "-out", path + "/request.pem", "-subj", "/CN=server",
+            ])
+        var signer = ["-CA", authorityFile, "-CAkey", path + "/ca.key", "-CAcreateserial"]
+        if case .selfSigned = certificate { signer = ["-signkey", path + "/key.pem"] }
+        try Self.run(
+            [
+                "x509", "-req", "-in", path + "/request.pem", "-out", path + "/cert.pem",
+                "-extfile", path + "/ext", "-days", String(days),
+            ] + signer)
 
+        let process = Process()
         process.executableURL = URL(fileURLWithPath: Self.openSSL)
         process.arguments =
             [
@@ -59,27 +74,31 @@ private final class TLSServer {
         let output = Pipe()
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
-        process.standardInput = Pipe()
+        process.standardInput = FileHandle.nullDevice
         try process.run()
-        // It says "ACCEPT 127.0.0.1:<port>" once it listens.
+        processID = process.processIdentifier
+        port = try Self.readPort(output)
+    }
+
+    /// It says "ACCEPT 127.0.0.1:<port>" once it listens.
+    private static func readPort(_ output: Pipe) throws -> UInt16 {
         var said = ""
-        while !said.contains("\n") || !said.contains("ACCEPT ") {
+        while true {
+            let line = said.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+                .first { $0.hasPrefix("ACCEPT ") }
+            if let line, let port = line.split(separator: ":").last.flatMap({ UInt16($0) }) {
+                return port
+            }
             let data = output.fileHandleForReading.availableData
             guard !data.isEmpty else { throw CocoaError(.executableLoad) }
             said += String(decoding: data, as: UTF8.self)
         }
-        let line = said.split(separator: "\n").first { $0.hasPrefix("ACCEPT ") }
-        port = try #require(line?.split(separator: ":").last.flatMap { UInt16($0) })
     }
 
+    /// Ends it. A server in this process may have had SIGTERM ignored, which children inherit.
     func stop() {
-        process.terminate()
-        process.waitUntilExit()
+        kill(processID, SIGKILL)
     }
-
-    var origin: Origin? { Origin("https://127.0.0.1:\(port)") }
-
-    private static func run(_ arguments: String...) throws { try run(arguments) }
 
     private static func run(_ arguments: [String]) throws {
         let process = Process()
@@ -109,14 +128,14 @@ struct TLSTests {
     }
 
     @Test func aServerOfAConfiguredAuthorityIsTrusted() async throws {
-        let server = try TLSServer(.issued(days: 30))
+        let server = try await TLSServer.start(.issued(days: 30))
         defer { server.stop() }
         #expect(try await Self.get(server).get().status == 200)
         #expect(try await Self.get(server, trusting: false) == .failure(.tls(.unknownIssuer)))
     }
 
     @Test func anExpiredCertificateIsNamedAndTheClockWithIt() async throws {
-        let server = try TLSServer(.issued(days: -1))
+        let server = try await TLSServer.start(.issued(days: -1))
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.expired)))
         #expect("\(TransportFault.tls(.expired))".contains("clock"))
@@ -124,26 +143,26 @@ struct TLSTests {
     }
 
     @Test func aCertificateOfAnotherHostIsNamed() async throws {
-        let server = try TLSServer(.otherHost)
+        let server = try await TLSServer.start(.otherHost)
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.wrongHost)))
     }
 
     @Test func aSelfSignedCertificateIsNamed() async throws {
-        let server = try TLSServer(.selfSigned)
+        let server = try await TLSServer.start(.selfSigned)
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.selfSigned)))
     }
 
     @Test func tlsBelowVersion12IsRefused() async throws {
-        let server = try TLSServer(
+        let server = try await TLSServer.start(
             .issued(days: 30), arguments: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"])
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.handshake)))
     }
 
     @Test func anUnreadableAuthorityFileIsNamed() async throws {
-        let server = try TLSServer(.issued(days: 30))
+        let server = try await TLSServer.start(.issued(days: 30))
         defer { server.stop() }
         var settings = CurlSettings()
         settings.authorityFile = "/nonexistent.pem"

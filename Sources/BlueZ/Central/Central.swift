@@ -12,6 +12,10 @@ public actor Central {
     static let busPauseMax = Duration.seconds(5)
     /// Between ending a discovery and closing the bus: sooner, and the session may outlive us.
     static let quiesce = Duration.milliseconds(500)
+    /// How long the services of a sensor may come after `ServicesResolved`, and between two looks.
+    /// Signals are handed over within 100 ms; the rest is for a busy machine.
+    static let servicesPatience = Duration.seconds(2)
+    static let servicesPause = Duration.milliseconds(50)
     /// How long `stop` waits for links to end.
     static let stopPatience = Duration.seconds(4)
 
@@ -67,11 +71,14 @@ public actor Central {
                 let client = BlueZClient(
                     connection: try await connect(), generation: generation)
                 try await client.start()
+                // Stopped meanwhile: `stop` found no client to close.
+                if isStopping { return await finish(client) }
                 wait = Self.busPauseFirst
                 await serve(client)
                 generation = await client.generation
             } catch {
                 count(error)
+                mailbox.post([.bus(isPresent: false)])
             }
             guard !isStopping, !Task.isCancelled else { break }
             let length = wait
@@ -84,6 +91,11 @@ public actor Central {
             }
             wait = min(wait * 2, Self.busPauseMax)
         }
+        await finish(nil)
+    }
+
+    private func finish(_ client: BlueZClient?) async {
+        await client?.close()
         alarm?.cancel()
         mailbox.finish()
     }

@@ -99,8 +99,7 @@ extension Central {
         guard let client, let device = link.device else { return }
         Task {
             var failure: BlueZErrorClass?
-            if let found = await client.characteristic(
-                ofDevice: device, service: link.service, uuid: link.characteristic),
+            if let found = await self.awaitCharacteristic(of: link, device, client),
                 found.flags.contains("notify") || found.flags.contains("indicate")
             {
                 guard link.device == device, link.machine.attempt == attempt else { return }
@@ -118,6 +117,20 @@ extension Central {
             self.handle(.subscribeFinished(attempt: attempt, failure), link)
             if failure == nil, link.machine.attempt == attempt { self.trust(link) }
             self.settle()
+        }
+    }
+
+    /// The characteristic to subscribe to. An answer to a `Get` can overtake the signals that brought
+    /// the services, so one that is missing is waited for a little.
+    private func awaitCharacteristic(
+        of link: WatchedLink, _ device: String, _ client: BlueZClient
+    ) async -> Characteristic? {
+        let until = clock.now() + Self.servicesPatience.microseconds
+        while true {
+            let found = await client.characteristic(
+                ofDevice: device, service: link.service, uuid: link.characteristic)
+            if found != nil || clock.now() >= until || link.device != device { return found }
+            await clock.sleep(Self.servicesPause)
         }
     }
 

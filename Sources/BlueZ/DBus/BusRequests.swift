@@ -6,6 +6,7 @@ enum BusRequest: Sendable {
     case call(BusCall)
     case cancel(id: UInt64)
     case send(DBusMessage)
+    case gather(microseconds: Int64, isPatient: @Sendable (DBusMessage) -> Bool)
 }
 
 /// A method call on its way, and whom to wake with the answer.

@@ -22,6 +22,11 @@ struct BusThread {
     private var reader = DBusReader()
     private var outstanding: [UInt32: BusCall] = [:]
     private var arrivals: UInt64 = 0
+    /// Messages that can wait, and until when they do.
+    private var gathered: [DBusMessage] = []
+    private var gatheredUntil: Int64 = 0
+    private var gatherMicroseconds: Int64 = 0
+    private var isPatient: @Sendable (DBusMessage) -> Bool = { _ in false }
 
     /// Starts the thread, which opens the bus and tells how that went.
     static func start(
@@ -84,6 +89,7 @@ struct BusThread {
             for request in waiting { carryOut(request) }
             let mayHaveMore = readMessages()
             endOverdueCalls()
+            if !gathered.isEmpty, gatheredUntil <= Uptime.microseconds() { handOver() }
             if isClosed || !cbz_bus_is_open(bus) { return }
             cbz_bus_wait(bus, requests.waker, mayHaveMore ? 0 : sleepMilliseconds())
         }
@@ -91,6 +97,7 @@ struct BusThread {
 
     /// Fails what is outstanding, sends what it may, and lets go of the bus.
     private mutating func end() {
+        handOver()
         requests.close()
         for request in requests.take().requests { carryOut(request) }
         let fault = DBusFault(name: DBusFault.disconnected, text: "the bus connection has ended")
@@ -108,6 +115,9 @@ struct BusThread {
         switch request {
         case .send(let message):
             _ = transmit(message)
+        case .gather(let microseconds, let isPatient):
+            gatherMicroseconds = microseconds
+            self.isPatient = isPatient
         case .cancel(let id):
             // Calls outstanding are few and cancelling is rare: no second index.
             guard let (serial, call) = outstanding.first(where: { $0.value.id == id }) else {
@@ -143,7 +153,7 @@ struct BusThread {
 
     /// Reads what has come; true if more may be waiting.
     private mutating func readMessages() -> Bool {
-        var batch: [DBusMessage] = []
+        var isUrgent = false
         var count = 0
         while count < Self.messagesPerTurnMax, let raw = cbz_bus_pop(bus) {
             count += 1
@@ -153,15 +163,25 @@ struct BusThread {
             switch outcome {
             case .message(var message):
                 message.arrival = arrivals
-                if !answerCall(with: message) { batch.append(message) }
+                guard !answerCall(with: message) else { continue }
+                if gathered.isEmpty {
+                    gatheredUntil = message.arrivedUptimeMicroseconds + gatherMicroseconds
+                }
+                isUrgent = isUrgent || !isPatient(message)
+                gathered.append(message)
             case .tooLarge(let message):
                 refuse(message)
             case .ignored:
                 continue
             }
         }
-        mailbox.post(batch)
+        if isUrgent { handOver() }
         return count == Self.messagesPerTurnMax
+    }
+
+    private mutating func handOver() {
+        mailbox.post(gathered)
+        gathered.removeAll(keepingCapacity: true)
     }
 
     /// Gives an answer to its call; true if the message was an answer, awaited or not.
@@ -201,7 +221,9 @@ struct BusThread {
     }
 
     private func sleepMilliseconds() -> Int32 {
-        guard let next = outstanding.values.map(\.deadlineMicroseconds).min() else { return -1 }
+        var next = gathered.isEmpty ? Int64.max : gatheredUntil
+        for call in outstanding.values { next = min(next, call.deadlineMicroseconds) }
+        guard next < .max else { return -1 }
         let left = next - Uptime.microseconds()
         // Rounded up, so that the thread does not wake just before the deadline.
         return Int32(clamping: max(0, (left + 999) / 1000))

@@ -1,4 +1,6 @@
-import Foundation
+#if canImport(Glibc)
+    import Glibc
+#endif
 
 /// A private, long-lived connection to a message bus, for a client or a service.
 ///
@@ -33,8 +35,8 @@ public final class DBusConnection: Sendable {
     public static func open(
         address: String? = nil
     ) async throws(DBusFault) -> DBusConnection {
-        let environment = ProcessInfo.processInfo.environment
-        let address = address ?? environment["DBUS_SYSTEM_BUS_ADDRESS"] ?? systemBusAddress
+        let named = getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) }
+        let address = address ?? named ?? systemBusAddress
         let connection = try DBusConnection()
         try await BusThread.start(
             address: address, requests: connection.requests, mailbox: connection.mailbox)
@@ -121,6 +123,15 @@ public final class DBusConnection: Sendable {
     /// want an answer by `send`. For one consumer; batches as they gather; ends with the bus.
     public func incoming() -> AsyncStream<[DBusMessage]> {
         mailbox.stream()
+    }
+
+    /// Lets patient messages gather for a while before they are handed over together, which spares
+    /// their consumer a wake-up for each. Anything else is handed over at once, in order. The time
+    /// of arrival is not touched.
+    public func gather(
+        for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool
+    ) {
+        _ = requests.post(.gather(microseconds: pause.microseconds, isPatient: isPatient))
     }
 
     /// Incoming messages dropped because their consumer was too slow. A client that sees it grow

@@ -85,7 +85,8 @@ struct ControlClient {
     private func unreachable(_ why: String) -> CommandFailure {
         CommandFailure(
             exitCode: .daemonUnreachable,
-            message: "no daemon at \(socketPath): \(why)\n  start it: systemctl start edge-gateway, "
+            message:
+                "no daemon at \(socketPath): \(why)\n  start it: systemctl start edge-gateway, "
                 + "or edge-gateway run in another terminal")
     }
 }

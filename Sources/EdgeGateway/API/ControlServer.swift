@@ -24,8 +24,11 @@ struct ControlServer {
     func application() throws(SettingsFault) -> some ApplicationProtocol {
         try clearPlace()
         let router = Router()
-        router.get("v1/status") { [gateway] _, _ in try await answer { try await gateway.status() } }
-        router.get("v1/sensors") { [gateway] _, _ in try await answer { try await gateway.sensors() } }
+        router.get("v1/status") { [gateway] _, _ in try await answer { try await gateway.status() }
+        }
+        router.get("v1/sensors") { [gateway] _, _ in
+            try await answer { try await gateway.sensors() }
+        }
         router.get("v1/enrollments") { [gateway] _, _ in
             try await answer { try await gateway.enrollments() }
         }

@@ -37,9 +37,10 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             } else {
                 try command.run()
             }
+            leave(CommandExit.well.rawValue)
         } catch let failure as CommandFailure {
             Terminal.complain(failure.message)
-            Foundation.exit(failure.exitCode.rawValue)
+            leave(failure.exitCode.rawValue)
         } catch {
             leave(for: error)
         }
@@ -51,11 +52,17 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         let text = fullMessage(for: error)
         if code.isSuccess {
             print(text)
-            Foundation.exit(0)
+            leave(CommandExit.well.rawValue)
         }
         if !text.isEmpty { Terminal.complain(text) }
-        Foundation.exit(
-            code == .validationFailure ? CommandExit.wrongUsage.rawValue : code.rawValue)
+        leave(code == .validationFailure ? CommandExit.wrongUsage.rawValue : code.rawValue)
+    }
+
+    /// Ends the process without the libraries' exit handlers: OpenSSL's frees what a thread of
+    /// libcurl may just be giving back, and the process would end in SIGABRT.
+    private static func leave(_ code: Int32) -> Never {
+        fflush(nil)
+        _exit(code)
     }
 }
 

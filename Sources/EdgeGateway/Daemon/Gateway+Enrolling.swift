@@ -45,7 +45,8 @@ extension Gateway {
         }
     }
 
-    private func store(_ enrolled: Enrolled, named wanted: String?) async throws -> EnrollmentReport {
+    private func store(_ enrolled: Enrolled, named wanted: String?) async throws -> EnrollmentReport
+    {
         guard let standing = enrolled.standing else {
             throw ProblemReport(
                 code: "not-enrolled", message: "the exchange names no patient",
@@ -94,11 +95,13 @@ extension Gateway {
                 }
             }
             if !standing.isConsented {
-                try await queue.setHold(enrollment: enrollment.id, reason: HoldReason.noConsent.rawValue)
+                try await queue.setHold(
+                    enrollment: enrollment.id, reason: HoldReason.noConsent.rawValue)
             }
             try await startLane(of: enrollment.id)
             logger.info("enrolled", metadata: ["enrollment": "\(enrollment.terms.name)"])
-            guard let stored = try await queue.enrollments().first(where: { $0.id == enrollment.id })
+            guard
+                let stored = try await queue.enrollments().first(where: { $0.id == enrollment.id })
             else { throw QueueError(.unknownReference, "enroll", "it is gone") }
             return try await report(on: stored)
         }

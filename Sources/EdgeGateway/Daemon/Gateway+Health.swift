@@ -112,7 +112,8 @@ extension Gateway {
                     HealthCondition(
                         name: "exchange-unreachable", subject: name,
                         message: "\(name): \(fault); samples are kept",
-                        advice: "look at network, DNS, proxy and firewall; delivery resumes by itself"
+                        advice:
+                            "look at network, DNS, proxy and firewall; delivery resumes by itself"
                     ))
             }
         }
@@ -137,7 +138,8 @@ extension Gateway {
         return HealthCondition(
             name: "strap-silent", subject: "\(sensor.id)",
             message: "\(name) has sent nothing for \(Terminal.age(seconds)) (\(sensor.link))",
-            advice: "wear it, moisten the electrodes, end its connection to phones, check its battery"
+            advice:
+                "wear it, moisten the electrodes, end its connection to phones, check its battery"
         )
     }
 }

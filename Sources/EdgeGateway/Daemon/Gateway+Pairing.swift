@@ -94,7 +94,16 @@ extension Gateway {
         return octets.joined(separator: ":")
     }
 
+    /// After a start, bluetoothd and its adapters take a moment to show.
+    private static let radioGrace = Duration.seconds(5)
+    private static let radioPause = Duration.milliseconds(100)
+
     private func requireRadio() async throws {
+        let clock = ContinuousClock()
+        let deadline = clock.now + Self.radioGrace
+        while await recorder.radio != .ready, clock.now < deadline {
+            try await Task.sleep(for: Self.radioPause)
+        }
         switch await recorder.radio {
         case .ready: return
         case .unknown, .noBus:

@@ -38,7 +38,8 @@ extension SettingKey {
             fallback: "info", help: "least severe message that is logged to standard error"),
         SettingKey(
             name: "clock.trust", kind: .choice(["kernel", "always"]), fallback: "kernel",
-            help: "kernel: times count once NTP has set the clock; always: for machines without NTP"),
+            help: "kernel: times count once NTP has set the clock; always: for machines without NTP"
+        ),
         SettingKey(
             name: "decode.policy", kind: .choice(["strict", "clinical", "lenient"]),
             fallback: "clinical", help: "what to do with disputed heart-rate frames"),
@@ -59,7 +60,8 @@ extension SettingKey {
             help: "most samples in one bundle"),
         SettingKey(
             name: "uplink.allow_plain_http", kind: .flag, fallback: "false",
-            help: "permit http:// to hosts other than this machine (tests only: tokens go in clear)"),
+            help: "permit http:// to hosts other than this machine (tests only: tokens go in clear)"
+        ),
         SettingKey(
             name: "uplink.ca_file", kind: .text, fallback: "",
             help: "PEM file of the certificate authority to trust instead of the system's"),

@@ -58,7 +58,7 @@ extension StandInExchange {
     /// Samples that a worker holds right now; a worker goes on when its client is gone.
     public var samplesUnderWay: Int { inFlight.count }
 
-    /// Data points (by `header.uuid` and body) stored more than once, with how often.
+    /// The `header.uuid`s of data points stored more than once, with how often.
     public var duplicates: [String: Int] {
         var counts: [String: Int] = [:]
         for row in observations {

@@ -2,8 +2,8 @@
 ///
 /// Elements the gateway may send are checked all the way down; of the others only whether they
 /// exist in R5 and are a list, an object or a plain value. The exchange uses fhir.resources 7.1;
-/// what that refuses of an Observation like the gateway's, with any one member changed, this
-/// refuses too, and the tests compare the two.
+/// the tests change every member of an Observation (outside its lists) in a dozen ways, and what
+/// the library refuses of those this refuses too.
 indirect enum FHIRShape: Sendable {
     /// A text, empty or not: URIs, and what the real server was seen to take empty.
     case text

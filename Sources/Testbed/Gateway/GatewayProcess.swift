@@ -3,16 +3,6 @@ import Foundation
 /// The real `edge-gateway` binary against a testbed: one state directory, one control socket, and
 /// the daemon and commands that use them.
 public actor GatewayProcess {
-    /// What a command left behind.
-    public struct Outcome: Sendable {
-        /// The exit code; 128 + signal when one ended it.
-        public let status: Int32
-        /// Standard output.
-        public let output: String
-        /// Standard error.
-        public let complaint: String
-    }
-
     /// Why the gateway is not there.
     public struct Fault: Error, CustomStringConvertible {
         /// One line with what to do.
@@ -108,23 +98,10 @@ public actor GatewayProcess {
 
     /// Runs `edge-gateway WORDS…` to its end.
     public nonisolated func command(
-        _ words: [String], input: String? = nil
-    ) async throws -> Outcome {
-        let process = makeProcess(words)
-        let output = Pipe()
-        let complaint = Pipe()
-        let source = Pipe()
-        process.standardOutput = output
-        process.standardError = complaint
-        process.standardInput = source
-        try process.run()
-        if let input { try source.fileHandleForWriting.write(contentsOf: Data(input.utf8)) }
-        try source.fileHandleForWriting.close()
-        async let printed = Self.read(output)
-        async let complained = Self.read(complaint)
-        let texts = await (printed, complained)
-        let status = await end(of: process)
-        return Outcome(status: status, output: texts.0, complaint: texts.1)
+        _ words: [String], input: String = ""
+    ) async throws -> Command.Outcome {
+        try await Command.run(
+            binary.path, words, environment: environment, directory: directory.path, input: input)
     }
 
     /// Stops the daemon and removes everything it wrote.
@@ -137,30 +114,5 @@ public actor GatewayProcess {
     public nonisolated func logTail(lines: Int = 30) -> String {
         let text = (try? String(contentsOf: logFile, encoding: .utf8)) ?? ""
         return text.split(separator: "\n").suffix(lines).joined(separator: "\n")
-    }
-
-    private nonisolated func makeProcess(_ words: [String]) -> Process {
-        let process = Process()
-        process.executableURL = binary
-        process.arguments = words
-        process.environment = environment
-        process.currentDirectoryURL = directory
-        return process
-    }
-
-    private nonisolated func end(of process: Process) async -> Int32 {
-        while process.isRunning { try? await Task.sleep(for: .milliseconds(5)) }
-        return process.terminationReason == .exit
-            ? process.terminationStatus : 128 + process.terminationStatus
-    }
-
-    private static func read(_ pipe: Pipe) async -> String {
-        await withCheckedContinuation { continuation in
-            let thread = Thread {
-                let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
-                continuation.resume(returning: String(decoding: data, as: UTF8.self))
-            }
-            thread.start()
-        }
     }
 }

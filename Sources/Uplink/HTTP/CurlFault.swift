@@ -41,8 +41,8 @@ extension TLSCause {
     init(verification number: Int) {
         self =
             switch number {
-            // The chain was fine: libcurl's own check of the host name failed.
-            case 0, 62, 64: .wrongHost
+            // libcurl checks the host name itself, before it asks for the result, which is 1 then.
+            case 0, 1, 62, 64: .wrongHost
             case 9: .notYetValid
             case 10: .expired
             case 18: .selfSigned

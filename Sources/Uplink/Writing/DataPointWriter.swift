@@ -87,15 +87,16 @@ public struct DataPointWriter: Sendable {
     }
 
     func write(_ point: HeartRatePoint, to json: inout JSONBytes) {
-        let time = Timestamp(microseconds: point.timeMicroseconds)
         json.raw(#"{"header":{"uuid":""#)
         json.identity(point.uuid)
         json.raw(afterIdentity)
-        time.write(to: &json)
+        let timeStart = json.count
+        Timestamp(microseconds: point.timeMicroseconds).write(to: &json)
+        let timeEnd = json.count
         json.raw(afterCreation)
         json.integer(point.bpm)
         json.raw(#","unit":"beats/min"},"effective_time_frame":{"date_time":""#)
-        time.write(to: &json)
+        json.again(from: timeStart, to: timeEnd)
         json.raw(#""}}}"#)
     }
 

@@ -62,39 +62,59 @@ struct JSONBytes {
         }
     }
 
-    /// Appends `source` in base64 with padding (RFC 4648 §4), without quotes.
-    mutating func base64(_ source: [UInt8]) {
-        let start = bytes.count
-        bytes.append(contentsOf: repeatElement(0x3D, count: (source.count + 2) / 3 * 4))
-        Self.encode(source.span, into: &bytes, at: start)
+    /// Appends again what was written from `start` up to `end`.
+    mutating func again(from start: Int, to end: Int) {
+        bytes.append(contentsOf: bytes[start..<end])
     }
 
-    private static func encode(_ source: Span<UInt8>, into bytes: inout [UInt8], at start: Int) {
-        let alphabet = Self.alphabet.span
-        var target = bytes.mutableSpan
-        var to = start
+    /// Appends `source` in base64 with padding (RFC 4648 §4), without quotes.
+    mutating func base64(_ source: [UInt8]) {
+        let count = (source.count + 2) / 3 * 4
+        // Unchecked, as a third of a bundle's cost is here: `from` runs over whole groups of three
+        // within `source`, `to` over as many groups of four, and pairs has all 12-bit indices.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { target in
+            source.withUnsafeBufferPointer { source in
+                Self.pairs.withUnsafeBufferPointer { pairs in
+                    Self.encode(source, into: target, pairs)
+                }
+            }
+            bytes.append(contentsOf: UnsafeBufferPointer(target))
+        }
+    }
+
+    private static func encode(
+        _ source: UnsafeBufferPointer<UInt8>, into target: UnsafeMutableBufferPointer<UInt8>,
+        _ pairs: UnsafeBufferPointer<UInt16>
+    ) {
         var from = 0
+        var to = 0
+        func put(_ pair: UInt16) {
+            target[to] = UInt8(truncatingIfNeeded: pair)
+            target[to + 1] = UInt8(truncatingIfNeeded: pair >> 8)
+            to += 2
+        }
         while from + 2 < source.count {
             let group =
                 UInt32(source[from]) << 16 | UInt32(source[from + 1]) << 8
                 | UInt32(source[from + 2])
-            target[to] = alphabet[Int(group >> 18)]
-            target[to + 1] = alphabet[Int(group >> 12 & 63)]
-            target[to + 2] = alphabet[Int(group >> 6 & 63)]
-            target[to + 3] = alphabet[Int(group & 63)]
+            put(pairs[Int(group >> 12)])
+            put(pairs[Int(group & 0xFFF)])
             from += 3
-            to += 4
         }
         let left = source.count - from
         guard left > 0 else { return }
         let group = UInt32(source[from]) << 16 | (left == 2 ? UInt32(source[from + 1]) << 8 : 0)
-        target[to] = alphabet[Int(group >> 18)]
-        target[to + 1] = alphabet[Int(group >> 12 & 63)]
-        if left == 2 { target[to + 2] = alphabet[Int(group >> 6 & 63)] }
+        put(pairs[Int(group >> 12)])
+        // The padding is "=": twice, or after one more digit.
+        put(left == 2 ? pairs[Int(group & 0xFFF)] & 0xFF | 0x3D00 : 0x3D3D)
     }
 
-    private static let alphabet = Array(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    /// The two base64 digits of every 12 bits, the first one in the low byte.
+    private static let pairs: [UInt16] = {
+        let digits = Array(
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        return (0..<4096).map { UInt16(digits[$0 >> 6]) | UInt16(digits[$0 & 63]) << 8 }
+    }()
 
     private mutating func escape(_ unit: UInt16) {
         bytes.append(contentsOf: [0x5C, 0x75])

@@ -1,0 +1,52 @@
+import Foundation
+import Subprocess
+import SystemPackage
+
+/// A program that is run to its end without blocking a thread of Swift's pool: there are as few of
+/// those as cores, and two that wait for a child bring everything else to a halt.
+public enum Command {
+    /// What a program left behind.
+    public struct Outcome: Sendable {
+        /// The exit code; 128 + signal when one ended it.
+        public let status: Int32
+        /// Standard output.
+        public let output: String
+        /// Standard error.
+        public let complaint: String
+    }
+
+    /// The most that is read of each stream, in bytes; a longer one is an error.
+    private static let outputBytesMax = 64 << 20
+
+    /// Runs a program.
+    ///
+    /// - Parameters:
+    ///   - program: an absolute path.
+    ///   - words: its arguments.
+    ///   - environment: instead of this process's own.
+    ///   - directory: instead of this process's own.
+    ///   - input: for its standard input.
+    public static func run(
+        _ program: String, _ words: [String], environment: [String: String]? = nil,
+        directory: String? = nil, input: String = ""
+    ) async throws -> Outcome {
+        let variables = environment ?? ProcessInfo.processInfo.environment
+        let result = try await Subprocess.run(
+            .path(FilePath(program)), arguments: Arguments(words),
+            environment: .custom(
+                Dictionary(
+                    uniqueKeysWithValues: variables.map {
+                        (Environment.Key(stringLiteral: $0.key), $0.value)
+                    })),
+            workingDirectory: directory.map { FilePath($0) }, input: .string(input),
+            output: .string(limit: outputBytesMax), error: .string(limit: outputBytesMax))
+        let status: Int32 =
+            switch result.terminationStatus {
+            case .exited(let code): code
+            case .signaled(let signal): 128 + signal
+            }
+        return Outcome(
+            status: status, output: result.standardOutput,
+            complaint: result.standardError)
+    }
+}
