@@ -34,7 +34,8 @@ import Uplink
         let straps = [
             StrapDatasheet(),
             StrapDatasheet(manufacturer: "Polar Electro Oy", model: "H10", firmware: "3.1.1"),
-            StrapDatasheet(manufacturer: "Mödel \"ℍ\" 💓/\\\u{07}\u{2028}", model: "", firmware: "ü"),
+            StrapDatasheet(
+                manufacturer: "Mödel \"ℍ\" 💓/\\\u{07}\u{2028}", model: "", firmware: "ü"),
         ]
         let codes = ["omh:heart-rate:2.0"]
         // The ends of what is delivered, and times around a leap day and a change of year.
