@@ -32,9 +32,9 @@ struct Demo {
 
     private static func run(seconds: Int) async throws -> Bool {
         var view = DemoView()
-        let world = try await DemoWorld.start()
+        let world = try await DemoWorld.start(environment: ProcessInfo.processInfo.environment)
         let gateway = try GatewayProcess(
-            busAddress: world.bus.address,
+            busAddress: world.bus?.address,
             settings: [
                 "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
                 "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
@@ -55,21 +55,26 @@ struct Demo {
     private static func play(
         _ world: DemoWorld, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
     ) async throws -> Bool {
-        view.say("Real dbus-daemon, simulated bluetoothd with three straps, stand-in exchange.")
+        view.say(world.description)
         try await gateway.start()
-        for (index, wearer) in DemoWorld.wearers.enumerated() {
-            let name = "e\(index + 1)"
-            let link = await world.exchange.invite(patient: wearer.patient)
-            try await run(gateway, ["enroll", "-", "--name", name], input: link, view: &view)
+        for (enrollment, link) in world.links {
+            try await run(gateway, ["enroll", "-", "--name", enrollment], input: link, view: &view)
         }
         try await run(gateway, ["scan", "--seconds", "2"], view: &view)
-        for (index, wearer) in DemoWorld.wearers.enumerated() {
-            let words = ["--enrollment", "e\(index + 1)", "--name", wearer.name]
+        for wearer in world.wearers {
+            let words = ["--enrollment", wearer.enrollment, "--name", wearer.name]
             try await run(gateway, ["pair", wearer.address] + words, view: &view)
         }
         try await watch(world, gateway, seconds: seconds, view: &view)
         // The straps fall silent, so that the counts can be compared.
-        await world.bluez.setSendsFrames(false)
+        if let bluez = world.bluez {
+            await bluez.setSendsFrames(false)
+        } else {
+            // Real straps cannot be told to; no longer recording them does as well.
+            for wearer in world.wearers {
+                try await run(gateway, ["forget", wearer.address], view: &view)
+            }
+        }
         let status = try await drain(gateway, seconds: seconds, view: &view)
         let stop = await gateway.stop()
         view.say("SIGTERM: left with \(stop.status) after \(milliseconds(stop.took)) ms")
@@ -86,19 +91,19 @@ struct Demo {
         while clock.now < began + .seconds(seconds) {
             let passed = milliseconds(clock.now - began)
             let shouldBeCut = cut.contains(Double(passed) / Double(seconds * 1000))
-            if shouldBeCut != isCut {
+            if let exchange = world.exchange, shouldBeCut != isCut {
                 isCut = shouldBeCut
                 if isCut {
-                    await world.exchange.cutNetwork()
+                    await exchange.cutNetwork()
                 } else {
-                    try await world.exchange.restoreNetwork()
+                    try await exchange.restoreNetwork()
                 }
             }
             view.show(
                 try await gateway.status(), second: passed / 1000, of: seconds, isCut: isCut)
             try await Task.sleep(for: samplesPerSecondOfStatus)
         }
-        if isCut { try await world.exchange.restoreNetwork() }
+        if isCut { try await world.exchange?.restoreNetwork() }
     }
 
     /// Waits until nothing is unsent.

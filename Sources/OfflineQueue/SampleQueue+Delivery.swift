@@ -28,8 +28,11 @@ extension SampleQueue {
     ///
     /// In each segment the outcomes must be for its oldest pending samples, without a hole, else
     /// `not-contiguous`. Requeued dead letters stand outside that order.
+    ///
+    /// - Parameter isAnswered: the request begun last was answered for certain.
     public func settle(
-        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
+        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
+        isAnswered: Bool = false
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
         try write("settle samples") { db in
@@ -40,6 +43,33 @@ extension SampleQueue {
                 try settlement.write(db, wall: wall)
             }
             if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
+            if isAnswered {
+                try db.execute(
+                    sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
+            }
+        }
+    }
+
+    /// Notes, durably, that a request of this lane is about to be sent.
+    public func beginRequest(enrollment: Int64) throws(QueueError) {
+        let uptime = clock.read().uptimeMicroseconds
+        try write("begin request") { [boot] db in
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)",
+                arguments: [enrollment, boot, uptime])
+        }
+    }
+
+    /// When the last request of this lane was sent, if nobody knows what became of it: an uptime of
+    /// this boot, µs. Of another boot it is taken to have been sent just now.
+    public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Int64? {
+        let now = clock.read().uptimeMicroseconds
+        return try read("read request") { [boot] db in
+            let row = try Row.fetchOne(
+                db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
+                arguments: [enrollment])
+            guard let row else { return nil }
+            return row[0] == boot ? min(row[1], now) : now
         }
     }
 

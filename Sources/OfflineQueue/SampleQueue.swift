@@ -30,6 +30,8 @@ import GRDB
 //     dead_letter what an exchange refused for good; its sample row stays too
 //     loss        counts by segment, kind (refused: never stored; dropped: stored, then withheld)
 //                 and reason
+//     request     a lane's request that was begun and not answered for certain: the exchange may
+//                 still be working on it, whatever became of this program meanwhile
 //     upload      the history of requests
 //
 // Settling. In a segment ids grow, so "what is done" is a cursor and no row is touched:

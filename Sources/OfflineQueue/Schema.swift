@@ -153,6 +153,12 @@ enum Schema {
             PRIMARY KEY (segment, kind, reason)
         ) STRICT, WITHOUT ROWID;
 
+        CREATE TABLE request (
+            enrollment INTEGER PRIMARY KEY REFERENCES enrollment(id),
+            boot INTEGER NOT NULL REFERENCES boot(id),
+            sent_uptime_us INTEGER NOT NULL
+        ) STRICT;
+
         CREATE TABLE upload (
             id INTEGER PRIMARY KEY,
             enrollment INTEGER NOT NULL REFERENCES enrollment(id),

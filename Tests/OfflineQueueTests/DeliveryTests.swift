@@ -228,4 +228,35 @@ struct DeliveryTests {
         #expect(balance.delivered == 3 && balance.dead == 3 && balance.isBalanced)
         #expect(try await queue.deadLetters().map(\.reason) == ["damaged", "damaged", "damaged"])
     }
+
+    @Test func aRequestWithoutAnAnswerIsRememberedAcrossAKill() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        var queue: SampleQueue? = try store.open(clock)
+        let worn = try await Worn(#require(queue))
+        let lane = worn.enrollment.id
+        #expect(try await queue?.unansweredRequest(enrollment: lane) == nil)
+        try await queue?.beginRequest(enrollment: lane)
+        let sent = clock.read().uptimeMicroseconds
+        // Killed: nothing is closed.
+        queue = nil
+        clock.advance(seconds: 3)
+        let next = try store.open(clock)
+        #expect(try await next.unansweredRequest(enrollment: lane) == sent)
+        try await next.settle(enrollment: lane, [], isAnswered: true)
+        #expect(try await next.unansweredRequest(enrollment: lane) == nil)
+    }
+
+    @Test func aRequestOfAnotherBootIsTakenToHaveBeenSentJustNow() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        var queue: SampleQueue? = try store.open(clock)
+        let lane = try await Worn(#require(queue)).enrollment.id
+        try await queue?.beginRequest(enrollment: lane)
+        queue = nil
+        clock.advance(seconds: 500)
+        let next = try store.open(clock, bootID: "boot-2")
+        let now = clock.read().uptimeMicroseconds
+        #expect(try await next.unansweredRequest(enrollment: lane) == now)
+    }
 }

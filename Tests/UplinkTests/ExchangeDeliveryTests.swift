@@ -207,4 +207,29 @@ private struct Delivery {
         #expect(await delivery.exchange.requests.count { $0.route == .token } == 1)
         await delivery.exchange.stop()
     }
+
+    @Test("a gateway restarted in the middle of a request leaves the exchange alone for 30 s")
+    func restartInTheMiddleOfARequest() async throws {
+        let delivery = try await Delivery(samples: 40)
+        await delivery.exchange.inject(.lostAnswer, on: [.bundle])
+        _ = await delivery.runner.advance()
+        // The process is gone before it learns anything; the next run asks the store.
+        let unanswered = try await delivery.queue.unansweredRequest(
+            enrollment: delivery.enrollment.id)
+        let since = try #require(unanswered)
+        let next = LaneRunner(
+            enrollment: delivery.enrollment, queue: delivery.queue,
+            destination: delivery.destination, clock: delivery.clock, logger: .quiet,
+            unansweredSince: since)
+        let requests = await delivery.exchange.requests.count
+        #expect(await next.advance() == since + 30_000_000)
+        #expect(await delivery.exchange.requests.count == requests)
+        delivery.clock.advance(toUptime: since + 30_000_000)
+        await delivery.exchange.advanceClock(by: .seconds(30))
+        _ = await next.advance()
+        try await delivery.checkExactlyOnce(40)
+        let left = try await delivery.queue.unansweredRequest(enrollment: delivery.enrollment.id)
+        #expect(left == nil)
+        await delivery.exchange.stop()
+    }
 }

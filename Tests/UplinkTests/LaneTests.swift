@@ -94,6 +94,14 @@ private struct LaneDrive {
         #expect(lane.step(5) == .fetch(limit: 100))
     }
 
+    @Test func aRequestThatAnEarlierRunNeverSawAnsweredRestsItsThirtySeconds() {
+        var lane = Lane(unansweredSince: 10_000_000)
+        #expect(lane.step(12_000_000) == .wait(untilMicroseconds: 40_000_000))
+        lane.nudgeIfIdle(13_000_000)
+        #expect(lane.step(13_000_000) == .wait(untilMicroseconds: 40_000_000))
+        #expect(lane.step(40_000_000) == .fetch(limit: 100))
+    }
+
     @Test func samplesWithheldByPolicyNeedNoRequest() {
         var lane = Lane()
         #expect(lane.step(0) == .fetch(limit: 100))

@@ -57,9 +57,17 @@ actor Lanes {
             logger.error("start lane: the stored exchange address is damaged")
             return false
         }
+        let unanswered: Int64?
+        do {
+            unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
+        } catch {
+            // Nobody knows: the samples rest as if a request had been sent just now.
+            unanswered = clock.read().uptimeMicroseconds
+        }
         let runner = LaneRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
-            logger: logger, settings: settings.lane)
+            logger: logger, settings: settings.lane,
+            unansweredSince: unanswered)
         lanes[enrollment.id] = Lane(
             runner: runner, destination: destination, tokens: tokens,
             task: Task { await runner.run() })

@@ -27,10 +27,10 @@ public actor GatewayProcess {
 
     /// - Parameters:
     ///   - binary: the `edge-gateway` to run; nil for the one beside this program.
-    ///   - busAddress: the bus that is its system bus.
+    ///   - busAddress: the bus that is its system bus; nil for the machine's own.
     ///   - settings: more `EDGE_GATEWAY_…` variables.
     public init(
-        binary: URL? = nil, busAddress: String, settings: [String: String] = [:]
+        binary: URL? = nil, busAddress: String?, settings: [String: String] = [:]
     ) throws {
         let beside = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
             .deletingLastPathComponent().appending(path: "edge-gateway")
@@ -49,7 +49,7 @@ public actor GatewayProcess {
         var environment = ProcessInfo.processInfo.environment.filter {
             !$0.key.hasPrefix("EDGE_GATEWAY_") && $0.key != "NOTIFY_SOCKET"
         }
-        environment["DBUS_SYSTEM_BUS_ADDRESS"] = busAddress
+        if let busAddress { environment["DBUS_SYSTEM_BUS_ADDRESS"] = busAddress }
         environment["EDGE_GATEWAY_CONFIG"] = configuration.path
         environment["EDGE_GATEWAY_STATE"] = state.path
         environment["EDGE_GATEWAY_SOCKET"] = directory.appending(path: "control.sock").path

@@ -62,10 +62,19 @@ public struct Lane: Sendable {
     private var isTrial = false
 
     /// A lane with nothing under way; held, if it was held when the gateway stopped.
-    public init(settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil) {
+    ///
+    /// - Parameter unansweredSince: when a request was sent of which an earlier run never learned what
+    ///   became: its samples rest as after any other unclear outcome.
+    public init(
+        settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil,
+        unansweredSince: Int64? = nil
+    ) {
         self.settings = settings
         pace = LanePace(settings)
         if let reason { hold = (reason, .min) }
+        if let unansweredSince {
+            backOff(settings.resendPauseMicroseconds, unansweredSince)
+        }
     }
 
     /// What a person sees of it.

@@ -13,6 +13,7 @@ public actor LaneRunner {
     private var lane: Lane
     private var plan = SettlePlan([], straps: [:])
     private var requestRecord: UploadRecord?
+    private var isAnswered = false
     private var recordedHold: HoldReason?
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
@@ -21,9 +22,12 @@ public actor LaneRunner {
     static let sleepMicrosecondsMax: Int64 = 60_000_000
 
     /// A runner for the lane of `enrollment`.
+    ///
+    /// - Parameter unansweredSince: ``SampleQueue/unansweredRequest(enrollment:)``.
     public init(
         enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
-        clock: any GatewayClock, logger: Logger, settings: LaneSettings = LaneSettings()
+        clock: any GatewayClock, logger: Logger, settings: LaneSettings = LaneSettings(),
+        unansweredSince: Int64? = nil
     ) {
         enrollmentID = enrollment.id
         self.queue = queue
@@ -31,7 +35,8 @@ public actor LaneRunner {
         self.clock = clock
         self.logger = logger
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
-        lane = Lane(settings: settings, heldSince: recordedHold)
+        lane = Lane(
+            settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince)
     }
 
     /// Where the lane stands.
@@ -116,10 +121,19 @@ public actor LaneRunner {
 
     private func deliver(_ indices: [Int], alone: Bool) async {
         let samples = indices.compactMap { plan.outgoing[$0] }
+        do {
+            // If this program dies now, the next run must not send the same samples at once.
+            try await queue.beginRequest(enrollment: enrollmentID)
+        } catch {
+            logger.error("begin request", metadata: ["fault": "\(error)"])
+            lane.storeFailed(uptime)
+            return
+        }
         let began = uptime
         let answer = await destination.deliver(samples, alone: alone)
         let now = uptime
         plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
+        isAnswered = answer.isCertain
         if let word = answer.recordWord {
             requestRecord = UploadRecord(indices.map { plan.samples[$0] }, outcome: word)
         }
@@ -134,10 +148,13 @@ public actor LaneRunner {
     private func settle() async {
         let ready = plan.ready
         let record = requestRecord
+        let isAnswered = isAnswered
         requestRecord = nil
+        self.isAnswered = false
         guard !ready.isEmpty || record != nil else { return }
         do {
-            try await queue.settle(enrollment: enrollmentID, ready, upload: record)
+            try await queue.settle(
+                enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
             plan.settled(ready)
             lane.storeWorked()
         } catch {
@@ -206,6 +223,12 @@ extension DeliveryAnswer {
         case .unclear(let word): word
         case .held(let reason, _): reason.rawValue
         }
+    }
+
+    /// Whether every sample's fate is told: nothing of the request can still be under way.
+    fileprivate var isCertain: Bool {
+        guard case .entries(let entries) = self else { return false }
+        return entries.allSatisfy { $0.verdict != .unclear }
     }
 
     /// The word for the delivery history; nil when nothing reached the exchange, which during an
