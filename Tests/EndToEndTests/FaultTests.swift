@@ -110,6 +110,34 @@ import Testing
         }
     }
 
+    @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
+    func aFullDiskLosesNothingAndIsSaid() async throws {
+        let disk = FileManager.default.temporaryDirectory
+            .appending(path: "disk-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
+        let mounted = try await Command.run(
+            "/bin/mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
+        try #require(mounted.status == 0)
+        try await Bench.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.delivered >= 2 }
+            let filler = disk + "/filler"
+            // It ends when the disk is full.
+            _ = try await Command.run("/bin/dd", ["if=/dev/zero", "of=\(filler)", "bs=4k"])
+            try await bench.eventually("a full disk said") { status in
+                status.health.contains { $0.name == "store-unwritable" }
+                    && status.balance.buffered >= 4
+            }
+            try FileManager.default.removeItem(atPath: filler)
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            #expect(status.balance.received == sent, "what waited in memory is there")
+        }
+        _ = try await Command.run("/bin/umount", ["-l", disk])
+        try? FileManager.default.removeItem(atPath: disk)
+    }
+
     @Test func logsAndListingsHoldNoSecret() async throws {
         try await Bench.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { bench in
             let link = await bench.exchange.invite(patient: 40001)
