@@ -41,7 +41,7 @@ private struct LaneDrive {
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
                 healthChecks += 1
-                lane.checked(isHealthy: isHealthy, now)
+                take(lane.checked(isHealthy: isHealthy, now))
             case .probe:
                 probes.append(now)
                 lane.probed(isMended: isMended, now)
@@ -55,7 +55,11 @@ private struct LaneDrive {
         requests.append((now, numbers, alone))
         let answer = server(numbers, alone)
         now += tookMicroseconds
-        for one in lane.answered(answer, tookMicroseconds: tookMicroseconds, now) {
+        take(lane.answered(answer, tookMicroseconds: tookMicroseconds, now))
+    }
+
+    private mutating func take(_ resolved: [Lane.Resolved]) {
+        for one in resolved {
             outcomes[fetched[one.index]] = one.outcome
             queue.removeAll { $0 == fetched[one.index] }
         }
@@ -250,6 +254,34 @@ private struct LaneDrive {
         drive.run(Self.poisoned([0], honest: false))
         #expect(drive.delivered == [1, 2])
         #expect(drive.outcomes[0] == .dead(reason: "refused-without-reason", diagnostics: "500"))
+    }
+
+    @Test func aGoodSampleWhoseAnswersGetLostIsNotGivenUp() {
+        for losses in [1, 9] {
+            var drive = LaneDrive(8)
+            var left = losses
+            drive.run { indices, alone in
+                if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
+                guard indices == [5] else { return Self.stored(indices) }
+                left -= 1
+                return left >= 0 ? .unanswered("cut") : Self.stored(indices)
+            }
+            #expect(drive.delivered == Array(0..<8))
+        }
+    }
+
+    @Test func aSampleThatFailsAloneWhileTheExchangeIsIllIsNotGivenUp() {
+        var drive = LaneDrive(8)
+        drive.isHealthy = false
+        drive.run(for: 3600 * Self.second) { indices, alone in
+            if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
+            return indices == [5] ? .unclear("504") : Self.stored(indices)
+        }
+        #expect(drive.healthChecks > 3)
+        #expect(drive.outcomes[5] == nil)
+        drive.isHealthy = true
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.delivered == Array(0..<8))
     }
 
     @Test func anUnhealthyExchangeIsWaitedForNotHalved() {

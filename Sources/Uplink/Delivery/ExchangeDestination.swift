@@ -108,7 +108,7 @@ public actor ExchangeDestination: Destination {
                 // tried again like a missing connection.
                 lastFault = error
                 return error.certainlyNotSent
-                    ? .notSent(retryAtMicroseconds: nil) : .unclear("\(error)")
+                    ? .notSent(retryAtMicroseconds: nil) : .unanswered("\(error)")
             }
             lastFault = nil
             switch answer.status {

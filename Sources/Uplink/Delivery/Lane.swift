@@ -133,9 +133,12 @@ public struct Lane: Sendable {
         case .unclear(let word):
             pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
             fail(indices, alone: alone, word, &batch, now)
+        case .unanswered(let word):
+            pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
+            fail(indices, alone: alone, word, isSilence: true, &batch, now)
         case .malformed:
             // Nothing of it was taken, so nothing needs to rest.
-            batch.fail(indices, alone: alone, "malformed", failuresMax: settings.failuresMax)
+            batch.fail(indices, alone: alone, "malformed", settings)
             batch.startHalving()
         case .tooLarge:
             if indices.count > 1 {
@@ -156,25 +159,40 @@ public struct Lane: Sendable {
             backOff(max((retryAt ?? 0) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
+        return goOn(batch, resolved, now)
+    }
+
+    /// Keeps what is left of the batch, if it is to be gone on with.
+    private mutating func goOn(
+        _ batch: LaneBatch, _ resolved: [Resolved], _ now: Int64
+    ) -> [Resolved] {
         guard hold == nil else {
             self.batch = nil
             return resolved
         }
-        resolved += conclude(&batch, now)
+        var batch = batch
+        let concluded = conclude(&batch, now)
         if batch.isDone, hold == nil {
             isBackingOff = false
             notBefore = now
         }
         self.batch = hold == nil && !batch.isDone ? batch : nil
-        return resolved
+        return resolved + concluded
     }
 
-    /// The destination was looked at after a batch had failed as a whole.
-    public mutating func checked(isHealthy: Bool, _ now: Int64) {
-        guard activity == .checking else { return }
+    /// The destination was looked at after a batch had failed as a whole, or a sample alone; returns
+    /// what is settled by it.
+    public mutating func checked(isHealthy: Bool, _ now: Int64) -> [Resolved] {
+        guard activity == .checking else { return [] }
         activity = .none
-        batch?.wantsHealthCheck = false
-        if isHealthy { batch?.startHalving() }
+        guard var batch else { return [] }
+        batch.wantsHealthCheck = false
+        guard isHealthy else {
+            self.batch = batch
+            return []
+        }
+        if batch.isHalving { batch.singleOut() } else { batch.startHalving() }
+        return goOn(batch, [], now)
     }
 
     /// The reason of a hold was looked at.
@@ -255,9 +273,10 @@ public struct Lane: Sendable {
     }
 
     private mutating func fail(
-        _ indices: [Int], alone: Bool, _ word: String, _ batch: inout LaneBatch, _ now: Int64
+        _ indices: [Int], alone: Bool, _ word: String, isSilence: Bool = false,
+        _ batch: inout LaneBatch, _ now: Int64
     ) {
-        batch.fail(indices, alone: alone, word, failuresMax: settings.failuresMax)
+        batch.fail(indices, alone: alone, word, isSilence: isSilence, settings)
         backOff(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures), now)
     }
 

@@ -72,7 +72,8 @@ public actor LaneRunner {
             case .sendAlone(let index): await deliver([index], alone: true)
             case .checkHealth:
                 let isHealthy = await destination.isHealthy()
-                lane.checked(isHealthy: isHealthy, uptime)
+                plan.resolve(lane.checked(isHealthy: isHealthy, uptime))
+                await settle()
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)
                 lane.probed(isMended: isMended, uptime)
@@ -203,7 +204,7 @@ extension DeliveryAnswer {
         case .throttled: "throttled"
         case .tooLarge: "too large"
         case .malformed: "malformed"
-        case .unclear(let word): word
+        case .unclear(let word), .unanswered(let word): word
         case .held(let reason, _): reason.rawValue
         }
     }
@@ -212,7 +213,7 @@ extension DeliveryAnswer {
     /// outage would fill the history with nothing.
     fileprivate var recordWord: String? {
         switch self {
-        case .entries, .unclear, .malformed, .tooLarge: word
+        case .entries, .unclear, .unanswered, .malformed, .tooLarge: word
         case .notSent, .throttled, .held: nil
         }
     }
