@@ -20,8 +20,11 @@ private struct LaneDrive {
     var probes: [Int64] = []
     var tookMicroseconds: Int64 = 100_000
 
-    init(_ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil) {
-        lane = Lane(settings: settings, heldSince: heldSince)
+    init(
+        _ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil,
+        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
+    ) {
+        lane = Lane(settings: settings, heldSince: heldSince, choosing: choose)
         queue = Array(0..<count)
     }
 
@@ -124,6 +127,42 @@ private struct LaneDrive {
         #expect(drive.requests[1].at - ends[0] == 30 * Self.second)
         #expect(drive.requests[2].at - ends[1] == 60 * Self.second)
         #expect(drive.delivered.count == 30)
+    }
+
+    @Test(
+        "chance spreads the pauses over 30 s and shortens none below it",
+        arguments: [
+            .unclear("500"), .throttled(retryAfterSeconds: nil), .unanswered("cut"),
+            .notSent(retryAtMicroseconds: nil),
+        ] as [DeliveryAnswer])
+    func jitter(answer: DeliveryAnswer) {
+        let asked = Box<[ClosedRange<Int64>]>([])
+        for chosen in [Int64.min, 0, 45, .max] {
+            var drive = LaneDrive(3) { range in
+                asked.change { $0.append(range) }
+                return chosen == 45 ? 45 * Self.second : chosen
+            }
+            drive.isHealthy = false
+            drive.run(for: 3600 * Self.second) { _, _ in answer }
+            let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
+                $1.at - $0.at - drive.tookMicroseconds
+            }
+            let isNotSent = answer == .notSent(retryAtMicroseconds: nil)
+            let steady = pauses.dropFirst(4)
+            let longest: Int64 = isNotSent ? 60 : 300
+            let expected = chosen == 45 ? 45 : chosen == .max ? longest : 30
+            #expect(steady.allSatisfy { $0 == expected * Self.second })
+            #expect(pauses.first == (isNotSent ? 5 : 30) * Self.second)
+        }
+        #expect(!asked.now.isEmpty)
+        #expect(asked.now.allSatisfy { $0.lowerBound == 30 * Self.second })
+    }
+
+    @Test func aServersRetryAfterIsNeverShortened() {
+        var drive = LaneDrive(3) { $0.lowerBound }
+        drive.run(for: 600 * Self.second) { _, _ in .throttled(retryAfterSeconds: 120) }
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
+        #expect(!pauses.isEmpty && pauses.allSatisfy { $0 >= 120 * Self.second })
     }
 
     @Test func samplesThatArriveDuringABackoffWaitForTheResend() {

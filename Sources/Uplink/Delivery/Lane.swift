@@ -60,10 +60,17 @@ public struct Lane: Sendable {
     private var notSentInRow = 0
     private var storeFailures = 0
     private var isTrial = false
+    private let choose: @Sendable (ClosedRange<Int64>) -> Int64
 
-    /// A lane with nothing under way; held, if it was held when the gateway stopped.
-    public init(settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil) {
+    /// A lane with nothing under way; held, if it was held when the gateway stopped. `choose` picks
+    /// a pause out of a range of microseconds: at random, gateways that lost the same exchange at
+    /// the same moment do not all come back at the same moment; by default the longest.
+    public init(
+        settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil,
+        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
+    ) {
         self.settings = settings
+        self.choose = choose
         pace = LanePace(settings)
         if let reason { hold = (reason, .min) }
     }
@@ -151,11 +158,11 @@ public struct Lane: Sendable {
             batch.putBack(indices)
             batch.throttled += 1
             let asked = min(max(seconds ?? 0, 0), settings.retryAfterSecondsMax) * 1_000_000
-            backOff(max(asked, settings.resendPause(attempt: batch.throttled)), now)
+            backOff(max(asked, spread(settings.resendPause(attempt: batch.throttled))), now)
         case .notSent(let retryAt):
             batch.putBack(indices)
             notSentInRow += 1
-            let pause = settings.notSentPause(attempt: notSentInRow)
+            let pause = spread(settings.notSentPause(attempt: notSentInRow))
             backOff(max((retryAt ?? 0) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
@@ -277,7 +284,7 @@ public struct Lane: Sendable {
         _ batch: inout LaneBatch, _ now: Int64
     ) {
         batch.fail(indices, alone: alone, word, isSilence: isSilence, settings)
-        backOff(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures), now)
+        backOff(spread(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures)), now)
     }
 
     /// When a halving is over, decides about the samples that fail even alone.
@@ -298,6 +305,13 @@ public struct Lane: Sendable {
             holdBack(.exchangeFault, until: nil, now)
         }
         return []
+    }
+
+    /// A pause anywhere between the shortest resend pause, which no chance may shorten, and `pause`.
+    private func spread(_ pause: Int64) -> Int64 {
+        let floor = settings.resendPauseMicroseconds
+        guard pause > floor else { return pause }
+        return min(max(choose(floor...pause), floor), pause)
     }
 
     private mutating func backOff(_ pause: Int64, _ now: Int64) {

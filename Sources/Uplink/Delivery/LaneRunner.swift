@@ -31,7 +31,7 @@ public actor LaneRunner {
         self.clock = clock
         self.logger = logger
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
-        lane = Lane(settings: settings, heldSince: recordedHold)
+        lane = Lane(settings: settings, heldSince: recordedHold) { Int64.random(in: $0) }
     }
 
     /// Where the lane stands.
