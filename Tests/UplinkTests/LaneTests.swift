@@ -20,8 +20,11 @@ private struct LaneDrive {
     var probes: [Int64] = []
     var tookMicroseconds: Int64 = 100_000
 
-    init(_ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil) {
-        lane = Lane(settings: settings, heldSince: heldSince)
+    init(
+        _ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil,
+        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
+    ) {
+        lane = Lane(settings: settings, heldSince: heldSince, choosing: choose)
         queue = Array(0..<count)
     }
 
@@ -41,7 +44,7 @@ private struct LaneDrive {
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
                 healthChecks += 1
-                lane.checked(isHealthy: isHealthy, now)
+                take(lane.checked(isHealthy: isHealthy, now))
             case .probe:
                 probes.append(now)
                 lane.probed(isMended: isMended, now)
@@ -55,7 +58,11 @@ private struct LaneDrive {
         requests.append((now, numbers, alone))
         let answer = server(numbers, alone)
         now += tookMicroseconds
-        for one in lane.answered(answer, tookMicroseconds: tookMicroseconds, now) {
+        take(lane.answered(answer, tookMicroseconds: tookMicroseconds, now))
+    }
+
+    private mutating func take(_ resolved: [Lane.Resolved]) {
+        for one in resolved {
             outcomes[fetched[one.index]] = one.outcome
             queue.removeAll { $0 == fetched[one.index] }
         }
@@ -128,6 +135,42 @@ private struct LaneDrive {
         #expect(drive.requests[1].at - ends[0] == 30 * Self.second)
         #expect(drive.requests[2].at - ends[1] == 60 * Self.second)
         #expect(drive.delivered.count == 30)
+    }
+
+    @Test(
+        "chance spreads the pauses over 30 s and shortens none below it",
+        arguments: [
+            .unclear("500"), .throttled(retryAfterSeconds: nil), .unanswered("cut"),
+            .notSent(retryAtMicroseconds: nil),
+        ] as [DeliveryAnswer])
+    func jitter(answer: DeliveryAnswer) {
+        let asked = Box<[ClosedRange<Int64>]>([])
+        for chosen in [Int64.min, 0, 45, .max] {
+            var drive = LaneDrive(3) { range in
+                asked.change { $0.append(range) }
+                return chosen == 45 ? 45 * Self.second : chosen
+            }
+            drive.isHealthy = false
+            drive.run(for: 3600 * Self.second) { _, _ in answer }
+            let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
+                $1.at - $0.at - drive.tookMicroseconds
+            }
+            let isNotSent = answer == .notSent(retryAtMicroseconds: nil)
+            let steady = pauses.dropFirst(4)
+            let longest: Int64 = isNotSent ? 60 : 300
+            let expected = chosen == 45 ? 45 : chosen == .max ? longest : 30
+            #expect(steady.allSatisfy { $0 == expected * Self.second })
+            #expect(pauses.first == (isNotSent ? 5 : 30) * Self.second)
+        }
+        #expect(!asked.now.isEmpty)
+        #expect(asked.now.allSatisfy { $0.lowerBound == 30 * Self.second })
+    }
+
+    @Test func aServersRetryAfterIsNeverShortened() {
+        var drive = LaneDrive(3) { $0.lowerBound }
+        drive.run(for: 600 * Self.second) { _, _ in .throttled(retryAfterSeconds: 120) }
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
+        #expect(!pauses.isEmpty && pauses.allSatisfy { $0 >= 120 * Self.second })
     }
 
     @Test func samplesThatArriveDuringABackoffWaitForTheResend() {
@@ -258,6 +301,34 @@ private struct LaneDrive {
         drive.run(Self.poisoned([0], honest: false))
         #expect(drive.delivered == [1, 2])
         #expect(drive.outcomes[0] == .dead(reason: "refused-without-reason", diagnostics: "500"))
+    }
+
+    @Test func aGoodSampleWhoseAnswersGetLostIsNotGivenUp() {
+        for losses in [1, 9] {
+            var drive = LaneDrive(8)
+            var left = losses
+            drive.run { indices, alone in
+                if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
+                guard indices == [5] else { return Self.stored(indices) }
+                left -= 1
+                return left >= 0 ? .unanswered("cut") : Self.stored(indices)
+            }
+            #expect(drive.delivered == Array(0..<8))
+        }
+    }
+
+    @Test func aSampleThatFailsAloneWhileTheExchangeIsIllIsNotGivenUp() {
+        var drive = LaneDrive(8)
+        drive.isHealthy = false
+        drive.run(for: 3600 * Self.second) { indices, alone in
+            if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
+            return indices == [5] ? .unclear("504") : Self.stored(indices)
+        }
+        #expect(drive.healthChecks > 3)
+        #expect(drive.outcomes[5] == nil)
+        drive.isHealthy = true
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.delivered == Array(0..<8))
     }
 
     @Test func anUnhealthyExchangeIsWaitedForNotHalved() {

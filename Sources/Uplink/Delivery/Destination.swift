@@ -34,8 +34,11 @@ public enum DeliveryAnswer: Hashable, Sendable {
     case tooLarge
     /// Not taken: something in it is not as it must be.
     case malformed
-    /// Nobody knows what was taken: an error, no answer, or one that cannot be believed.
+    /// Nobody knows what was taken: an error, or an answer that cannot be believed.
     case unclear(String)
+    /// Nobody knows what was taken: no whole answer came. As likely the network's doing as the
+    /// destination's.
+    case unanswered(String)
     /// Not taken, until a person mends something. Looked at again at the given uptime, or in a
     /// minute.
     case held(HoldReason, retryAtMicroseconds: Int64?)

@@ -108,7 +108,7 @@ public actor ExchangeDestination: Destination {
                 // tried again like a missing connection.
                 lastFault = error
                 return error.certainlyNotSent
-                    ? .notSent(retryAtMicroseconds: nil) : .unclear("\(error)")
+                    ? .notSent(retryAtMicroseconds: nil) : .unanswered("\(error)")
             }
             lastFault = nil
             switch answer.status {
@@ -170,7 +170,9 @@ public actor ExchangeDestination: Destination {
         case 300..<400, 405, 406, 411, 415: return .held(.requestRefused, retryAtMicroseconds: nil)
         case 413: return .tooLarge
         case 429, 503:
-            return .throttled(retryAfterSeconds: RetryAfter.seconds(answer.retryAfter))
+            return .throttled(
+                retryAfterSeconds:
+                    RetryAfter.seconds(answer.retryAfter, date: answer.date))
         default: return .unclear(String(answer.status))
         }
     }

@@ -60,16 +60,22 @@ public struct Lane: Sendable {
     private var notSentInRow = 0
     private var storeFailures = 0
     private var isTrial = false
+    private let choose: @Sendable (ClosedRange<Int64>) -> Int64
 
     /// A lane with nothing under way; held, if it was held when the gateway stopped.
     ///
-    /// - Parameter unansweredSince: when a request was sent of which an earlier run never learned what
-    ///   became: its samples rest as after any other unclear outcome.
+    /// - Parameters:
+    ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
+    ///     its samples rest as after any other unclear outcome.
+    ///   - choose: picks a pause out of a range of microseconds: at random, gateways that lost the same
+    ///     exchange at the same moment do not all come back at the same moment; by default the longest.
     public init(
         settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil,
-        unansweredSince: Int64? = nil
+        unansweredSince: Int64? = nil,
+        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
     ) {
         self.settings = settings
+        self.choose = choose
         pace = LanePace(settings)
         if let reason { hold = (reason, .min) }
         if let unansweredSince {
@@ -142,9 +148,12 @@ public struct Lane: Sendable {
         case .unclear(let word):
             pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
             fail(indices, alone: alone, word, &batch, now)
+        case .unanswered(let word):
+            pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
+            fail(indices, alone: alone, word, isSilence: true, &batch, now)
         case .malformed:
             // Nothing of it was taken, so nothing needs to rest.
-            batch.fail(indices, alone: alone, "malformed", failuresMax: settings.failuresMax)
+            batch.fail(indices, alone: alone, "malformed", settings)
             batch.startHalving()
         case .tooLarge:
             if indices.count > 1 {
@@ -157,33 +166,48 @@ public struct Lane: Sendable {
             batch.putBack(indices)
             batch.throttled += 1
             let asked = min(max(seconds ?? 0, 0), settings.retryAfterSecondsMax) * 1_000_000
-            backOff(max(asked, settings.resendPause(attempt: batch.throttled)), now)
+            backOff(max(asked, spread(settings.resendPause(attempt: batch.throttled))), now)
         case .notSent(let retryAt):
             batch.putBack(indices)
             notSentInRow += 1
-            let pause = settings.notSentPause(attempt: notSentInRow)
+            let pause = spread(settings.notSentPause(attempt: notSentInRow))
             backOff(max((retryAt ?? 0) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
+        return goOn(batch, resolved, now)
+    }
+
+    /// Keeps what is left of the batch, if it is to be gone on with.
+    private mutating func goOn(
+        _ batch: LaneBatch, _ resolved: [Resolved], _ now: Int64
+    ) -> [Resolved] {
         guard hold == nil else {
             self.batch = nil
             return resolved
         }
-        resolved += conclude(&batch, now)
+        var batch = batch
+        let concluded = conclude(&batch, now)
         if batch.isDone, hold == nil {
             isBackingOff = false
             notBefore = now
         }
         self.batch = hold == nil && !batch.isDone ? batch : nil
-        return resolved
+        return resolved + concluded
     }
 
-    /// The destination was looked at after a batch had failed as a whole.
-    public mutating func checked(isHealthy: Bool, _ now: Int64) {
-        guard activity == .checking else { return }
+    /// The destination was looked at after a batch had failed as a whole, or a sample alone; returns
+    /// what is settled by it.
+    public mutating func checked(isHealthy: Bool, _ now: Int64) -> [Resolved] {
+        guard activity == .checking else { return [] }
         activity = .none
-        batch?.wantsHealthCheck = false
-        if isHealthy { batch?.startHalving() }
+        guard var batch else { return [] }
+        batch.wantsHealthCheck = false
+        guard isHealthy else {
+            self.batch = batch
+            return []
+        }
+        if batch.isHalving { batch.singleOut() } else { batch.startHalving() }
+        return goOn(batch, [], now)
     }
 
     /// The reason of a hold was looked at.
@@ -264,10 +288,11 @@ public struct Lane: Sendable {
     }
 
     private mutating func fail(
-        _ indices: [Int], alone: Bool, _ word: String, _ batch: inout LaneBatch, _ now: Int64
+        _ indices: [Int], alone: Bool, _ word: String, isSilence: Bool = false,
+        _ batch: inout LaneBatch, _ now: Int64
     ) {
-        batch.fail(indices, alone: alone, word, failuresMax: settings.failuresMax)
-        backOff(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures), now)
+        batch.fail(indices, alone: alone, word, isSilence: isSilence, settings)
+        backOff(spread(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures)), now)
     }
 
     /// When a halving is over, decides about the samples that fail even alone.
@@ -288,6 +313,13 @@ public struct Lane: Sendable {
             holdBack(.exchangeFault, until: nil, now)
         }
         return []
+    }
+
+    /// A pause anywhere between the shortest resend pause, which no chance may shorten, and `pause`.
+    private func spread(_ pause: Int64) -> Int64 {
+        let floor = settings.resendPauseMicroseconds
+        guard pause > floor else { return pause }
+        return min(max(choose(floor...pause), floor), pause)
     }
 
     private mutating func backOff(_ pause: Int64, _ now: Int64) {

@@ -15,8 +15,10 @@ struct LaneBatch: Sendable {
     private(set) var failures = 0
     /// Failures since the halving began.
     private(set) var failuresHalving = 0
-    /// Samples that fail even alone, and in which way.
+    /// Samples that fail even alone, time and again, and in which way.
     private(set) var suspects: [Int: String] = [:]
+    /// The sample that is failing alone now, and how often it has.
+    private var failingAlone: (index: Int, failures: Int, silences: Int, word: String)?
     /// Whether the destination has taken any sample since this batch was fetched.
     var hasProof = false
     var wantsHealthCheck = false
@@ -59,20 +61,41 @@ struct LaneBatch: Sendable {
     }
 
     /// These samples failed together, or one of them alone.
-    mutating func fail(_ indices: [Int], alone: Bool, _ word: String, failuresMax: Int) {
+    mutating func fail(
+        _ indices: [Int], alone: Bool, _ word: String, isSilence: Bool = false,
+        _ settings: LaneSettings
+    ) {
         guard isHalving else {
             failures += 1
             putBack(indices)
-            wantsHealthCheck = failures >= failuresMax
+            wantsHealthCheck = failures >= settings.failuresMax
             return
         }
-        failuresHalving += 1
-        if alone {
-            for index in indices { suspects[index] = word }
-            regroup()
-        } else {
-            work.insert(Work(indices: indices, isKnownBad: true), at: 0)
+        work.insert(Work(indices: indices, isKnownBad: true), at: 0)
+        guard alone, let index = indices.first else {
+            failuresHalving += 1
+            return
         }
+        // Once may be the network's doing: a lost answer is no verdict on a sample.
+        if failingAlone?.index != index {
+            failingAlone = (index, 0, 0, word)
+            failuresHalving += 1
+        }
+        guard var failing = failingAlone else { return }
+        failing.word = word
+        if isSilence { failing.silences += 1 } else { failing.failures += 1 }
+        failingAlone = failing
+        wantsHealthCheck =
+            failing.failures >= settings.failuresMax || failing.silences >= settings.silencesMax
+    }
+
+    /// Everything else being well, the sample that fails alone is what is wrong.
+    mutating func singleOut() {
+        guard let failing = failingAlone, work.first?.indices == [failing.index] else { return }
+        failingAlone = nil
+        work.removeFirst()
+        suspects[failing.index] = failing.word
+        regroup()
     }
 
     mutating func startHalving() {

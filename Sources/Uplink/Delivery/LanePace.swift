@@ -23,8 +23,12 @@ public struct LaneSettings: Sendable, Hashable {
     public var idlePollMicroseconds: Int64 = 30_000_000
     /// The longest `Retry-After` believed, seconds.
     public var retryAfterSecondsMax: Int64 = 3600
-    /// Whole failures of a batch, with the exchange well, before it is taken apart.
+    /// Whole failures of a batch, with the exchange well, before it is taken apart; and failures of
+    /// a sample alone, before it is given up.
     public var failuresMax = 3
+    /// The same for a sample alone when no answer came at all: a network can lose many answers in a
+    /// row, and a sample given up may have been a good one.
+    public var silencesMax = 10
     /// Failures of a halving in which nothing at all is taken, before it is given up. Finding one
     /// sample among 100 takes 7 failures at most, a pair of neighbours 9.
     public var halvingFailuresMax = 12

@@ -36,7 +36,8 @@ public actor LaneRunner {
         self.logger = logger
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         lane = Lane(
-            settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince)
+            settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
+        ) { Int64.random(in: $0) }
     }
 
     /// Where the lane stands.
@@ -77,7 +78,8 @@ public actor LaneRunner {
             case .sendAlone(let index): await deliver([index], alone: true)
             case .checkHealth:
                 let isHealthy = await destination.isHealthy()
-                lane.checked(isHealthy: isHealthy, uptime)
+                plan.resolve(lane.checked(isHealthy: isHealthy, uptime))
+                await settle()
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)
                 lane.probed(isMended: isMended, uptime)
@@ -220,7 +222,7 @@ extension DeliveryAnswer {
         case .throttled: "throttled"
         case .tooLarge: "too large"
         case .malformed: "malformed"
-        case .unclear(let word): word
+        case .unclear(let word), .unanswered(let word): word
         case .held(let reason, _): reason.rawValue
         }
     }
@@ -235,7 +237,7 @@ extension DeliveryAnswer {
     /// outage would fill the history with nothing.
     fileprivate var recordWord: String? {
         switch self {
-        case .entries, .unclear, .malformed, .tooLarge: word
+        case .entries, .unclear, .unanswered, .malformed, .tooLarge: word
         case .notSent, .throttled, .held: nil
         }
     }

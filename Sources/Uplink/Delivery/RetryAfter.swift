@@ -1,12 +1,70 @@
 /// The `Retry-After` header field (RFC 9110 §10.2.3).
 enum RetryAfter {
-    /// The seconds in `value`; nil for none, for nonsense, and for a date, which only a gateway with
-    /// a right clock could use.
-    static func seconds(_ value: String?) -> Int64? {
-        guard let value, !value.isEmpty, value.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else {
+    /// The seconds in `value`; nil for none and for nonsense. A time of day is taken against the
+    /// answer's own `date`, so that this machine's clock, which may be wrong, does not matter.
+    static func seconds(_ value: String?, date: String? = nil) -> Int64? {
+        guard let value, !value.isEmpty else { return nil }
+        if value.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
+            // More digits than a number holds are a very long time.
+            return Int64(value) ?? .max
+        }
+        guard let until = HTTPDate.seconds(value), let now = date.flatMap(HTTPDate.seconds) else {
             return nil
         }
-        // More digits than a number holds are a very long time.
-        return Int64(value) ?? .max
+        return max(until - now, 0)
+    }
+}
+
+/// Times in header fields (RFC 9110 §5.6.7), in all three forms a recipient must take.
+enum HTTPDate {
+    /// The longest form, `Wednesday, 09-Nov-94 08:49:37 GMT`, has 33 characters.
+    static let lengthMax = 40
+
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// The seconds since 1970 that `text` says, or nil.
+    static func seconds(_ text: String) -> Int64? {
+        guard text.utf8.count <= lengthMax else { return nil }
+        let parts = text.split { $0 == " " || $0 == "," || $0 == "-" }
+        switch parts.count {
+        // Sun, 06 Nov 1994 08:49:37 GMT, or Sunday, 06-Nov-94 08:49:37 GMT.
+        case 6 where parts[5] == "GMT":
+            return seconds(year: parts[3], month: parts[2], day: parts[1], time: parts[4])
+        // Sun Nov  6 08:49:37 1994
+        case 5: return seconds(year: parts[4], month: parts[1], day: parts[2], time: parts[3])
+        default: return nil
+        }
+    }
+
+    private static func seconds(
+        year: Substring, month: Substring, day: Substring, time: Substring
+    ) -> Int64? {
+        let clock = time.split(separator: ":", omittingEmptySubsequences: false).map {
+            number($0, digits: 2...2)
+        }
+        guard var years = number(year, digits: 2...4), let days = number(day, digits: 1...2),
+            let monthIndex = months.firstIndex(of: String(month)), 1...31 ~= days,
+            clock.count == 3, let hour = clock[0], hour < 24, let minute = clock[1], minute < 60,
+            let second = clock[2], second <= 60
+        else { return nil }
+        // Two digits are of the form that was given up in 1995 for having only two.
+        if year.utf8.count == 2 { years += years < 70 ? 2000 : 1900 }
+        guard years >= 1970 else { return nil }
+        // Years that begin in March have their leap day last.
+        let fromMarch = Int64(monthIndex + 10) % 12
+        let marchYear = monthIndex < 2 ? years - 1 : years
+        let dayNumber =
+            365 * marchYear + marchYear / 4 - marchYear / 100 + marchYear / 400
+            + (153 * fromMarch + 2) / 5 + days - 1 - 719_468
+        return dayNumber * 86_400 + hour * 3600 + minute * 60 + second
+    }
+
+    private static func number(_ text: Substring, digits: ClosedRange<Int>) -> Int64? {
+        guard digits ~= text.utf8.count, text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) else {
+            return nil
+        }
+        return Int64(text)
     }
 }

@@ -8,6 +8,7 @@ final class CurlInflow {
     private(set) var body: [UInt8] = []
     private(set) var contentType: String?
     private(set) var retryAfter: String?
+    private(set) var date: String?
     private(set) var overflowed = false
     /// Whether the empty line after the header fields came. libcurl takes an answer that ends before
     /// it for a whole one.
@@ -35,6 +36,7 @@ final class CurlInflow {
             // A new status line: what came before belonged to an interim (1xx) answer.
             contentType = nil
             retryAfter = nil
+            date = nil
             isHeaderComplete = false
             return
         }
@@ -44,6 +46,7 @@ final class CurlInflow {
         switch bytes[..<colon].map({ 0x41...0x5A ~= $0 ? $0 | 0x20 : $0 }) {
         case Array("content-type".utf8): contentType = Self.trimmed(value)
         case Array("retry-after".utf8): retryAfter = Self.trimmed(value)
+        case Array("date".utf8): date = Self.trimmed(value)
         default: break
         }
     }

@@ -108,7 +108,7 @@ final class CurlTransfer {
         _ = ccurl_get_microseconds(easy, CURLINFO_TOTAL_TIME_T, &elapsed)
         return HTTPAnswer(
             status: status, contentType: inflow.contentType, retryAfter: inflow.retryAfter,
-            body: inflow.body, elapsedMicroseconds: Int64(elapsed))
+            date: inflow.date, body: inflow.body, elapsedMicroseconds: Int64(elapsed))
     }
 }
 

@@ -56,6 +56,8 @@ public struct HTTPAnswer: Sendable, Hashable {
     public var contentType: String?
     /// `Retry-After` as the server wrote it.
     public var retryAfter: String?
+    /// `Date` as the server wrote it.
+    public var date: String?
     /// The body.
     public var body: [UInt8]
     /// How long the request took, connecting included.
@@ -63,12 +65,13 @@ public struct HTTPAnswer: Sendable, Hashable {
 
     /// An answer.
     public init(
-        status: Int, contentType: String? = nil, retryAfter: String? = nil, body: [UInt8] = [],
-        elapsedMicroseconds: Int64 = 0
+        status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
+        body: [UInt8] = [], elapsedMicroseconds: Int64 = 0
     ) {
         self.status = status
         self.contentType = contentType
         self.retryAfter = retryAfter
+        self.date = date
         self.body = body
         self.elapsedMicroseconds = elapsedMicroseconds
     }

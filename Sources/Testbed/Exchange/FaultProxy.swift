@@ -1,0 +1,165 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A bad network in front of a server on 127.0.0.1: passes each connection's one request on and its
+/// answer back, and does to the bytes what a script says.
+///
+/// It listens on a Unix socket, so that the client goes on naming the server's own host and port.
+public final class FaultProxy: Sendable {
+    /// Where it listens.
+    public let socketPath: String
+    /// What goes wrong.
+    public let script: FaultScript
+
+    private struct State {
+        var connections = 0
+        var open = 0
+    }
+
+    private let serverPort: Int
+    private let patience: Duration
+    private let listener: Int32
+    private let state = Mutex(State())
+
+    /// Starts a proxy for the server on `serverPort`. `patience` is how long its client waits for a
+    /// whole answer: delays are made shorter or longer than that.
+    public init(
+        socketPath: String, serverPort: Int, script: FaultScript, patience: Duration
+    ) throws {
+        self.socketPath = socketPath
+        self.serverPort = serverPort
+        self.script = script
+        self.patience = patience
+        guard let listener = Self.listen(at: socketPath) else {
+            throw ExchangeFailure.notListening
+        }
+        self.listener = listener
+        let thread = Thread { [self] in acceptAll() }
+        thread.start()
+    }
+
+    deinit { close(listener) }
+
+    /// Ends the thread, which holds on to the proxy until then.
+    public func stop() {
+        shutdown(listener, Int32(SHUT_RDWR))
+    }
+
+    /// How many connections there have been.
+    public var connections: Int { state.withLock { $0.connections } }
+
+    /// Waits until every byte that was delayed has arrived, or never will.
+    public func settle() async {
+        while state.withLock({ $0.open }) > 0 {
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    // MARK: - One connection
+
+    private func acceptAll() {
+        while true {
+            let descriptor = accept(listener, nil, nil)
+            guard descriptor >= 0 else { return }
+            let number = state.withLock { state in
+                state.connections += 1
+                state.open += 1
+                return state.connections - 1
+            }
+            Thread.detachNewThread { [self] in
+                let client = ProxySocket(descriptor)
+                pass(client, script.faults.indices.contains(number) ? script.faults[number] : nil)
+                client.close()
+                state.withLock { $0.open -= 1 }
+            }
+        }
+    }
+
+    private func pass(_ client: ProxySocket, _ fault: ConnectionFault?) {
+        let request = client.readRequest()
+        let isOfRequest = fault?.direction == .request
+        guard
+            var answer = exchange(request, with: client, isOfRequest ? fault : nil)
+        else { return }
+        if isOfRequest, fault?.act == .duplicate {
+            answer = exchange(request, with: client, nil) ?? answer
+        }
+        guard !isOfRequest, let fault, let offset = fault.offset(in: answer) else {
+            client.write(answer[...])
+            return
+        }
+        switch fault.act {
+        case .garble:
+            answer[offset] = Self.garbled
+            client.write(answer[...])
+        case .duplicate:
+            let half = (answer.count - offset) / 2
+            client.write(answer[..<(offset + half)] + answer[offset..<(answer.count - half)])
+        case .drop, .cut, .delay, .delayBeyondPatience:
+            client.write(answer[..<offset])
+            if fault.act == .drop { client.waitForClose() }
+            guard let pause = pause(fault.act) else { return }
+            sleep(pause)
+            client.write(answer[offset...])
+        }
+    }
+
+    /// Passes the request on; the answer, or nil when nothing is left to say to the client.
+    private func exchange(
+        _ request: [UInt8], with client: ProxySocket, _ fault: ConnectionFault?
+    ) -> [UInt8]? {
+        guard let server = ProxySocket(port: serverPort) else { return nil }
+        defer { server.close() }
+        guard let fault, fault.act != .duplicate, let offset = fault.offset(in: request) else {
+            server.write(request[...])
+            return server.readAll()
+        }
+        if fault.act == .garble {
+            var request = request
+            request[offset] = Self.garbled
+            server.write(request[...])
+            // The server may wait for the end of what is no request any more.
+            return server.readAll(unlessCloses: client)
+        }
+        server.write(request[..<offset])
+        if fault.act == .drop { client.waitForClose() }
+        guard let pause = pause(fault.act) else { return nil }
+        sleep(pause)
+        server.write(request[offset...])
+        return server.readAll()
+    }
+
+    private static let garbled: UInt8 = 0x01
+
+    private func pause(_ act: ConnectionFault.Act) -> Duration? {
+        switch act {
+        case .delay: patience / 10
+        case .delayBeyondPatience: patience * 1.2
+        default: nil
+        }
+    }
+
+    private func sleep(_ time: Duration) {
+        Thread.sleep(forTimeInterval: time / .seconds(1))
+    }
+
+    private static func listen(at path: String) -> Int32? {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        guard descriptor >= 0, path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
+            return nil
+        }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let length = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 16) == 0
+            }
+        }
+        if isBound { return descriptor }
+        close(descriptor)
+        return nil
+    }
+}

@@ -1,0 +1,195 @@
+import Dispatch
+
+/// Delivery into a file: one Open mHealth data point a line, with the patient and the sensor it is
+/// of (NDJSON, ASCII only).
+///
+///     {"patient":"40001","sensor":{"id":1,"model":"H10"},"data_point":{"header":{…},"body":{…}}}
+///
+/// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
+/// written again, as long as they are among the last ones of the file.
+public actor FileDestination: Destination {
+    private let thread = FileThread()
+    /// Everything here waits for a disk, so it has a thread of its own.
+    public nonisolated var unownedExecutor: UnownedSerialExecutor {
+        thread.asUnownedSerialExecutor()
+    }
+
+    /// Why the last delivery failed; nil after one that did not.
+    public private(set) var lastFault: AppendFile.Fault?
+
+    private let path: String
+    private let patient: String?
+    private let failing: @Sendable (AppendFile.Step) -> Int32
+    private var file: AppendFile?
+    private var known = RecentIdentifiers()
+    private var writers: [Int64: (strap: StrapDatasheet, writer: SensorWriter)] = [:]
+
+    /// A gateway has a handful of straps; beyond this the writers are made anew.
+    static let writersMax = 64
+
+    /// A destination that appends to the file at `path`, which it makes (0600) when it is first
+    /// needed. The directory exists. `patient` is whom samples are of that name nobody.
+    public init(path: String, patient: String? = nil) {
+        self.init(path: path, patient: patient) { _ in 0 }
+    }
+
+    /// `failing` is called before each step; a non-zero `errno` makes the step fail. For tests.
+    init(
+        path: String, patient: String? = nil,
+        failing: @escaping @Sendable (AppendFile.Step) -> Int32
+    ) {
+        self.path = path
+        self.patient = patient
+        self.failing = failing
+    }
+
+    /// Appends the samples that the file does not have yet. All of them are taken, or none.
+    public func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer {
+        var added: [String] = []
+        do {
+            let file = try opened()
+            var lines = JSONBytes()
+            var answers: [EntryAnswer] = []
+            var inThese: Set<String> = []
+            for sample in samples {
+                let uuid = sample.point.uuid
+                let isNew = !known.contains(uuid) && inThese.insert(uuid).inserted
+                if isNew {
+                    write(sample, to: &lines)
+                    added.append(uuid)
+                }
+                answers.append(isNew ? Self.stored : Self.storedBefore)
+            }
+            if !added.isEmpty { try file.append(lines.bytes) }
+            known.add(added)
+            lastFault = nil
+            return .entries(answers)
+        } catch {
+            // The file is looked at anew before the next attempt: only what it holds then counts.
+            close()
+            lastFault = error
+            return .notSent(retryAtMicroseconds: nil)
+        }
+    }
+
+    /// Whether the file can be opened.
+    public func isHealthy() async -> Bool {
+        (try? opened()) != nil
+    }
+
+    /// Whether the file can be opened; a file holds nobody back for another reason.
+    public func isMended(_ reason: HoldReason) async -> Bool {
+        await isHealthy()
+    }
+
+    private static let stored = EntryAnswer(status: 201, diagnostics: "", endpoint: .bundle)
+    private static let storedBefore = EntryAnswer(
+        status: 409, diagnostics: "Identifier already exists", endpoint: .bundle)
+
+    private func opened() throws(AppendFile.Fault) -> AppendFile {
+        if let file, file.isStill(at: path) { return file }
+        close()
+        let file = try AppendFile(path: path, failing: failing)
+        known.add(try file.tailLines().compactMap(Self.identifier))
+        self.file = file
+        return file
+    }
+
+    private func close() {
+        file = nil
+        known = RecentIdentifiers()
+    }
+
+    // MARK: - Lines
+
+    private func write(_ sample: OutgoingSample, to lines: inout JSONBytes) {
+        lines.raw(#"{"patient":"#)
+        if let patient = sample.patient ?? patient {
+            lines.string(patient)
+        } else {
+            lines.raw("null")
+        }
+        let writer: SensorWriter
+        if let known = writers[sample.sensorID], known.strap == sample.strap {
+            writer = known.writer
+        } else {
+            if writers.count >= Self.writersMax { writers = [:] }
+            writer = SensorWriter(sample)
+            writers[sample.sensorID] = (sample.strap, writer)
+        }
+        lines.raw(writer.sensor)
+        writer.point.write(sample.point, to: &lines)
+        lines.raw("}\n")
+    }
+
+    private static let identifierMark = Array(#""data_point":{"header":{"uuid":""#.utf8)
+
+    /// The sample's identifier in a line of ours. The patient and sensor before it cannot pass for
+    /// the mark: inside a JSON string its quotes would be escaped.
+    static func identifier(in line: ArraySlice<UInt8>) -> String? {
+        let mark = identifierMark
+        guard line.count > mark.count else { return nil }
+        let starts = line.startIndex...(line.endIndex - mark.count)
+        guard let start = starts.first(where: { line[$0...].starts(with: mark) }) else {
+            return nil
+        }
+        let rest = line[(start + mark.count)...]
+        return rest.firstIndex(of: 0x22).map { String(decoding: rest[..<$0], as: UTF8.self) }
+    }
+}
+
+/// What is the same in all lines of one sensor.
+private struct SensorWriter {
+    let sensor: [UInt8]
+    let point: DataPointWriter
+
+    init(_ sample: OutgoingSample) {
+        var json = JSONBytes()
+        json.raw(#","sensor":{"id":"#)
+        json.integer(Int(sample.sensorID))
+        let details: [(StaticString, String?)] = [
+            (#","manufacturer":"#, sample.strap.manufacturer), (#","model":"#, sample.strap.model),
+            (#","firmware":"#, sample.strap.firmware),
+        ]
+        for (name, value) in details {
+            guard let value else { continue }
+            json.raw(name)
+            json.string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
+        }
+        json.raw(#"},"data_point":"#)
+        sensor = json.bytes
+        point = DataPointWriter(strap: sample.strap)
+    }
+}
+
+/// The identifiers written last, oldest forgotten first.
+struct RecentIdentifiers {
+    private var order: [String] = []
+    private var set: Set<String> = []
+
+    /// A lane sends its oldest samples again until they are settled, so that one batch (100) is
+    /// enough; the rest is for many lanes into one file.
+    static let countMax = 4096
+
+    func contains(_ identifier: String) -> Bool { set.contains(identifier) }
+
+    mutating func add(_ identifiers: [String]) {
+        for identifier in identifiers where set.insert(identifier).inserted {
+            order.append(identifier)
+        }
+        // Forgetting many at once keeps the cost of each small.
+        guard order.count > 2 * Self.countMax else { return }
+        set.subtract(order.prefix(order.count - Self.countMax))
+        order.removeFirst(order.count - Self.countMax)
+    }
+}
+
+/// A thread that may wait for a disk without holding up Swift's shared pool.
+private final class FileThread: SerialExecutor {
+    private let queue = DispatchQueue(label: "edge-gateway.file-destination")
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}

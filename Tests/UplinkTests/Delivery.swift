@@ -1,0 +1,116 @@
+import Foundation
+import Logging
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import Uplink
+
+extension Logger {
+    static var quiet: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
+}
+
+/// A queue, a lane and a stand-in exchange, with simulated time on both sides.
+struct Delivery {
+    let scratch: Scratch
+    let clock = StillClock(wall: Int64(Date().timeIntervalSince1970) * 1_000_000)
+    let exchange: StandInExchange
+    let queue: SampleQueue
+    let runner: LaneRunner
+    let destination: ExchangeDestination
+    let enrollment: Enrollment
+    let assignment: Assignment
+    /// What lies between the lane and the exchange, after the enrollment.
+    let proxy: FaultProxy?
+
+    /// How long the client waits for an answer that comes through a proxy: real time, of which an
+    /// exchange that works needs a tenth.
+    static let patience = Duration.milliseconds(500)
+
+    init(
+        samples: Int, through script: FaultScript? = nil, settings: LaneSettings = LaneSettings()
+    ) async throws {
+        scratch = try Scratch()
+        exchange = try await StandInExchange.start()
+        var transport = CurlTransport()
+        let link = try InvitationLink(await exchange.invite(patient: 40001))
+        let enrolled = try await Enroller(transport: transport, clock: clock).enroll(link)
+        let standing = try #require(enrolled.standing)
+        #expect(standing.isConsented)
+        #expect(enrolled.device?.id == "70007")
+
+        let file = TokenFile(path: scratch.path + "/tokens.json")
+        try file.save(enrolled.tokens)
+        queue = try SampleQueue(
+            path: scratch.path + "/queue.sqlite", clock: clock, bootID: UUID().uuidString)
+        enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "clinic", origin: enrolled.tokens.origin.description,
+                fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
+                clientID: enrolled.tokens.clientID, patient: standing.patient,
+                device: enrolled.device?.id, codeSystem: standing.code.system,
+                code: standing.code.code, identifierSystem: "https://gw.example/ids"))
+        let sensor = try await queue.addSensor(
+            address: "A0:9E:1A:00:00:01",
+            details: SensorDetails(manufacturer: "Polär Electro", model: "H10", firmware: "3.1.1"))
+        assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        if let script {
+            let path = scratch.path + "/network"
+            proxy = try FaultProxy(
+                socketPath: path, serverPort: exchange.port, script: script,
+                patience: Self.patience)
+            var settings = CurlSettings()
+            settings.unixSocketPath = path
+            settings.totalTimeoutMilliseconds = Int(Self.patience / .milliseconds(1))
+            transport = CurlTransport(settings)
+        } else {
+            proxy = nil
+        }
+        let tokens = TokenSource(
+            record: enrolled.tokens, file: file, transport: transport, clock: clock,
+            logger: .quiet)
+        destination = try #require(
+            ExchangeDestination(
+                terms: enrollment.terms, tokens: tokens, transport: transport, logger: .quiet))
+        runner = LaneRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: .quiet, settings: settings)
+        try await record(samples)
+        await exchange.forgetRequests()
+    }
+
+    func record(_ count: Int, frame: [UInt8]? = nil) async throws {
+        for number in 0..<count {
+            clock.advance(microseconds: 1_000_000)
+            try await queue.append(
+                Arrival(
+                    assignmentID: assignment.id, at: clock.read(),
+                    frame: frame ?? [0x00, UInt8(60 + number % 60)]))
+        }
+        try await queue.flush()
+    }
+
+    /// Advances both clocks through the lane's waits until nothing of the queue is left to send.
+    func drain(seconds: Int64 = 7200) async throws {
+        let end = clock.read().uptimeMicroseconds + seconds * 1_000_000
+        while true {
+            let next = min(await runner.advance(), end)
+            if try await queue.balance().unsent == 0 { return }
+            let now = clock.read().uptimeMicroseconds
+            guard now < end else { return }
+            // What is still on its way arrives within the pause, which is 30 s or more.
+            await proxy?.settle()
+            while await exchange.samplesUnderWay > 0 { await Task.yield() }
+            clock.advance(toUptime: next)
+            await exchange.advanceClock(by: .microseconds(next - now))
+        }
+    }
+
+    func checkExactlyOnce(_ count: Int) async throws {
+        #expect(await exchange.storedCount(patient: 40001) == count)
+        #expect(await exchange.duplicates.isEmpty)
+        #expect(await exchange.orphans == 0)
+        #expect(await exchange.overlappingRequests == 0)
+        #expect(try await queue.balance().isBalanced)
+    }
+}
