@@ -1,0 +1,120 @@
+"""The test bench: straps, bluetoothd and gateway together, and the judgement of frames."""
+import time
+
+from gateway import Gateway
+from world import Bluetoothd, Straps, until
+
+# The straps by index, as straps.json has them.
+WORN = range(8)
+SPARE, LATE, BONDING = 8, 9, 10
+
+ADAPTER_SECONDS_MAX = 20
+# A group commit waits for 5 s at most.
+COMMIT_SECONDS_MAX = 9
+# Back on the stream after anything that a gateway is to survive by itself.
+RESUME_SECONDS_MAX = 15
+
+
+class Failure(Exception):
+    """What the gateway did not do."""
+
+
+def check(is_so, message):
+    if not is_so:
+        raise Failure(message)
+
+
+class Bench:
+    def __init__(self, binary):
+        self.straps, self.bluetoothd = Straps(), Bluetoothd()
+        self.gateway = Gateway(binary)
+        # What was seen by the way for a test that judges it later.
+        self.notes = {}
+        # The straps that are paired and meant to stream.
+        self.paired = set()
+
+    def set_up(self):
+        self.bluetoothd.plug()
+        self.bluetoothd.start()
+        if not until(ADAPTER_SECONDS_MAX, self.bluetoothd.is_powered):
+            raise RuntimeError("the adapter does not power on")
+        self.gateway.start()
+
+    def address(self, strap):
+        return self.straps.addresses[strap]
+
+    def addresses(self, straps):
+        return [self.straps.addresses[strap] for strap in straps]
+
+    def where(self):
+        """The links that do not stream, for the report of a failure."""
+        try:
+            odd = [
+                f"{s['address'][-2:]} {s['link']} {s.get('link_detail', '')}".strip()
+                for s in self.gateway.sensors().values() if s["link"] != "streaming"]
+        except OSError:
+            return "the gateway does not answer"
+        return "links: " + (", ".join(odd) or "all streaming")
+
+    # MARK: Judgement
+
+    def expect_streaming(self, straps=None, since=None, seconds=RESUME_SECONDS_MAX):
+        """Each strap's frames reach the gateway again, by `seconds` after `since`; returns after
+        how many they all did."""
+        straps = self.paired if straps is None else straps
+        since = time.monotonic() if since is None else since
+        addresses = self.addresses(straps)
+
+        def is_silent():
+            return self.gateway.silent(addresses, since)
+
+        until(since + seconds - time.monotonic(), lambda: not is_silent())
+        silent = is_silent()
+        check(not silent, f"silent for {seconds} s: {', '.join(a[-2:] for a in silent)}")
+        return round(time.monotonic() - since, 1)
+
+    def expect_every_frame(self, straps, sent_before, sent_after):
+        """The store has the frames that each strap sent between two counts: all, once, in order.
+        Returns how many they are."""
+        total = 0
+        for strap in straps:
+            sent = self.straps.frames()[strap][sent_before[strap]:sent_after[strap]]
+            check(sent, f"strap {strap} sent nothing")
+            address = self.address(strap)
+
+            def stored():
+                frames = [frame for frame, _ in self.gateway.store.frames(address)]
+                return frames if sent[-1] in frames else None
+
+            frames = until(COMMIT_SECONDS_MAX, stored)
+            check(frames, f"strap {strap}: the last of {len(sent)} frames was not stored")
+            first = frames.index(sent[0]) if sent[0] in frames else len(frames)
+            got = frames[first:first + len(sent)]
+            missing = [n for n, frame in enumerate(sent) if frame not in frames]
+            check(not missing, f"strap {strap}: {len(missing)} of {len(sent)} frames are missing:"
+                               f" {missing[:10]}")
+            check(got == sent, f"strap {strap}: frames are doubled or out of order")
+            total += len(sent)
+        return total
+
+    def stream(self, straps, seconds):
+        """Lets straps send for a while and judges the frames."""
+        before = self.straps.sent()
+        time.sleep(seconds)
+        after = self.straps.sent()
+        return self.expect_every_frame(straps, before, after)
+
+    def expect_balanced(self):
+        """The books of status and store agree and balance."""
+        def books():
+            balance = self.gateway.get("/v1/status")["balance"]
+            received, stored, undecodable = self.gateway.store.counts()
+            agree = (balance["received"], balance["stored"], balance["undecodable"]) == (
+                received, stored, undecodable)
+            return balance if agree else None
+
+        # A commit may fall between the two looks.
+        balance = until(COMMIT_SECONDS_MAX, books)
+        check(balance, "status and store count differently")
+        check(balance["balanced"], f"the books do not balance: {balance}")
+        return balance

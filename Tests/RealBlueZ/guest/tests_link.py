@@ -1,0 +1,152 @@
+"""What happens to the link of one strap, and to its frames."""
+import time
+
+from bench import WORN, check
+from world import until
+
+# bluetoothd's socket in the kernel holds fewer than 200 frames: what comes faster is lost there.
+BURST_FRAMES = 100
+FAST_HZ, FAST_SECONDS = 20, 5
+# Below the 10 s of silence after which a link counts as dead, and beyond them.
+JAM_SECONDS, LONG_JAM_SECONDS = 6, 13
+
+# Frame, and the fault it is kept with; None: a measurement, if an odd one.
+ODD_FRAMES = [
+    ("", "empty"),
+    ("00", "heartRateTruncated"),
+    ("01", "heartRateTruncated"),
+    ("0148", "heartRateTruncated"),
+    ("084801", "energyTruncated"),
+    ("1e", "heartRateTruncated"),
+    ("1048", None),  # promises RR intervals
+    ("1048ff", None),  # half an RR interval
+    ("e048", None),  # reserved flags
+    ("00" + "48" * 19, None),  # more than the flags promise
+    ("0648" + "00" * 18, None),  # the longest that fits
+]
+
+
+def burst(bench):
+    """A burst of 100 frames and eight straps at 20 Hz lose nothing."""
+    before = bench.straps.sent()
+    bench.straps.ask("burst", 0, count=BURST_FRAMES)
+    burst = bench.expect_every_frame([0], before, bench.straps.sent())
+    bench.straps.ask("set", WORN, hz=FAST_HZ)
+    try:
+        fast = bench.stream(WORN, FAST_SECONDS)
+    finally:
+        bench.straps.ask("set", WORN, hz=1)
+    return f"{burst} and {fast} frames"
+
+
+def malformed(bench):
+    """Malformed frames are kept with their fault, counted, and end nothing."""
+    address, began = bench.address(1), time.monotonic()
+    undecodable = bench.expect_balanced()["undecodable"]
+    bench.straps.ask("set", 1, hz=0)
+    time.sleep(0.5)
+    before = len(bench.straps.frames()[1])
+    bench.straps.ask("send", 1, frames=[frame for frame, _ in ODD_FRAMES])
+    bench.straps.ask("set", 1, hz=1)
+    following = until(5, lambda: bench.straps.frames()[1][before + len(ODD_FRAMES):])
+    check(following, "the strap fell silent")
+
+    def stored():
+        frames = bench.gateway.store.frames(address)
+        places = [n for n, (frame, _) in enumerate(frames) if frame == following[0]]
+        return frames[places[0] - len(ODD_FRAMES):places[0]] if places else None
+
+    kept = until(10, stored)
+    check(kept == ODD_FRAMES, f"kept: {kept}")
+    faults = sum(fault is not None for _, fault in ODD_FRAMES)
+    counted = bench.expect_balanced()["undecodable"] - undecodable
+    check(counted == faults, f"{counted} of {faults} are counted as undecodable")
+    bench.expect_streaming([1], since=began)
+
+
+def link_loss(bench):
+    """A lost link is told of and streams again, with the battery read anew."""
+    address = bench.address(2)
+    connects = bench.straps.status()[2]["connects"]
+    bench.straps.ask("set", 2, battery=41)
+    began = time.monotonic()
+    bench.straps.ask("drop", 2)
+    seconds = bench.expect_streaming([2], since=began)
+    check(bench.straps.status()[2]["connects"] == connects + 1, "it took several connections")
+    level = until(5, lambda: bench.gateway.sensors()[address]["battery_percent"] == 41)
+    check(level, "the battery level is that of the link before")
+    bench.stream([2], 3)
+    return f"after {seconds} s"
+
+
+def all_links_lost(bench):
+    """Straps that are lost all at once stream again, and none twice."""
+    began = time.monotonic()
+    bench.straps.ask("drop", bench.paired)
+    seconds = bench.expect_streaming(since=began)
+    bench.stream(bench.paired, 3)
+    return f"{len(bench.paired)} straps after {seconds} s"
+
+
+def short_absence(bench):
+    """A strap off the air for 10 s streams again when it is back."""
+    bench.straps.ask("off", 3)
+    time.sleep(10)
+    check(bench.gateway.sensors()[bench.address(3)]["link"] != "streaming", "it still streams")
+    began = time.monotonic()
+    bench.straps.ask("on", 3)
+    return f"after {bench.expect_streaming([3], since=began)} s"
+
+
+def jammed(bench):
+    """Frames that a disturbed radio delays by seconds are all kept."""
+    before, connects = bench.straps.sent(), bench.straps.status()[4]["connects"]
+    bench.straps.ask("jam", 4, seconds=JAM_SECONDS)
+    time.sleep(JAM_SECONDS + 1)
+    frames = bench.expect_every_frame([4], before, bench.straps.sent())
+    check(bench.straps.status()[4]["connects"] == connects, "the link was given up too early")
+    return f"{frames} frames"
+
+
+def dead_link(bench):
+    """A link that is up and silent is given up and made anew."""
+    connects = bench.straps.status()[5]["connects"]
+    bench.straps.ask("jam", 5, seconds=LONG_JAM_SECONDS)
+    time.sleep(LONG_JAM_SECONDS)
+    seconds = bench.expect_streaming([5])
+    check(bench.straps.status()[5]["connects"] > connects, "the silent link was kept")
+    return f"{seconds} s after the disturbance"
+
+
+def removed(bench):
+    """A device that another program removes from bluetoothd is found and streams again."""
+    address = bench.address(6)
+    began = time.monotonic()
+    check(bench.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
+    return f"after {bench.expect_streaming([6], since=began)} s"
+
+
+def forget(bench):
+    """Forgetting disconnects the strap, and it can be paired again."""
+    address = bench.address(7)
+    status, _, complaint = bench.gateway.command("forget", address)
+    check(status == 0, f"forget ended with {status}: {complaint}")
+    # bluetoothd takes 2 s to disconnect.
+    free = until(6, lambda: not bench.straps.status()[7]["connected"])
+    check(free, "the strap is still connected")
+    status, _, complaint = bench.gateway.command("pair", address)
+    check(status == 0, f"pair ended with {status}: {complaint}")
+    bench.expect_streaming([7])
+
+
+TESTS = [
+    burst,
+    malformed,
+    link_loss,
+    all_links_lost,
+    short_absence,
+    jammed,
+    dead_link,
+    removed,
+    forget,
+]
