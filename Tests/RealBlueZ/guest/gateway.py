@@ -11,6 +11,8 @@ from world import EXCHANGE, Store, until
 STATE = "/run/gateway"
 LOG = EXCHANGE + "/gateway.log"
 START_SECONDS_MAX = 20
+# Below the default: each look at the store waits for the group commit.
+COMMIT_SECONDS = 2
 # SIGTERM to exit.
 STOP_SECONDS_MAX = 5
 
@@ -35,7 +37,8 @@ class Gateway:
         self.socket = STATE + "/control.sock"
         self.environment = {
             **os.environ, "EDGE_GATEWAY_CONFIG": configuration, "EDGE_GATEWAY_STATE": STATE,
-            "EDGE_GATEWAY_SOCKET": self.socket, "EDGE_GATEWAY_CLOCK_TRUST": "always"}
+            "EDGE_GATEWAY_SOCKET": self.socket, "EDGE_GATEWAY_CLOCK_TRUST": "always",
+            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS)}
         self.store = Store(STATE + "/queue.sqlite")
         self.process = None
 

@@ -4,6 +4,7 @@ The tests share one gateway and go in order: pairing comes first, and each leave
 streaming. A failed test does not end the run.
 """
 import os
+import re
 import sys
 import time
 import traceback
@@ -33,9 +34,9 @@ def run(test, bench):
 
 
 def main():
-    binary, pattern = sys.argv[1], (sys.argv + [""])[2].lower()
+    binary, pattern = sys.argv[1], (sys.argv + [""])[2]
     tests = tests_discovery.TESTS + tests_link.TESTS + tests_stack.TESTS
-    picked = [t for t in tests if t in ALWAYS or pattern in t.__doc__.lower()]
+    picked = [t for t in tests if t in ALWAYS or re.search(pattern, t.__doc__, re.IGNORECASE)]
     bench = Bench(binary)
     passed = failed = 0
     try:
