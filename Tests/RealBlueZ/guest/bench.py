@@ -13,6 +13,8 @@ ADAPTER_SECONDS_MAX = 20
 COMMIT_SECONDS_MAX = COMMIT_SECONDS + 5
 # Back on the stream after anything that a gateway is to survive by itself.
 RESUME_SECONDS_MAX = 15
+# `pair` gives up after 45 s; the rest is for starting the command under emulation.
+PAIR_SECONDS_MAX = 55
 
 
 class Failure(Exception):
@@ -56,6 +58,11 @@ class Bench:
             return "the gateway does not answer"
         return "links: " + (", ".join(odd) or "all streaming")
 
+    def note(self, name):
+        """What an earlier test has seen."""
+        check(name in self.notes, "an earlier test did not run")
+        return self.notes[name]
+
     # MARK: Judgement
 
     def expect_streaming(self, straps=None, since=None, seconds=RESUME_SECONDS_MAX):
@@ -76,26 +83,30 @@ class Bench:
     def expect_every_frame(self, straps, sent_before, sent_after):
         """The store has the frames that each strap sent between two counts: all, once, in order.
         Returns how many they are."""
-        total = 0
+        sent = self.straps.frames()
+        sent = {strap: sent[strap][sent_before[strap]:sent_after[strap]] for strap in straps}
         for strap in straps:
-            sent = self.straps.frames()[strap][sent_before[strap]:sent_after[strap]]
-            check(sent, f"strap {strap} sent nothing")
-            address = self.address(strap)
+            check(sent[strap], f"strap {strap} sent nothing")
 
-            def stored():
-                frames = [frame for frame, _ in self.gateway.store.frames(address)]
-                return frames if sent[-1] in frames else None
+        def stored():
+            rows = self.gateway.store.frames()
+            return {
+                strap: [frame for frame, _ in rows.get(self.address(strap), [])]
+                for strap in straps}
 
-            frames = until(COMMIT_SECONDS_MAX, stored)
-            check(frames, f"strap {strap}: the last of {len(sent)} frames was not stored")
-            first = frames.index(sent[0]) if sent[0] in frames else len(frames)
-            got = frames[first:first + len(sent)]
-            missing = [n for n, frame in enumerate(sent) if frame not in frames]
-            check(not missing, f"strap {strap}: {len(missing)} of {len(sent)} frames are missing:"
-                               f" {missing[:10]}")
-            check(got == sent, f"strap {strap}: frames are doubled or out of order")
-            total += len(sent)
-        return total
+        def complete():
+            kept = stored()
+            return kept if all(sent[s][-1] in kept[s] for s in straps) else None
+
+        kept = until(COMMIT_SECONDS_MAX, complete)
+        for strap, frames in (kept or stored()).items():
+            missing = sorted(set(sent[strap]) - set(frames), key=sent[strap].index)
+            check(not missing, f"strap {strap}: {len(missing)} of {len(sent[strap])} frames are "
+                               f"missing: {', '.join(missing[:5])}")
+            first = frames.index(sent[strap][0])
+            check(frames[first:first + len(sent[strap])] == sent[strap],
+                  f"strap {strap}: frames are doubled or out of order")
+        return sum(len(frames) for frames in sent.values())
 
     def stream(self, straps, seconds):
         """Lets straps send for a while and judges the frames."""

@@ -1,7 +1,7 @@
 """What happens to the link of one strap, and to its frames."""
 import time
 
-from bench import WORN, check
+from bench import BONDING, PAIR_SECONDS_MAX, WORN, check
 from world import until
 
 # bluetoothd's socket in the kernel holds about 90 frames: what comes faster is lost there.
@@ -10,6 +10,8 @@ FAST_HZ, FAST_SECONDS = 20, 5
 # Below the 10 s of silence after which a link counts as dead, and beyond them.
 JAM_SECONDS, LONG_JAM_SECONDS = 6, 13
 ABSENCE_SECONDS = 10
+# The gateway keeps the link of a strap it was asked to pair for 10 s, for a second try.
+LET_GO_SECONDS_MAX = 20
 
 # Frame, and the fault it is kept with; None: a measurement, if an odd one.
 ODD_FRAMES = [
@@ -53,7 +55,7 @@ def malformed(bench):
     check(following, "the strap fell silent")
 
     def stored():
-        frames = bench.gateway.store.frames(address)
+        frames = bench.gateway.store.frames()[address]
         places = [n for n, (frame, _) in enumerate(frames) if frame == following[0]]
         return frames[places[0] - len(ODD_FRAMES):places[0]] if places else None
 
@@ -105,7 +107,7 @@ def short_absence(bench):
 
 def jammed(bench):
     """Frames that a disturbed radio delays by seconds are all kept."""
-    before, began = bench.notes["jam"]
+    before, began = bench.note("jam")
     time.sleep(max(0, began + JAM_SECONDS + 1 - time.monotonic()))
     after = bench.straps.status()
     check(after[4]["connects"] == before[4]["connects"], "the link was given up too early")
@@ -116,7 +118,7 @@ def jammed(bench):
 
 def dead_link(bench):
     """A link that is up and silent is given up and made anew."""
-    before, began = bench.notes["jam"]
+    before, began = bench.note("jam")
     time.sleep(max(0, began + LONG_JAM_SECONDS - time.monotonic()))
     seconds = bench.expect_streaming([5])
     check(bench.straps.status()[5]["connects"] > before[5]["connects"], "the silent link was kept")
@@ -143,6 +145,20 @@ def removed_while_connecting(bench):
     return f"after {bench.expect_streaming([6], since=began)} s"
 
 
+def refuses_without_bond(bench):
+    """A strap that wants a bond is refused in time, and its unanswered StartNotify hurts nobody."""
+    # bluetoothd leaves StartNotify without an answer when the bond it brings about fails.
+    status, _, complaint, seconds = bench.note("bonding")
+    check(status not in (0, 2, 3), f"pair ended with {status}: {complaint}")
+    check("not paired" in complaint, f"its complaint: {complaint}")
+    check(seconds <= PAIR_SECONDS_MAX, f"pair took {seconds:.0f} s")
+    address = bench.address(BONDING)
+    check(address not in bench.gateway.sensors(), "it is listed all the same")
+    gone = until(LET_GO_SECONDS_MAX, lambda: not bench.bluetoothd.is_connected(address))
+    check(gone, "it is still connected")
+    return f"after {seconds:.0f} s: {complaint.splitlines()[0]}"
+
+
 def forget(bench):
     """Forgetting disconnects the strap, and it can be paired again."""
     address = bench.address(7)
@@ -166,5 +182,6 @@ TESTS = [
     dead_link,
     removed,
     removed_while_connecting,
+    refuses_without_bond,
     forget,
 ]

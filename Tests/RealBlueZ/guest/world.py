@@ -31,6 +31,8 @@ class Straps:
         self.port = open(CONTROL, "r+b", buffering=0)
         self.lock = threading.Lock()
         self.addresses = [strap["address"] for strap in self.status()]
+        # The trace as far as it has been read.
+        self.read_bytes, self.known_frames = 0, [[] for _ in self.addresses]
 
     def ask(self, do, straps=None, **arguments):
         request = {"do": do, **arguments}
@@ -55,15 +57,15 @@ class Straps:
 
     def frames(self):
         """The frames sent so far, in order, by strap."""
-        frames = [[] for _ in self.addresses]
-        with open(FRAMES) as file:
-            for line in file.read().splitlines():
-                try:
-                    entry = json.loads(line)
-                except ValueError:  # Half a line: it is being written.
-                    break
-                frames[entry["strap"]].append(entry["hex"])
-        return frames
+        with open(FRAMES, "rb") as file:
+            file.seek(self.read_bytes)
+            # The last line may be half written.
+            lines = file.read().rpartition(b"\n")
+        self.read_bytes += len(lines[0]) + len(lines[1])
+        for line in lines[0].splitlines():
+            entry = json.loads(line)
+            self.known_frames[entry["strap"]].append(entry["hex"])
+        return self.known_frames
 
 
 class Bluetoothd:
@@ -136,13 +138,13 @@ class Store:
     """The gateway's store, read while the gateway writes it."""
 
     FRAMES = """
-        SELECT frame, fault FROM (
+        SELECT n.address, f.frame, f.fault FROM (
             SELECT s.segment, s.uptime_us, s.id, s.frame, NULL AS fault FROM sample s
             UNION ALL SELECT u.segment, u.uptime_us, u.id, u.frame, u.fault FROM undecodable u) f
         JOIN segment g ON g.id = f.segment
         JOIN assignment a ON a.id = g.assignment
         JOIN sensor n ON n.id = a.sensor
-        WHERE n.address = ? ORDER BY g.run, f.uptime_us, f.id"""
+        ORDER BY g.run, f.uptime_us, f.id"""
 
     def __init__(self, path):
         self.path = path
@@ -153,9 +155,12 @@ class Store:
         database.close()
         return rows
 
-    def frames(self, address):
-        """(frame, fault or None) of one sensor in the order of arrival."""
-        return [(bytes(frame).hex(), fault) for frame, fault in self.rows(self.FRAMES, address)]
+    def frames(self):
+        """(frame, fault or None) in the order of arrival, by address."""
+        frames = {}
+        for address, frame, fault in self.rows(self.FRAMES):
+            frames.setdefault(address, []).append((bytes(frame).hex(), fault))
+        return frames
 
     def counts(self):
         """received, stored and undecodable as the segments count them."""
