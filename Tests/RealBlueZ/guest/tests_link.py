@@ -105,6 +105,20 @@ def short_absence(bench):
     return f"after {bench.expect_streaming([3], since=began)} s"
 
 
+def lost_beside_absent(bench):
+    """A lost link does not wait for a strap that is off the air."""
+    address = bench.address(3)
+    bench.straps.ask("off", 3)
+    connecting = until(10, lambda: bench.gateway.sensors()[address]["link"] == "connecting")
+    check(connecting, "the gateway does not try to connect")
+    began = time.monotonic()
+    bench.straps.ask("drop", 2)
+    try:
+        return f"after {bench.expect_streaming([2], since=began)} s"
+    finally:
+        bench.straps.ask("on", 3)
+
+
 def jammed(bench):
     """Frames that a disturbed radio delays by seconds are all kept."""
     before, began = bench.note("jam")
@@ -180,6 +194,7 @@ TESTS = [
     short_absence,
     jammed,
     dead_link,
+    lost_beside_absent,
     removed,
     removed_while_connecting,
     refuses_without_bond,

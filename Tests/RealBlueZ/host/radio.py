@@ -1,8 +1,8 @@
 """The air, and the controller under the guest's kernel: Bumble's, made to behave like real ones.
 
 Bumble's own link layer takes the central for its random address, has one signal strength for all,
-repeats the advertisement as scan response, knows neither duplicate filter nor accept list, and never
-ends a cancelled connection attempt. A kernel notices each of these.
+repeats the advertisement as scan response, knows neither duplicate filter nor accept list, and
+never ends a cancelled connection attempt. A kernel notices each of these.
 """
 import asyncio
 import time
