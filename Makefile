@@ -4,7 +4,7 @@ DEMO_SECONDS ?= 60
 RELEASE = swift build -c release --static-swift-stdlib
 export DEMO_SECONDS
 
-.PHONY: demo run test build release lint fuzz bench clean
+.PHONY: demo run test test-bluez build release lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -17,6 +17,9 @@ test:                  ## everything that must stay true, third-party judges inc
 	@Tests/Conformance/setup
 	swift build --build-tests
 	swift test --skip-build
+
+test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
+	Tests/RealBlueZ/run .build/release/edge-gateway
 
 release:
 	@deploy/setup

@@ -1,0 +1,131 @@
+"""The test bench: straps, bluetoothd and gateway together, and the judgement of frames."""
+import time
+
+from gateway import COMMIT_SECONDS, Gateway
+from world import Bluetoothd, Straps, until
+
+# The straps by index, as straps.json has them.
+WORN = range(8)
+SPARE, LATE, BONDING = 8, 9, 10
+
+ADAPTER_SECONDS_MAX = 20
+# From the arrival of a frame to its commit, and as much again for a busy machine.
+COMMIT_SECONDS_MAX = COMMIT_SECONDS + 5
+# Back on the stream after anything that a gateway is to survive by itself.
+RESUME_SECONDS_MAX = 15
+# `pair` gives up after 45 s; the rest is for starting the command under emulation.
+PAIR_SECONDS_MAX = 55
+
+
+class Failure(Exception):
+    """What the gateway did not do."""
+
+
+def check(is_so, message):
+    if not is_so:
+        raise Failure(message)
+
+
+class Bench:
+    def __init__(self, binary):
+        self.straps, self.bluetoothd = Straps(), Bluetoothd()
+        self.gateway = Gateway(binary)
+        # What was seen by the way for a test that judges it later.
+        self.notes = {}
+        # The straps that are paired and meant to stream.
+        self.paired = set()
+
+    def set_up(self):
+        self.bluetoothd.plug()
+        self.bluetoothd.start()
+        if not until(ADAPTER_SECONDS_MAX, self.bluetoothd.is_powered):
+            raise RuntimeError("the adapter does not power on")
+        self.gateway.start()
+
+    def address(self, strap):
+        return self.straps.addresses[strap]
+
+    def addresses(self, straps):
+        return [self.straps.addresses[strap] for strap in straps]
+
+    def where(self):
+        """The links that do not stream, for the report of a failure."""
+        try:
+            odd = [
+                f"{s['address'][-2:]} {s['link']} {s.get('link_detail', '')}".strip()
+                for s in self.gateway.sensors().values() if s["link"] != "streaming"]
+        except OSError:
+            return "the gateway does not answer"
+        return "links: " + (", ".join(odd) or "all streaming")
+
+    def note(self, name):
+        """What an earlier test has seen."""
+        check(name in self.notes, "an earlier test did not run")
+        return self.notes[name]
+
+    # MARK: Judgement
+
+    def expect_streaming(self, straps=None, since=None, seconds=RESUME_SECONDS_MAX):
+        """Each strap's frames reach the gateway again, by `seconds` after `since`; returns after
+        how many they all did."""
+        straps = self.paired if straps is None else straps
+        since = time.monotonic() if since is None else since
+        addresses = self.addresses(straps)
+
+        def is_silent():
+            return self.gateway.silent(addresses, since)
+
+        until(since + seconds - time.monotonic(), lambda: not is_silent())
+        silent = is_silent()
+        check(not silent, f"silent for {seconds} s: {', '.join(a[-2:] for a in silent)}")
+        return round(time.monotonic() - since, 1)
+
+    def expect_every_frame(self, straps, sent_before, sent_after):
+        """The store has the frames that each strap sent between two counts: all, once, in order.
+        Returns how many they are."""
+        sent = self.straps.frames()
+        sent = {strap: sent[strap][sent_before[strap]:sent_after[strap]] for strap in straps}
+        for strap in straps:
+            check(sent[strap], f"strap {strap} sent nothing")
+
+        def stored():
+            rows = self.gateway.store.frames()
+            return {
+                strap: [frame for frame, _ in rows.get(self.address(strap), [])]
+                for strap in straps}
+
+        def complete():
+            kept = stored()
+            return kept if all(sent[s][-1] in kept[s] for s in straps) else None
+
+        kept = until(COMMIT_SECONDS_MAX, complete)
+        for strap, frames in (kept or stored()).items():
+            missing = sorted(set(sent[strap]) - set(frames), key=sent[strap].index)
+            check(not missing, f"strap {strap}: {len(missing)} of {len(sent[strap])} frames are "
+                               f"missing: {', '.join(missing[:5])}")
+            first = frames.index(sent[strap][0])
+            check(frames[first:first + len(sent[strap])] == sent[strap],
+                  f"strap {strap}: frames are doubled or out of order")
+        return sum(len(frames) for frames in sent.values())
+
+    def stream(self, straps, seconds):
+        """Lets straps send for a while and judges the frames."""
+        before = self.straps.sent()
+        time.sleep(seconds)
+        after = self.straps.sent()
+        return self.expect_every_frame(straps, before, after)
+
+    def expect_balanced(self):
+        """The books of status and store agree and balance."""
+        def books():
+            balance = self.gateway.get("/v1/status")["balance"]
+            received, stored, undecodable = self.gateway.store.counts()
+            agree = (balance["received"], balance["stored"], balance["undecodable"]) == (
+                received, stored, undecodable)
+            return balance if agree else None
+
+        # A commit may fall between the two looks.
+        balance = until(COMMIT_SECONDS_MAX, books)
+        check(balance, "status and store count differently")
+        check(balance["balanced"], f"the books do not balance: {balance}")
+        return balance

@@ -1,0 +1,105 @@
+"""The gateway under test: the real binary as daemon and as command line."""
+import http.client
+import json
+import os
+import socket
+import subprocess
+import time
+
+from world import EXCHANGE, Store, until
+
+STATE = "/run/gateway"
+LOG = EXCHANGE + "/gateway.log"
+START_SECONDS_MAX = 20
+# Below the default: each look at the store waits for the group commit.
+COMMIT_SECONDS = 2
+# SIGTERM to exit.
+STOP_SECONDS_MAX = 5
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Gateway:
+    def __init__(self, binary):
+        self.binary = binary
+        os.makedirs(STATE, mode=0o700, exist_ok=True)
+        configuration = STATE + "/config.yaml"
+        open(configuration, "a").close()
+        self.socket = STATE + "/control.sock"
+        self.environment = {
+            **os.environ, "EDGE_GATEWAY_CONFIG": configuration, "EDGE_GATEWAY_STATE": STATE,
+            "EDGE_GATEWAY_SOCKET": self.socket, "EDGE_GATEWAY_CLOCK_TRUST": "always",
+            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS)}
+        self.store = Store(STATE + "/queue.sqlite")
+        self.process = None
+
+    # MARK: The daemon
+
+    def start(self):
+        log = open(LOG, "a")
+        self.process = subprocess.Popen(
+            [self.binary, "run"], env=self.environment, stdout=log, stderr=log)
+        if not until(START_SECONDS_MAX, self.answers):
+            raise RuntimeError("the gateway does not answer on its control socket")
+
+    def answers(self):
+        try:
+            return self.get("/v1/sensors") is not None
+        except OSError:
+            return False
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """SIGTERM; returns the exit status and how long it took in seconds."""
+        began = time.monotonic()
+        self.process.terminate()
+        status = self.process.wait(timeout=3 * STOP_SECONDS_MAX)
+        return status, time.monotonic() - began
+
+    # MARK: Asking
+
+    def get(self, path):
+        connection = UnixConnection(self.socket)
+        try:
+            connection.request("GET", path)
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def sensors(self):
+        """The known sensors by address."""
+        return {sensor["address"]: sensor for sensor in self.get("/v1/sensors")}
+
+    def health(self):
+        return {condition["name"] for condition in self.get("/v1/status")["health"]}
+
+    def command(self, *arguments, seconds_max=60):
+        """Runs a command with --json; returns its exit status, its JSON and its complaint."""
+        done = subprocess.run(
+            [self.binary, *arguments, "--json"], env=self.environment, capture_output=True,
+            text=True, timeout=seconds_max)
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = None
+        return done.returncode, answer, done.stderr.strip()
+
+    def silent(self, addresses, since):
+        """Those of the straps that have sent nothing since an instant of `time.monotonic`."""
+        sensors, age = self.sensors(), time.monotonic() - since
+        return [
+            address for address in addresses
+            if sensors.get(address, {}).get("link") != "streaming"
+            or sensors[address].get("seconds_since_frame", age) >= age]

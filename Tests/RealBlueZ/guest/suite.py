@@ -1,0 +1,59 @@
+"""Runs the tests in the guest: suite.py BINARY [PATTERN]
+
+The tests share one gateway and go in order: pairing comes first, and each leaves its straps
+streaming. A failed test does not end the run.
+"""
+import os
+import re
+import sys
+import time
+import traceback
+
+import tests_discovery
+import tests_link
+import tests_stack
+from bench import Bench, Failure
+
+ALWAYS = tests_discovery.PREPARING
+
+
+def run(test, bench):
+    began = time.monotonic()
+    try:
+        detail = test(bench)
+        verdict = "ok    "
+    except Failure as failure:
+        verdict, detail = "FAILED", f"{failure}; {bench.where()}"
+    except Exception as error:  # A defect of the test, or a gateway that is not there any more.
+        verdict, detail = "FAILED", f"{type(error).__name__}: {error}"
+        traceback.print_exc()
+    seconds = time.monotonic() - began
+    name = test.__doc__.strip().splitlines()[0].rstrip(".")
+    print(f"{verdict} {seconds:5.1f} s  {name}" + (f" ({detail})" if detail else ""), flush=True)
+    return verdict == "ok    "
+
+
+def main():
+    binary, pattern = sys.argv[1], (sys.argv + [""])[2]
+    tests = tests_discovery.TESTS + tests_link.TESTS + tests_stack.TESTS
+    picked = [t for t in tests if t in ALWAYS or re.search(pattern, t.__doc__, re.IGNORECASE)]
+    bench = Bench(binary)
+    passed = failed = 0
+    try:
+        bench.set_up()
+        for test in picked:
+            if run(test, bench):
+                passed += 1
+            else:
+                failed += 1
+    except Exception:
+        traceback.print_exc()
+        failed += 1
+    print(f"{passed} passed, {failed} failed", flush=True)
+    # The store is worth a look after a failure; nothing else in the guest outlives it.
+    os.system("cp /run/gateway/queue.sqlite* /exchange/ 2>/dev/null")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

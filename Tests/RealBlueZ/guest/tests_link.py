@@ -1,0 +1,202 @@
+"""What happens to the link of one strap, and to its frames."""
+import time
+
+from bench import BONDING, PAIR_SECONDS_MAX, WORN, check
+from world import until
+
+# bluetoothd's socket in the kernel holds about 90 frames: what comes faster is lost there.
+BURST_FRAMES = 60
+FAST_HZ, FAST_SECONDS = 20, 5
+# Below the 10 s of silence after which a link counts as dead, and beyond them.
+JAM_SECONDS, LONG_JAM_SECONDS = 6, 13
+ABSENCE_SECONDS = 10
+# The gateway keeps the link of a strap it was asked to pair for 10 s, for a second try.
+LET_GO_SECONDS_MAX = 20
+
+# Frame, and the fault it is kept with; None: a measurement, if an odd one.
+ODD_FRAMES = [
+    ("", "empty"),
+    ("00", "heartRateTruncated"),
+    ("01", "heartRateTruncated"),
+    ("0148", "heartRateTruncated"),
+    ("084801", "energyTruncated"),
+    ("1e", "heartRateTruncated"),
+    ("1048", None),  # promises RR intervals
+    ("1048ff", None),  # half an RR interval
+    ("e048", None),  # reserved flags
+    ("00" + "48" * 19, None),  # more than the flags promise
+    ("0648" + "00" * 18, None),  # the longest that fits
+]
+
+
+def burst(bench):
+    """A burst of 60 frames and eight straps at 20 Hz lose nothing."""
+    before = bench.straps.sent()
+    bench.straps.ask("burst", 0, count=BURST_FRAMES)
+    burst = bench.expect_every_frame([0], before, bench.straps.sent())
+    bench.straps.ask("set", WORN, hz=FAST_HZ)
+    try:
+        fast = bench.stream(WORN, FAST_SECONDS)
+    finally:
+        bench.straps.ask("set", WORN, hz=1)
+    return f"{burst} and {fast} frames"
+
+
+def malformed(bench):
+    """Malformed frames are kept with their fault, counted, and end nothing."""
+    address, began = bench.address(1), time.monotonic()
+    undecodable = bench.expect_balanced()["undecodable"]
+    bench.straps.ask("set", 1, hz=0)
+    time.sleep(0.5)
+    before = len(bench.straps.frames()[1])
+    bench.straps.ask("send", 1, frames=[frame for frame, _ in ODD_FRAMES])
+    bench.straps.ask("set", 1, hz=1)
+    following = until(5, lambda: bench.straps.frames()[1][before + len(ODD_FRAMES):])
+    check(following, "the strap fell silent")
+
+    def stored():
+        frames = bench.gateway.store.frames()[address]
+        places = [n for n, (frame, _) in enumerate(frames) if frame == following[0]]
+        return frames[places[0] - len(ODD_FRAMES):places[0]] if places else None
+
+    kept = until(10, stored)
+    check(kept == ODD_FRAMES, f"kept: {kept}")
+    faults = sum(fault is not None for _, fault in ODD_FRAMES)
+    counted = bench.expect_balanced()["undecodable"] - undecodable
+    check(counted == faults, f"{counted} of {faults} are counted as undecodable")
+    bench.expect_streaming([1], since=began)
+
+
+def link_loss(bench):
+    """A lost link is told of and streams again, with the battery read anew."""
+    address = bench.address(2)
+    connects = bench.straps.status()[2]["connects"]
+    bench.straps.ask("set", 2, battery=41)
+    began = time.monotonic()
+    bench.straps.ask("drop", 2)
+    seconds = bench.expect_streaming([2], since=began)
+    check(bench.straps.status()[2]["connects"] == connects + 1, "it took several connections")
+    level = until(5, lambda: bench.gateway.sensors()[address]["battery_percent"] == 41)
+    check(level, "the battery level is that of the link before")
+    bench.stream([2], 3)
+    return f"after {seconds} s"
+
+
+def all_links_lost(bench):
+    """Straps that are lost all at once stream again, and none twice."""
+    began = time.monotonic()
+    bench.straps.ask("drop", bench.paired)
+    seconds = bench.expect_streaming(since=began)
+    bench.stream(bench.paired, 3)
+    return f"{len(bench.paired)} straps after {seconds} s"
+
+
+def short_absence(bench):
+    """A strap off the air for 10 s streams again when it is back."""
+    bench.straps.ask("off", 3)
+    # Two more disturbances, at the same time to save some, for the next two tests.
+    bench.notes["jam"] = bench.straps.status(), time.monotonic()
+    bench.straps.ask("jam", 4, seconds=JAM_SECONDS)
+    bench.straps.ask("jam", 5, seconds=LONG_JAM_SECONDS)
+    time.sleep(ABSENCE_SECONDS)
+    check(bench.gateway.sensors()[bench.address(3)]["link"] != "streaming", "it still streams")
+    began = time.monotonic()
+    bench.straps.ask("on", 3)
+    return f"after {bench.expect_streaming([3], since=began)} s"
+
+
+def lost_beside_absent(bench):
+    """A lost link does not wait for a strap that is off the air."""
+    address = bench.address(3)
+    bench.straps.ask("off", 3)
+    connecting = until(10, lambda: bench.gateway.sensors()[address]["link"] == "connecting")
+    check(connecting, "the gateway does not try to connect")
+    began = time.monotonic()
+    bench.straps.ask("drop", 2)
+    try:
+        return f"after {bench.expect_streaming([2], since=began)} s"
+    finally:
+        bench.straps.ask("on", 3)
+
+
+def jammed(bench):
+    """Frames that a disturbed radio delays by seconds are all kept."""
+    before, began = bench.note("jam")
+    time.sleep(max(0, began + JAM_SECONDS + 1 - time.monotonic()))
+    after = bench.straps.status()
+    check(after[4]["connects"] == before[4]["connects"], "the link was given up too early")
+    frames = bench.expect_every_frame(
+        [4], [strap["sent"] for strap in before], [strap["sent"] for strap in after])
+    return f"{frames} frames"
+
+
+def dead_link(bench):
+    """A link that is up and silent is given up and made anew."""
+    before, began = bench.note("jam")
+    time.sleep(max(0, began + LONG_JAM_SECONDS - time.monotonic()))
+    seconds = bench.expect_streaming([5])
+    check(bench.straps.status()[5]["connects"] > before[5]["connects"], "the silent link was kept")
+    return f"{seconds} s after the disturbance"
+
+
+def removed(bench):
+    """A device that another program removes from bluetoothd is found and streams again."""
+    address = bench.address(6)
+    began = time.monotonic()
+    check(bench.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
+    return f"after {bench.expect_streaming([6], since=began)} s"
+
+
+def removed_while_connecting(bench):
+    """A device that is removed while it is being connected is found and streams again."""
+    address = bench.address(6)
+    bench.straps.ask("off", 6)
+    connecting = until(10, lambda: bench.gateway.sensors()[address]["link"] == "connecting")
+    check(connecting, "the gateway does not try to connect")
+    check(bench.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
+    began = time.monotonic()
+    bench.straps.ask("on", 6)
+    return f"after {bench.expect_streaming([6], since=began)} s"
+
+
+def refuses_without_bond(bench):
+    """A strap that wants a bond is refused in time, and its unanswered StartNotify hurts nobody."""
+    # bluetoothd leaves StartNotify without an answer when the bond it brings about fails.
+    status, _, complaint, seconds = bench.note("bonding")
+    check(status not in (0, 2, 3), f"pair ended with {status}: {complaint}")
+    check("not paired" in complaint, f"its complaint: {complaint}")
+    check(seconds <= PAIR_SECONDS_MAX, f"pair took {seconds:.0f} s")
+    address = bench.address(BONDING)
+    check(address not in bench.gateway.sensors(), "it is listed all the same")
+    gone = until(LET_GO_SECONDS_MAX, lambda: not bench.bluetoothd.is_connected(address))
+    check(gone, "it is still connected")
+    return f"after {seconds:.0f} s: {complaint.splitlines()[0]}"
+
+
+def forget(bench):
+    """Forgetting disconnects the strap, and it can be paired again."""
+    address = bench.address(7)
+    status, _, complaint = bench.gateway.command("forget", address)
+    check(status == 0, f"forget ended with {status}: {complaint}")
+    # bluetoothd takes 2 s to disconnect.
+    free = until(6, lambda: not bench.straps.status()[7]["connected"])
+    check(free, "the strap is still connected")
+    status, _, complaint = bench.gateway.command("pair", address)
+    check(status == 0, f"pair ended with {status}: {complaint}")
+    bench.expect_streaming([7])
+
+
+TESTS = [
+    burst,
+    malformed,
+    link_loss,
+    all_links_lost,
+    short_absence,
+    jammed,
+    dead_link,
+    lost_beside_absent,
+    removed,
+    removed_while_connecting,
+    refuses_without_bond,
+    forget,
+]

@@ -1,0 +1,119 @@
+"""What happens to bluetoothd, the adapter, the processor and the gateway itself."""
+import time
+
+from bench import check
+from gateway import STOP_SECONDS_MAX
+from world import ADAPTER, until
+
+SECOND_PROCESSOR = "/sys/devices/system/cpu/cpu1/online"
+ONE_PROCESSOR_ROUNDS = 3
+ONE_PROCESSOR_SECONDS_MAX = 30
+NOTICE_SECONDS_MAX = 5
+# After an adapter comes back, bluetoothd itself now and then loses a subscription, and the gateway
+# has to notice the silence and connect again.
+ADAPTER_BACK_SECONDS_MAX = 30
+
+
+def expect_condition(bench, name):
+    told = until(NOTICE_SECONDS_MAX, lambda: name in bench.gateway.health())
+    check(told, f"status does not tell {name} but {bench.gateway.health()}")
+
+
+def bluetoothd_restarts(bench):
+    """Data flows again within 15 s after bluetoothd was killed and started."""
+    bench.bluetoothd.kill()
+    expect_condition(bench, "bluetoothd-absent")
+    began = time.monotonic()
+    bench.bluetoothd.start()
+    seconds = bench.expect_streaming(since=began)
+    check("bluetoothd-absent" not in bench.gateway.health(), "it is still told as absent")
+    bench.stream(bench.paired, 3)
+    return f"after {seconds} s"
+
+
+def adapter_off(bench):
+    """An adapter that is switched off is told of; all straps stream again after it is on."""
+    bench.bluetoothd.power(False)
+    expect_condition(bench, "radio-off")
+    links = {s["link"] for s in bench.gateway.sensors().values()}
+    check(all(link.startswith("suspended") for link in links), f"links: {links}")
+    time.sleep(2)
+    began = time.monotonic()
+    check(bench.bluetoothd.power(True) is not None, "the adapter does not power on")
+    seconds = bench.expect_streaming(since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    bench.stream(bench.paired, 3)
+    return f"after {seconds} s"
+
+
+def adapter_unplugged(bench):
+    """An adapter that is unplugged is told of; all straps stream again after it is plugged in."""
+    bench.bluetoothd.unplug()
+    expect_condition(bench, "no-adapter")
+    time.sleep(1)
+    began = time.monotonic()
+    bench.bluetoothd.plug()
+    seconds = bench.expect_streaming(since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    check(bench.bluetoothd.is_powered(), f"{ADAPTER} is not powered")
+    bench.stream(bench.paired, 3)
+    return f"after {seconds} s"
+
+
+def unsignalled_connects(bench):
+    """With one processor bluetoothd leaves connects unsignalled; all straps stream all the same."""
+    before = bench.bluetoothd.unsignalled_connects()
+    with open(SECOND_PROCESSOR, "w") as switch:
+        switch.write("0")
+    try:
+        for _ in range(ONE_PROCESSOR_ROUNDS):
+            began = time.monotonic()
+            bench.straps.ask("drop", bench.paired)
+            bench.expect_streaming(since=began, seconds=ONE_PROCESSOR_SECONDS_MAX)
+    finally:
+        with open(SECOND_PROCESSOR, "w") as switch:
+            switch.write("1")
+    connects = ONE_PROCESSOR_ROUNDS * len(bench.paired)
+    return f"{bench.bluetoothd.unsignalled_connects() - before} of {connects} connects unsignalled"
+
+
+def gateway_killed(bench):
+    """A gateway that was killed adopts the links that are still up and keeps what it had stored."""
+    connects = [strap["connects"] for strap in bench.straps.status()]
+    received = bench.gateway.store.counts()[0]
+    bench.gateway.kill()
+    began = time.monotonic()
+    bench.gateway.start()
+    seconds = bench.expect_streaming(since=began)
+    check(connects == [strap["connects"] for strap in bench.straps.status()],
+          "links that were up were made anew")
+    balance = bench.expect_balanced()
+    check(balance["received"] >= received, f"{received} frames became {balance['received']}")
+    return f"after {seconds} s"
+
+
+def gateway_stops(bench):
+    """SIGTERM ends the gateway within 5 s with every frame in the store."""
+    before = bench.straps.sent()
+    time.sleep(4)
+    after = bench.straps.sent()
+    # What was sent has arrived; none of it needs to have been committed.
+    time.sleep(0.3)
+    status, seconds = bench.gateway.stop()
+    check(status == 0, f"it ended with {status}")
+    check(seconds <= STOP_SECONDS_MAX, f"it took {seconds:.1f} s")
+    frames = bench.expect_every_frame(bench.paired, before, after)
+    received, stored, undecodable = bench.gateway.store.counts()
+    check(received == stored + undecodable, f"{received} received, {stored} + {undecodable} kept")
+    rows = bench.gateway.store.rows("SELECT (SELECT count(*) FROM sample), "
+                                    "(SELECT count(*) FROM undecodable)")[0]
+    check(rows == (stored, undecodable), f"counted {(stored, undecodable)}, kept {rows}")
+    return f"{frames} frames, {received} in all; after {seconds:.1f} s"
+
+
+TESTS = [
+    bluetoothd_restarts,
+    adapter_off,
+    adapter_unplugged,
+    unsignalled_connects,
+    gateway_killed,
+    gateway_stops,
+]

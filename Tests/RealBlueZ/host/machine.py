@@ -1,0 +1,144 @@
+"""Boots the guest with straps on its radio, runs one command in it and ends with its status.
+
+    machine.py --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
+
+QEMU emulates the processor: no KVM is needed. The guest's adapter is a UART (/dev/hvc0) whose other
+end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
+"""
+import argparse
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STRAPS_START_SECONDS_MAX = 30
+MEMORY_MIB = 1024
+# With one processor some races of bluetoothd come often; a test takes the second one away for them.
+PROCESSORS = 2
+# Status when the time is over, as timeout(1) has it, and when the guest ended without a word.
+TIME_IS_OVER, GUEST_DIED = 124, 125
+
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests"
+    " audit=0 8250.nr_uarts=1 rcupdate.rcu_expedited=1 random.trust_cpu=1"
+)
+
+
+def die_with_parent():
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prepared", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--straps", required=True)
+    parser.add_argument("--seconds-max", type=float, required=True)
+    parser.add_argument("command", nargs="+")
+    return parser.parse_args()
+
+
+def start_straps(options, sockets, children):
+    log = open(os.path.join(options.out, "straps.log"), "w")
+    straps = subprocess.Popen(
+        [sys.executable, os.path.join(HERE, "straps.py"), "--straps", options.straps,
+         "--hci", "unix-server:" + sockets["hci"], "--control", sockets["control"],
+         "--trace", os.path.join(options.out, "frames.jsonl")],
+        stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)  # fmt: skip
+    children.append(straps)
+    end = time.monotonic() + STRAPS_START_SECONDS_MAX
+    while not os.path.exists(sockets["control"]):
+        if straps.poll() is not None or time.monotonic() > end:
+            sys.exit("machine: the straps did not start:\n" + open(log.name).read())
+        time.sleep(0.02)
+
+
+def share(tag, path, is_read_only):
+    device = f"local,id={tag},path={path},security_model=none,multidevs=remap"
+    return ["-fsdev", device + (",readonly=on" if is_read_only else ""),
+            "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]  # fmt: skip
+
+
+def qemu(options, sockets, output):
+    def prepared(name):
+        return os.path.join(options.prepared, name)
+
+    return [
+        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(PROCESSORS),
+        # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
+        "-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand", "-m", str(MEMORY_MIB),
+        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none",
+        "-kernel", prepared("vmlinux"), "-initrd", prepared("initrd.cpio"),
+        "-append", KERNEL_ARGUMENTS,
+        *share("host", "/", True), *share("modules", prepared("modules"), True),
+        *share("exchange", options.out, False),
+        "-serial", "file:" + os.path.join(options.out, "console.log"),
+        "-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=8",
+        "-chardev", "socket,id=hci,path=" + sockets["hci"],
+        "-device", "virtconsole,chardev=hci,nr=1",
+        "-chardev", f"file,id=output,path=/proc/self/fd/{output}",
+        "-device", "virtserialport,chardev=output,name=output,nr=2",
+        "-chardev", "socket,id=control,path=" + sockets["control"],
+        "-device", "virtserialport,chardev=control,name=control,nr=3",
+    ]  # fmt: skip
+
+
+def relay(source):
+    while data := os.read(source, 65536):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def run(options, work, children):
+    os.makedirs(options.out, exist_ok=True)
+    shutil.copy(os.path.join(HERE, "../guest/init"), options.out)
+    with open(os.path.join(options.out, "command"), "w") as file:
+        file.write("".join(argument + "\0" for argument in options.command))
+    end = time.monotonic() + options.seconds_max
+    sockets = {name: os.path.join(work, name) for name in ("hci", "control")}
+    start_straps(options, sockets, children)
+
+    reading, writing = os.pipe()
+    guest = subprocess.Popen(
+        qemu(options, sockets, writing), stdin=subprocess.DEVNULL, pass_fds=[writing],
+        preexec_fn=die_with_parent)  # fmt: skip
+    children.append(guest)
+    os.close(writing)
+    relaying = threading.Thread(target=relay, args=[reading], daemon=True)
+    relaying.start()
+    try:
+        guest.wait(end - time.monotonic())
+    except subprocess.TimeoutExpired:
+        sys.stderr.write(f"machine: {options.seconds_max:g} s are over\n")
+        return TIME_IS_OVER
+    relaying.join(2)
+    try:
+        with open(os.path.join(options.out, "status")) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        with open(os.path.join(options.out, "console.log"), errors="replace") as console:
+            sys.stderr.write("machine: the guest ended early:\n" + console.read()[-3000:])
+        return GUEST_DIED
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    children, work = [], tempfile.mkdtemp(prefix="real-bluez.")
+    try:
+        return run(arguments(), work, children)
+    finally:
+        for child in reversed(children):
+            child.kill()
+            child.wait()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

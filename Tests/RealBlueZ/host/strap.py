@@ -1,0 +1,206 @@
+"""One emulated heart-rate strap: its services, its frames, and what can happen to it."""
+import asyncio
+import os
+import time
+
+from bumble import hci, ll
+from bumble.att import ATT_Error, AttributeValueV2, ErrorCode
+from bumble.controller import Controller
+from bumble.core import AdvertisingData, UUID
+from bumble.device import Device, DeviceConfiguration
+from bumble.gatt import (
+    GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR,
+    Characteristic,
+    CharacteristicValue,
+    Descriptor,
+    Service,
+)
+from bumble.host import Host
+from bumble.keys import MemoryKeyStore
+from bumble.pairing import PairingConfig, PairingDelegate
+from bumble.transport.common import AsyncPipeSink
+
+FLAGS_AND_SERVICE = b"\x02\x01\x06" + b"\x03\x03\x0d\x18"
+COMPLETE_LOCAL_NAME = AdvertisingData.COMPLETE_LOCAL_NAME
+
+DEFAULTS = {
+    "rssi": -50,
+    "hz": 1.0,
+    "bpm": 72,
+    "rr_intervals": 1,
+    "energy": 0,  # kJ, one more each notification, so that no two frames are alike
+    "location": 1,  # chest
+    "battery": 87,
+    "maker": "Emulated",
+    "model": "HR-1",
+    "wants_bond": False,  # refuses notifications on a link that is not encrypted
+    "on_air": True,
+}
+
+
+def fixed(uuid, value):
+    return Characteristic(
+        UUID.from_16_bits(uuid), Characteristic.Properties.READ, Characteristic.READABLE, value)
+
+
+class Strap:
+    def __init__(self, index, settings, air, trace):
+        self.settings = {
+            **DEFAULTS, "name": f"HR-{index:02d}", "address": f"C0:00:00:00:00:{index + 1:02X}",
+            **settings}
+        self.index, self.trace = index, trace
+        self.is_on_air = self.settings["on_air"]
+        self.connection, self.is_subscribed, self.ticker = None, False, None
+        self.sent, self.connects, self.jammed_until = 0, 0, 0.0
+        name = self.settings["name"].encode()
+        self.advertisement = FLAGS_AND_SERVICE
+        self.scan_response = bytes(AdvertisingData([(COMPLETE_LOCAL_NAME, name)]))
+
+        self.controller = Controller(self.settings["name"], link=air)
+        air.straps[self.controller] = self
+        configuration = DeviceConfiguration(
+            name=self.settings["name"], address=hci.Address(self.settings["address"]))
+        configuration.irk = os.urandom(16)
+        self.device = Device(
+            config=configuration, host=Host(self.controller, AsyncPipeSink(self.controller)))
+        self.device.keystore = MemoryKeyStore()
+        self.device.pairing_config_factory = lambda _: PairingConfig(
+            sc=True, mitm=False, bonding=True, delegate=PairingDelegate())
+        self.add_services()
+        self.device.on("connection", self.on_connection)
+
+    # MARK: Services
+
+    def add_services(self):
+        server, settings = self.device.gatt_server, self.settings
+        notify = Characteristic.Properties.NOTIFY
+        self.measurement = Characteristic(
+            UUID.from_16_bits(0x2A37), notify, Characteristic.Permissions(0), b"")
+
+        def subscribe(bearer, value):
+            if settings["wants_bond"] and not self.connection.encryption:
+                raise ATT_Error(ErrorCode.INSUFFICIENT_ENCRYPTION)
+            server.write_cccd(bearer, self.measurement, value)
+
+        # Bumble's own descriptor cannot refuse.
+        self.measurement.descriptors = [Descriptor(
+            GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR,
+            Characteristic.READABLE | Characteristic.WRITEABLE,
+            AttributeValueV2(
+                read=lambda bearer: server.read_cccd(bearer, self.measurement),
+                write=subscribe))]
+        self.measurement.on("subscription", self.on_subscription)
+        control_point = Characteristic(
+            UUID.from_16_bits(0x2A39), Characteristic.Properties.WRITE, Characteristic.WRITEABLE,
+            CharacteristicValue(write=lambda _, value: settings.update(energy=0)))
+        battery = Characteristic(
+            UUID.from_16_bits(0x2A19), Characteristic.Properties.READ | notify,
+            Characteristic.READABLE,
+            CharacteristicValue(read=lambda _: bytes([settings["battery"]])))
+        self.device.add_services([
+            Service(UUID.from_16_bits(0x180D), [
+                self.measurement, fixed(0x2A38, bytes([settings["location"]])), control_point]),
+            Service(UUID.from_16_bits(0x180F), [battery]),
+            Service(UUID.from_16_bits(0x180A), [
+                fixed(0x2A29, settings["maker"].encode()),
+                fixed(0x2A24, settings["model"].encode())])])
+
+    # MARK: Frames
+
+    def frame(self):
+        """The next measurement: 8-bit rate, contact, energy, RR intervals."""
+        settings = self.settings
+        interval = round(60 * 1024 / settings["bpm"]).to_bytes(2, "little")
+        energy = (settings["energy"] & 0xFFFF).to_bytes(2, "little")
+        settings["energy"] += 1
+        return bytes([0x1E, settings["bpm"]]) + energy + interval * settings["rr_intervals"]
+
+    async def notify(self, frame):
+        if self.connection is None or not self.is_subscribed:
+            return
+        await self.device.notify_subscriber(self.connection, self.measurement, frame)
+        self.sent += 1
+        self.trace.write(f'{{"strap":{self.index},"number":{self.sent},"hex":"{frame.hex()}"}}\n')
+
+    async def tick(self):
+        """Notifies on a fixed grid: a late frame does not delay the next."""
+        due = time.monotonic()
+        while self.connection and self.is_subscribed:
+            if self.settings["hz"] > 0:
+                await self.notify(self.frame())
+                due = max(due + 1 / self.settings["hz"], time.monotonic() - 1)
+            else:
+                due = time.monotonic() + 0.05
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    # MARK: Link
+
+    def on_subscription(self, connection, is_notifying, is_indicating):
+        self.is_subscribed = is_notifying
+        if is_notifying and (self.ticker is None or self.ticker.done()):
+            self.ticker = asyncio.get_running_loop().create_task(self.tick())
+
+    def on_connection(self, connection):
+        self.connection, self.connects = connection, self.connects + 1
+        connection.on("disconnection", self.on_disconnection)
+
+    def on_disconnection(self, reason):
+        self.connection, self.is_subscribed = None, False
+        if self.is_on_air:
+            asyncio.get_running_loop().create_task(self.advertise())
+
+    @property
+    def is_connectable(self):
+        return self.connection is None and self.is_on_air and not self.controller.le_connections
+
+    async def start(self):
+        await self.device.power_on()
+        await self.advertise()
+
+    async def advertise(self):
+        if self.connection is None and self.is_on_air:
+            await self.device.start_advertising(
+                own_address_type=hci.OwnAddressType.RANDOM, advertising_data=self.advertisement,
+                scan_response_data=self.scan_response, advertising_interval_min=100,
+                advertising_interval_max=100)
+
+    def cut(self):
+        """Ends the link on both sides at once, as when the radio fades: no host has a say."""
+        timeout = hci.HCI_CONNECTION_TIMEOUT_ERROR
+        for link in list(self.controller.le_connections.values()):
+            link.send_ll_control_pdu(ll.TerminateInd(timeout))
+            self.controller.on_le_disconnected(link, timeout)
+
+    # MARK: What can happen to it
+
+    def status(self):
+        return {
+            "address": self.settings["address"], "name": self.settings["name"],
+            "sent": self.sent, "connects": self.connects,
+            "connected": self.connection is not None, "subscribed": self.is_subscribed}
+
+    async def set(self, **settings):
+        self.settings.update(settings)
+
+    async def drop(self):
+        self.cut()
+
+    async def off(self):
+        self.is_on_air = False
+        self.cut()
+        await self.device.stop_advertising()
+
+    async def on(self):
+        self.is_on_air = True
+        await self.advertise()
+
+    async def jam(self, seconds):
+        self.jammed_until = time.monotonic() + seconds
+
+    async def send(self, frames):
+        for frame in frames:
+            await self.notify(bytes.fromhex(frame))
+
+    async def burst(self, count):
+        for _ in range(count):
+            await self.notify(self.frame())
