@@ -28,7 +28,8 @@ struct Delivery {
     static let patience = Duration.milliseconds(500)
 
     init(
-        samples: Int, through script: FaultScript? = nil, settings: LaneSettings = LaneSettings()
+        samples: Int, through script: NetworkFaultScript? = nil,
+        settings: LaneSettings = LaneSettings()
     ) async throws {
         scratch = try Scratch()
         exchange = try await StandInExchange.start()

@@ -25,16 +25,17 @@ import Testing
     func everySampleOnce(seed: UInt64) async throws {
         var settings = LaneSettings()
         settings.batchSamplesMax = Self.batchSamples
-        let script = FaultScript(seed: seed, connections: Self.connections)
+        let script = NetworkFaultScript(seed: seed, connections: Self.connections)
         try await check(script, settings, "seed \(seed)")
     }
 
     @Test func noWayToFailIsLeftOut() {
-        #expect(Set(FaultScript.everyWay).count == 60)
+        #expect(Set(NetworkFaultScript.everyWay).count == 60)
         #expect(
-            FaultScript(seed: 7, connections: 40) == FaultScript(seed: 7, connections: 40))
+            NetworkFaultScript(seed: 7, connections: 40)
+                == NetworkFaultScript(seed: 7, connections: 40))
         let message = Array("POST / HTTP/1.1\r\nHost: a\r\n\r\nbody".utf8)
-        for way in FaultScript.everyWay {
+        for way in NetworkFaultScript.everyWay {
             for position in [0, 0.3, 1] {
                 var fault = way
                 fault.position = position
@@ -53,7 +54,7 @@ import Testing
     }
 
     private func check(
-        _ script: FaultScript, _ settings: LaneSettings, _ name: String
+        _ script: NetworkFaultScript, _ settings: LaneSettings, _ name: String
     ) async throws {
         let comment = Comment(rawValue: "\(name): \(script.faults)")
         let delivery = try await Delivery(

@@ -10,7 +10,7 @@ public final class FaultProxy: Sendable {
     /// Where it listens.
     public let socketPath: String
     /// What goes wrong.
-    public let script: FaultScript
+    public let script: NetworkFaultScript
 
     private struct State {
         var connections = 0
@@ -25,7 +25,7 @@ public final class FaultProxy: Sendable {
     /// Starts a proxy for the server on `serverPort`. `patience` is how long its client waits for a
     /// whole answer: delays are made shorter or longer than that.
     public init(
-        socketPath: String, serverPort: Int, script: FaultScript, patience: Duration
+        socketPath: String, serverPort: Int, script: NetworkFaultScript, patience: Duration
     ) throws {
         self.socketPath = socketPath
         self.serverPort = serverPort

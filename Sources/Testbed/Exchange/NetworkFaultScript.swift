@@ -91,7 +91,7 @@ extension ConnectionFault: CustomStringConvertible {
 }
 
 /// Which connections go wrong, and how; the same for the same seed.
-public struct FaultScript: Sendable, Hashable {
+public struct NetworkFaultScript: Sendable, Hashable {
     /// What happens to each connection in turn, nil being nothing; nothing after the last.
     public var faults: [ConnectionFault?]
 
