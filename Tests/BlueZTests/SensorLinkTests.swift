@@ -184,10 +184,10 @@ struct SensorLinkTests {
 
     // MARK: Deadlines
 
-    @Test("connect: 20 s, then the attempt is ended")
+    @Test("connect: 8 s, then the attempt is ended")
     func connectDeadline() {
         var bench = Bench.connecting()
-        #expect(bench.wait(.milliseconds(19_999)) == [])
+        #expect(bench.wait(.milliseconds(7_999)) == [])
         #expect(bench.wait(.milliseconds(1)) == [.disconnect])
         #expect(bench.link.state == .seen)
         #expect(bench.link.reason == .connectTimeout)
@@ -199,10 +199,10 @@ struct SensorLinkTests {
     @Test("after two attempts unheard it waits to be heard")
     func outOfRange() {
         var bench = Bench.connecting()
-        bench.wait(.seconds(20))
+        bench.wait(.seconds(8))
         bench.wait(.seconds(5))
         bench.tell(.slotGranted)
-        bench.wait(.seconds(20))
+        bench.wait(.seconds(8))
         #expect(bench.link.state == .suspended(.outOfRange))
         #expect(bench.link.wantsScan)
         #expect(bench.link.nextDeadline == nil)

@@ -120,11 +120,17 @@ extension Central {
         }
     }
 
-    /// The characteristic to subscribe to. An answer to a `Get` can overtake the signals that brought
-    /// the services, so one that is missing is waited for a little.
+    /// The characteristic to subscribe to. bluetoothd signals `ServicesResolved` before the services'
+    /// objects, on a busy machine seconds before; it sends them all before it answers the next call.
+    /// An answer can overtake the signals before it on their way to us, so a characteristic that is
+    /// missing then is waited for a little more.
     private func awaitCharacteristic(
         of link: WatchedLink, _ device: String, _ client: BlueZClient
     ) async -> Characteristic? {
+        let found = await client.characteristic(
+            ofDevice: device, service: link.service, uuid: link.characteristic)
+        if found != nil { return found }
+        _ = try? await client.refresh(device: device)
         let until = clock.now() + Self.servicesPatience.microseconds
         while true {
             let found = await client.characteristic(

@@ -70,8 +70,9 @@ extension Central {
 
     /// A link that is new to this daemon, or to the adapters as they are now.
     func bringUp(_ link: WatchedLink) {
-        handle(.daemon(isPresent: isDaemonPresent), link)
+        // The adapter first, or a link that is new would be told as suspended for want of one.
         handle(.adapter(isUsable: hasUsableAdapter(for: link)), link)
+        handle(.daemon(isPresent: isDaemonPresent), link)
         guard let known = devices[link.address]?.values else { return }
         // A connected one first: it is adopted, on whichever adapter it is.
         for device in known.sorted(by: { $0.isConnected && !$1.isConnected }) {

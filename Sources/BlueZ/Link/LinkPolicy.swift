@@ -1,8 +1,8 @@
 /// The deadlines and pauses of a link to a sensor.
 public struct LinkPolicy: Sendable, Hashable {
     /// From `Connect` to its answer. A strap in range takes below a second; bluetoothd itself would
-    /// try for 42 s and hold up every other strap.
-    public var connect = Duration.seconds(20)
+    /// try for 42 s, and every other lost strap waits as long: 8 s let it be back within 15 s.
+    public var connect = Duration.seconds(8)
     /// From connected to services resolved; seen: half a second.
     public var resolve = Duration.seconds(15)
     /// Between two looks at the properties while resolving, because signals may not come.

@@ -31,7 +31,9 @@ extension SensorLink {
         case .draining:
             return finishRelease()
         default:
-            let withdrawal = dropSlot()
+            // The answer to a pending Connect may never come once the object is gone: give the radio
+            // back now.
+            let withdrawal = state == .connecting ? [.withdrawSlot] : dropSlot()
             forgetLink()
             teardownUntil = nil
             enter(.absent, .removed)
@@ -68,6 +70,8 @@ extension SensorLink {
             enter(.suspended(.daemon), reason)
         case .cache where !hasForgotten:
             hasForgotten = true
+            // Only if forgetting does not help does a person have to look.
+            retryAt = now + policy.busyPause.microseconds
             actions.append(.forgetDevice)
             enter(.absent, reason)
         case .transientRadio where wasConnecting && attemptsUnheard >= policy.attemptsUnheardMax:

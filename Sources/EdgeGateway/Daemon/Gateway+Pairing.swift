@@ -152,10 +152,16 @@ extension Gateway {
                 address: address, service: HeartRateService.service,
                 characteristic: HeartRateService.measurement, reading: Self.readAtPairing)
         } catch {
+            let isRefused = await recorder.wasRefused(address)
             throw ProblemReport(
-                code: "sensor-not-reached", message: "not paired: \(error.text)",
-                advice: "wear the strap with moist electrodes, end its connection to phones and "
-                    + "watches, bring it nearer, and try again")
+                code: isRefused ? "sensor-refuses" : "sensor-not-reached",
+                message: isRefused
+                    ? "not paired: the sensor was reached and lets nobody read it without a bond"
+                    : "not paired: \(error.text)",
+                advice: isRefused
+                    ? "such sensors are not supported yet; use one that needs no pairing code"
+                    : "wear the strap with moist electrodes, end its connection to phones and "
+                        + "watches, bring it nearer, and try again")
         }
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)

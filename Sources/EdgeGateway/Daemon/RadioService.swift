@@ -17,7 +17,10 @@ struct RadioService: Service {
             }
         } onGracefulShutdown: {
             // Links are left up: bluetoothd keeps them, and the next start adopts them.
-            Task { await central.stop(disconnecting: false) }
+            Task {
+                await recorder.stop()
+                await central.stop(disconnecting: false)
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ actor Recorder {
     private var sessions: [String: SensorSession] = [:]
     private var links: [String: LinkChange] = [:]
     private var waiting: [String: [SensorFrame]] = [:]
+    private var isStopping = false
     private var isBusPresent: Bool?
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
@@ -58,7 +59,9 @@ actor Recorder {
             case .daemon(let isPresent):
                 isDaemonPresent = isPresent
                 if !isPresent { loseDaemon() }
-                logger.notice("bluetoothd \(isPresent ? "is there" : "is gone")")
+                if !isStopping {
+                    logger.notice("bluetoothd \(isPresent ? "is there" : "is gone")")
+                }
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
             case .adapterReset: logger.warning("adapter was reset: it stayed busy")
@@ -105,6 +108,9 @@ actor Recorder {
             Task { await readBattery(of: change.address) }
         }
     }
+
+    /// The daemon leaves: what ends from now on ends because of us.
+    func stop() { isStopping = true }
 
     private func loseDaemon() {
         isDaemonPresent = false
@@ -205,8 +211,19 @@ actor Recorder {
     /// Where the link of a sensor stands, and why it does not stream.
     func link(of address: String) -> (state: String, detail: String?) {
         guard let change = links[address] else { return ("absent", nil) }
-        if case .streaming = change.state { return ("streaming", nil) }
-        return (change.state.name, change.reason.name)
+        switch change.state {
+        case .streaming: return ("streaming", nil)
+        case .suspended(let what): return ("suspended", "\(what.rawValue), \(change.reason.name)")
+        default: return (change.state.name, change.reason.name)
+        }
+    }
+
+    /// Whether a sensor was reached and did not let itself be subscribed to.
+    func wasRefused(_ address: String) -> Bool {
+        switch links[address]?.reason {
+        case .subscribeTimeout, .error(.auth), .error(.permission): true
+        default: false
+        }
     }
 
     /// How long a recorded sensor has sent nothing, in seconds.
