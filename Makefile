@@ -37,6 +37,7 @@ bench:                 ## figures beside their peers
 	@deploy/setup --test
 	@Tests/Conformance/setup
 	Benchmarks/decode
+	Benchmarks/uplink
 
 clean:
 	rm -rf .build .build-*

@@ -129,9 +129,8 @@ extension JSONBytes {
     /// Appends a UUID without quotes. It is hexadecimal and hyphens by construction; anything else
     /// is left out rather than written unescaped.
     mutating func identity(_ uuid: String) {
-        let isPlain = uuid.utf8.allSatisfy {
+        _ = appendPlain(uuid) {
             0x30...0x39 ~= $0 || 0x61...0x66 ~= $0 || 0x41...0x46 ~= $0 || $0 == 0x2D
         }
-        if isPlain { raw(uuid.utf8) }
     }
 }

@@ -27,6 +27,10 @@ struct JSONBytes {
     /// Appends a string in quotes, escaped.
     mutating func string(_ text: String) {
         bytes.append(0x22)
+        if appendPlain(text, where: { 0x20...0x7E ~= $0 && $0 != 0x22 && $0 != 0x5C }) {
+            bytes.append(0x22)
+            return
+        }
         for unit in text.utf16 {
             switch unit {
             case 0x22, 0x5C:
@@ -38,6 +42,16 @@ struct JSONBytes {
             }
         }
         bytes.append(0x22)
+    }
+
+    /// Appends `text` as it is if all of its bytes pass; else nothing.
+    mutating func appendPlain(_ text: String, where passes: (UInt8) -> Bool) -> Bool {
+        var text = text
+        return text.withUTF8 { utf8 in
+            guard utf8.allSatisfy(passes) else { return false }
+            bytes.append(contentsOf: utf8)
+            return true
+        }
     }
 
     /// Appends a decimal number.
