@@ -45,7 +45,7 @@ struct BacklogTests {
     }
 
     @Test func aRareSensorDoesNotMakeItsLaneWalkOverTheOthers() async throws {
-        let queue = try store.open(clock, settings: fastSettings())
+        let queue = try await store.open(clock, settings: fastSettings())
         let rare = try await Worn(queue, 1)
         let busy = try await Worn(queue, 2)
         for hour in UInt8(0)..<3 {
@@ -67,7 +67,7 @@ struct BacklogTests {
     }
 
     @Test func reopeningContinuesWhereItWas() async throws {
-        var queue = try store.open(clock, settings: fastSettings())
+        var queue = try await store.open(clock, settings: fastSettings())
         let worn = try await Worn(queue)
         let lane = worn.enrollment.id
         for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
@@ -77,7 +77,7 @@ struct BacklogTests {
         let before = try await queue.balance()
         try await queue.close()
 
-        queue = try store.open(clock, settings: fastSettings())
+        queue = try await store.open(clock, settings: fastSettings())
         #expect(try await queue.balance() == before)
         batch = try await queue.nextBatch(enrollment: lane, limit: 1)
         #expect(batch.map { $0.frame[1] } == [30])
@@ -90,11 +90,11 @@ struct BacklogTests {
     }
 
     @Test func whatWasNotCommittedIsGoneAndNothingElse() async throws {
-        var queue = try store.open(clock)
+        var queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for bpm in UInt8(0)..<60 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.abandon()
-        queue = try store.open(clock)
+        queue = try await store.open(clock)
         let balance = try await queue.balance()
         #expect(balance.received == 50 && balance.isBalanced)
         try await queue.beat(worn.assignment, bpm: 99, clock)

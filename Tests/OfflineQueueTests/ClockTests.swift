@@ -11,7 +11,7 @@ struct ClockTests {
     @Test func samplesOfAnUntrustedClockAreHeldAndTheirTimesComputedBackwards() async throws {
         let clock = ManualClock(isTrusted: false)
         clock.set { $0.wallMicroseconds = 1_000_000 }  // 1970, as after a power cut
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<3 {
             try await queue.beat(worn.assignment, clock)
@@ -41,7 +41,7 @@ struct ClockTests {
 
     @Test func theOffsetOfABootIsFixedOnce() async throws {
         let clock = ManualClock(isTrusted: false)
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
@@ -61,7 +61,7 @@ struct ClockTests {
 
     @Test func aTrustedArrivalVouchesForItsBoot() async throws {
         let clock = ManualClock(isTrusted: false)
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         clock.set { $0.isTrusted = true }
@@ -72,13 +72,13 @@ struct ClockTests {
 
     @Test func aBootThatEndedUntrustedStaysHeldUntilSomebodyVouches() async throws {
         let clock = ManualClock(isTrusted: false)
-        let first = try store.open(clock, bootID: "boot-1")
+        let first = try await store.open(clock, bootID: "boot-1")
         let worn = try await Worn(first)
         try await first.beat(worn.assignment, clock)
         try await first.close()
 
         let trusted = ManualClock()
-        let second = try store.open(trusted, bootID: "boot-2")
+        let second = try await store.open(trusted, bootID: "boot-2")
         try await second.noteClock(trusted.read())
         try await second.beat(worn.assignment, trusted)
         try await second.flush()
@@ -103,7 +103,7 @@ struct ClockTests {
         let clock = ManualClock()
         try await store.open(clock).close()
         clock.set { $0.isTrusted = false }
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
@@ -116,7 +116,7 @@ struct ClockTests {
         clock.set {
             $0 = ClockReading(uptimeMicroseconds: .max, wallMicroseconds: .min, isTrusted: true)
         }
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         clock.set { $0.isTrusted = false }

@@ -8,9 +8,9 @@ struct DeliveryTests {
     let clock = ManualClock()
     let queue: SampleQueue
 
-    init() throws {
+    init() async throws {
         store = try TestStore()
-        queue = try store.open(clock)
+        queue = try await store.open(clock)
     }
 
     @Test func aSampleGoesFromAppendToDelivered() async throws {
@@ -208,7 +208,7 @@ struct DeliveryTests {
         #expect(try await queue.prune() == 5)
         try await queue.close()
 
-        let second = try store.open(clock)
+        let second = try await store.open(clock)
         try await second.beat(worn.assignment, clock)
         try await second.flush()
         let new = try await second.deliverAll(worn.enrollment.id)
@@ -232,7 +232,7 @@ struct DeliveryTests {
     @Test func aRequestWithoutAnAnswerIsRememberedAcrossAKill() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        var queue: SampleQueue? = try store.open(clock)
+        var queue: SampleQueue? = try await store.open(clock)
         let worn = try await Worn(#require(queue))
         let lane = worn.enrollment.id
         #expect(try await queue?.unansweredRequest(enrollment: lane) == nil)
@@ -241,7 +241,7 @@ struct DeliveryTests {
         // Killed: nothing is closed.
         queue = nil
         clock.advance(seconds: 3)
-        let next = try store.open(clock)
+        let next = try await store.open(clock)
         #expect(try await next.unansweredRequest(enrollment: lane) == sent)
         try await next.settle(enrollment: lane, [], isAnswered: true)
         #expect(try await next.unansweredRequest(enrollment: lane) == nil)
@@ -250,12 +250,12 @@ struct DeliveryTests {
     @Test func aRequestOfAnotherBootIsTakenToHaveBeenSentJustNow() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        var queue: SampleQueue? = try store.open(clock)
+        var queue: SampleQueue? = try await store.open(clock)
         let lane = try await Worn(#require(queue)).enrollment.id
         try await queue?.beginRequest(enrollment: lane)
         queue = nil
         clock.advance(seconds: 500)
-        let next = try store.open(clock, bootID: "boot-2")
+        let next = try await store.open(clock, bootID: "boot-2")
         let now = clock.read().uptimeMicroseconds
         #expect(try await next.unansweredRequest(enrollment: lane) == now)
     }

@@ -49,7 +49,7 @@ struct GroupCommitTests {
     @Test func theQueueCommitsByCountAndByAge() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<49 { try await queue.beat(worn.assignment, clock) }
         #expect(try await queue.balance().stored == 0)

@@ -57,7 +57,7 @@ struct IdentityTests {
         var count = 0
         var lane: Int64 = 0
         for run in 0..<5 {
-            let queue = try store.open(clock)
+            let queue = try await store.open(clock)
             if run == 0 { lane = try await Worn(queue).enrollment.id }
             let assignment = try #require(try await queue.openAssignments().first)
             for _ in 0..<20 { try await queue.beat(assignment, clock) }
@@ -74,7 +74,7 @@ struct IdentityTests {
         let store = try TestStore()
         let restored = try TestStore()
         let clock = ManualClock()
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<10 { try await queue.beat(worn.assignment, clock) }
         try await queue.close()
@@ -82,7 +82,7 @@ struct IdentityTests {
 
         var sent: [[PendingSample]] = []
         for store in [store, restored] {
-            let queue = try store.open(clock)
+            let queue = try await store.open(clock)
             for _ in 0..<10 { try await queue.beat(worn.assignment, clock) }
             try await queue.flush()
             sent.append(try await queue.deliverAll(worn.enrollment.id))
@@ -96,13 +96,13 @@ struct IdentityTests {
     @Test func theIdentityOfASampleSurvivesReopening() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        let first = try store.open(clock)
+        let first = try await store.open(clock)
         let worn = try await Worn(first)
         for _ in 0..<3 { try await first.beat(worn.assignment, clock) }
         try await first.flush()
         let before = try await first.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         try await first.close()
-        let second = try store.open(clock, bootID: "boot-2")
+        let second = try await store.open(clock, bootID: "boot-2")
         #expect(try await second.nextBatch(enrollment: worn.enrollment.id, limit: 9) == before)
     }
 }

@@ -10,7 +10,7 @@ struct KillTests {
     @Test func whatWasAcknowledgedIsThere() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        let first = try store.open(clock)
+        let first = try await store.open(clock)
         let lane = try await Worn(first).enrollment.id
         try await first.close()
         var stored = 0
@@ -23,7 +23,7 @@ struct KillTests {
             }
             let acknowledged = try Acknowledged.read(store.path)
             clock.advance(seconds: 60)
-            let queue = try store.open(clock)
+            let queue = try await store.open(clock)
             let balance = try await queue.balance()
             // Committed by chance just before the note of it: at most one step more.
             #expect(acknowledged.stored >= 0 && acknowledged.delivered >= 0)

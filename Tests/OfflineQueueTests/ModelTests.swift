@@ -50,7 +50,7 @@ private struct ModelRun {
         random = SplitMix64(seed: seed)
         store = try TestStore()
         clock = ManualClock(isTrusted: seed % 2 == 0)
-        queue = try store.open(clock, bootID: "boot-1")
+        queue = try await store.open(clock, bootID: "boot-1")
         if clock.read().isTrusted { noteOffset() }
         for number in 1...3 {
             sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
@@ -212,7 +212,7 @@ private struct ModelRun {
             boot += 1
             clock.set { $0.uptimeMicroseconds = 1_000_000 }
         }
-        queue = try store.open(clock, bootID: bootID)
+        queue = try await store.open(clock, bootID: bootID)
         if clock.read().isTrusted { noteOffset() }
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")

@@ -7,9 +7,9 @@ struct RosterTests {
     let clock = ManualClock()
     let queue: SampleQueue
 
-    init() throws {
+    init() async throws {
         store = try TestStore()
-        queue = try store.open(clock)
+        queue = try await store.open(clock)
     }
 
     @Test func samplesBeforeAHandOverGoToTheFirstPatient() async throws {
@@ -22,7 +22,7 @@ struct RosterTests {
         for bpm in UInt8(70)..<75 { try await queue.beat(after, bpm: bpm, clock) }
         try await queue.close()
 
-        let reopened = try store.open(clock)
+        let reopened = try await store.open(clock)
         let late = try await reopened.deliverAll(second.id)
         let early = try await reopened.deliverAll(one.enrollment.id)
         #expect(late.map { $0.frame[1] } == [70, 71, 72, 73, 74])

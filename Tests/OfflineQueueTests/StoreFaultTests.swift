@@ -15,7 +15,7 @@ struct StoreFaultTests {
         let isMade = FileManager.default.createFile(
             atPath: store.path, contents: nil, attributes: [.posixPermissions: 0o644])
         #expect(isMade)
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         _ = try await Worn(queue)
         let files = try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
         #expect(files.count == 4)
@@ -27,7 +27,7 @@ struct StoreFaultTests {
     }
 
     @Test func theFileIsSetUpForACard() async throws {
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         _ = try await Worn(queue)
         #expect(try store.number("PRAGMA page_size") == 1024)
         let settings = try await queue.pragmas()
@@ -36,10 +36,12 @@ struct StoreFaultTests {
     }
 
     @Test func aSecondOpenerIsRefusedUntilTheFirstLetsGo() async throws {
-        let first = try store.open(clock)
-        #expect { try store.open(clock) } throws: { ($0 as? QueueError)?.code == .inUse }
+        let first = try await store.open(clock)
+        await #expect { try await store.open(clock, patience: .zero) } throws: {
+            ($0 as? QueueError)?.code == .inUse
+        }
         try await first.close()
-        let second = try store.open(clock)
+        let second = try await store.open(clock)
         await #expect { try await first.balance() } throws: {
             ($0 as? QueueError)?.code == .closed
         }
@@ -50,15 +52,19 @@ struct StoreFaultTests {
         try await store.open(clock).close()
         try store.execute("INSERT INTO grdb_migrations VALUES ('v999')")
         let before = try Data(contentsOf: URL(fileURLWithPath: store.path))
-        #expect { try store.open(clock) } throws: { ($0 as? QueueError)?.code == .newerSchema }
+        await #expect { try await store.open(clock) } throws: {
+            ($0 as? QueueError)?.code == .newerSchema
+        }
         #expect(try store.number("SELECT count(*) FROM run") == 1)
         #expect(try Data(contentsOf: URL(fileURLWithPath: store.path)) == before)
     }
 
-    @Test func aFileThatIsNoDatabaseIsRefused() throws {
+    @Test func aFileThatIsNoDatabaseIsRefused() async throws {
         try Data("not a database, but long enough to look like one".utf8)
             .write(to: URL(fileURLWithPath: store.path))
-        #expect { try store.open(clock) } throws: { ($0 as? QueueError)?.code == .corrupt }
+        await #expect { try await store.open(clock) } throws: {
+            ($0 as? QueueError)?.code == .corrupt
+        }
     }
 
     @Test func aMissingDirectoryIsSaidPlainly() {
@@ -81,7 +87,7 @@ struct StoreFaultTests {
         var settings = QueueSettings()
         settings.pageCountMax = 60
         settings.bufferedSamplesMax = 300
-        let queue = try store.open(clock, settings: settings)
+        let queue = try await store.open(clock, settings: settings)
         let worn = try await Worn(queue)
         var sent = 0
         while await queue.health().refused < 100 {
@@ -120,7 +126,7 @@ struct StoreFaultTests {
     @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
     func aFullFileSystemLosesNothingThatIsInMemory() async throws {
         let disk = try SmallDisk(at: store.directory, kibibytes: 400)
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, bpm: 1, clock)
         try await queue.flush()
@@ -158,11 +164,13 @@ struct StoreFaultTests {
         let disk = try SmallDisk(at: store.directory, kibibytes: 2_000)
         try await store.open(clock).close()
         try disk.remountReadOnly()
-        #expect { try store.open(clock) } throws: { ($0 as? QueueError)?.code == .readOnly }
+        await #expect { try await store.open(clock) } throws: {
+            ($0 as? QueueError)?.code == .readOnly
+        }
     }
 
     @Test func damageInThePagesIsAnErrorAndNoTrap() async throws {
-        let queue = try store.open(clock)
+        let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<600 { try await queue.beat(worn.assignment, clock) }
         try await queue.close()
@@ -176,7 +184,7 @@ struct StoreFaultTests {
             }
             try bad.write(to: URL(fileURLWithPath: store.path))
             do {
-                let queue = try store.open(clock)
+                let queue = try await store.open(clock)
                 _ = try await queue.audit()
                 try await queue.deliverAll(worn.enrollment.id)
                 try await queue.abandon()

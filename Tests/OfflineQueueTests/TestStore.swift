@@ -48,10 +48,21 @@ final class TestStore: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: directory) }
 
+    /// Opens the store. A queue that was dropped without being closed, as by a kill, holds its lock
+    /// until its last job is over: it is waited for.
     func open(
-        _ clock: ManualClock, bootID: String = "boot-1", settings: QueueSettings = QueueSettings()
-    ) throws(QueueError) -> SampleQueue {
-        try SampleQueue(path: path, settings: settings, clock: clock, bootID: bootID)
+        _ clock: ManualClock, bootID: String = "boot-1", settings: QueueSettings = QueueSettings(),
+        patience: Duration = .seconds(10)
+    ) async throws -> SampleQueue {
+        let deadline = ContinuousClock.now + patience
+        while true {
+            do throws(QueueError) {
+                return try SampleQueue(path: path, settings: settings, clock: clock, bootID: bootID)
+            } catch {
+                guard error.code == .inUse, ContinuousClock.now < deadline else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
     }
 
     /// One number out of the file, read by a connection of its own.
