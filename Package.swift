@@ -13,6 +13,7 @@ let package = Package(
     name: "edge-gateway",
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
+        .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
@@ -69,6 +70,10 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: house),
+
+        // The one part with privilege.
+        .executableTarget(
+            name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
 
         // The world around it, simulated.
         .target(
