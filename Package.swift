@@ -90,7 +90,8 @@ let package = Package(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
 
         .testTarget(
-            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
+            swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "OfflineQueueTests",
