@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .executable(name: "record-bench", targets: ["RecordBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -83,6 +84,9 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+        .executableTarget(
+            name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
+            exclude: ["peer.py"], swiftSettings: house),
 
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
