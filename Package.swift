@@ -15,6 +15,7 @@ let package = Package(
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
         .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .executable(name: "record-bench", targets: ["RecordBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -88,6 +89,9 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+        .executableTarget(
+            name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
+            exclude: ["peer.py"], swiftSettings: house),
 
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
