@@ -47,6 +47,15 @@ let package = Package(
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
+        // Radio to storage.
+        .target(
+            name: "Recording",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: house),
+
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -62,7 +71,7 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink",
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -100,6 +109,10 @@ let package = Package(
         .testTarget(
             name: "OfflineQueueTests",
             dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: house),
+        .testTarget(
+            name: "RecordingTests",
+            dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
