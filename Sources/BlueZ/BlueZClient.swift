@@ -17,6 +17,7 @@ public actor BlueZClient {
     static let resyncAttemptsMax = 3
 
     let connection: any BusConnection
+    private let clock: CentralClock
     var tree = ObjectTree()
     /// Grows with each bluetoothd that is found on the bus, and when one leaves it.
     public internal(set) var generation: UInt64
@@ -32,8 +33,11 @@ public actor BlueZClient {
     /// Makes a client on a connection that nobody else reads `incoming()` of.
     ///
     /// - Parameter generation: the last generation of the client before, so that it only grows.
-    public init(connection: any BusConnection, generation: UInt64 = 0) {
+    public init(
+        connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system
+    ) {
         self.connection = connection
+        self.clock = clock
         self.generation = generation
     }
 
@@ -169,7 +173,7 @@ public actor BlueZClient {
                 // A daemon that has left again has its own signal waiting for us.
                 guard BlueZErrorClass(error) == .daemon, error.name == DBusFault.noReply
                 else { return }
-                try? await Task.sleep(for: Self.resyncPause)
+                await clock.sleep(Self.resyncPause)
             }
         }
     }
