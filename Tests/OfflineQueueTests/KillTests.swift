@@ -19,11 +19,11 @@ struct KillTests {
         for round in 0..<6 {
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [path = store.path as String, round = round as Int] in
-                try await KillTests.writeUntilKilled(path, afterMilliseconds: 5 + round * 20)
+                try await KillTests.writeUntilKilled(path, round: round)
             }
             let acknowledged = try Acknowledged.read(store.path)
-            clock.advance(seconds: 60)
-            let queue = try await store.open(clock)
+            clock.advance(seconds: Self.roundSeconds)
+            let queue = try await store.open(clock, bootID: "parent-\(round)")
             let balance = try await queue.balance()
             // Committed by chance just before the note of it: at most one step more.
             #expect(acknowledged.stored >= 0 && acknowledged.delivered >= 0)
@@ -33,6 +33,7 @@ struct KillTests {
             #expect(balance.delivered <= delivered + acknowledged.delivered + Self.stepSamples)
             #expect(balance.isBalanced)
             #expect(try await queue.audit().isClean)
+            try await Self.expectTiles(queue, store, steps: balance.stored - stored)
             stored = balance.stored
             delivered = balance.delivered
             let next = try await queue.nextBatch(enrollment: lane, limit: 1000)
@@ -43,14 +44,46 @@ struct KillTests {
     }
 
     static let stepSamples = 20
+    /// From one round to the next; the child writes in the middle.
+    static let roundSeconds = 86_400.0
+
+    /// Gaps follow one another, hold no sample, and what the last run left is explained.
+    static func expectTiles(_ queue: SampleQueue, _ store: TestStore, steps samples: Int)
+        async throws
+    {
+        let gaps = try await queue.gaps(limit: 1_000_000)
+        for (gap, next) in zip(gaps, gaps.dropFirst()) where gap.untilBootID == next.fromBootID {
+            #expect(gap.untilUptimeMicroseconds <= next.fromUptimeMicroseconds)
+        }
+        #expect(gaps.last?.cause == .gatewayOff && gaps.last?.isOpen == false)
+        #expect(
+            try store.number(
+                """
+                SELECT count(*) FROM sample p JOIN segment s ON s.id = p.segment
+                JOIN run r ON r.id = s.run
+                JOIN gap g ON g.assignment = s.assignment AND g.from_boot = r.boot
+                WHERE p.uptime_us > g.from_uptime_us
+                    AND p.uptime_us < iif(g.until_boot = r.boot, g.until_uptime_us, 1 << 62)
+                    AND r.id = (SELECT max(id) - 1 FROM run)
+                """) == 0)
+        // A pause before each step; its gap is stored with the samples after it.
+        let pauses = try store.number(
+            """
+            SELECT count(*) FROM gap WHERE cause = 'link-lost'
+                AND from_boot = (SELECT boot FROM run ORDER BY id DESC LIMIT 1 OFFSET 1)
+            """)
+        #expect(pauses == samples / stepSamples)
+    }
 
     /// Runs in the child.
-    static func writeUntilKilled(_ path: String, afterMilliseconds milliseconds: Int) async throws {
+    static func writeUntilKilled(_ path: String, round: Int) async throws {
         let clock = ManualClock()
-        clock.advance(seconds: 86_400 * 30)
+        clock.advance(seconds: (Double(round) + 0.5) * roundSeconds)
         var settings = QueueSettings()
         settings.keepDeliveredMicroseconds = 1_000_000
-        let queue = try SampleQueue(path: path, settings: settings, clock: clock, bootID: "child")
+        let queue = try SampleQueue(
+            path: path, settings: settings, clock: clock,
+            bootID: "child-\(round)")
         guard let assignment = try await queue.openAssignments().first,
             let lane = assignment.enrollmentID
         else { return }
@@ -60,10 +93,12 @@ struct KillTests {
             // From the second round of the loop on, so that on any machine something was done.
             if acknowledged.stored == stepSamples {
                 Thread.detachNewThread {
-                    usleep(UInt32(milliseconds) * 1_000)
+                    usleep(UInt32(5 + round * 20) * 1_000)
                     kill(getpid(), SIGKILL)
                 }
             }
+            await queue.note(.linkLost, of: assignment.id, at: clock.read().uptimeMicroseconds)
+            clock.advance(seconds: 5)
             for bpm in 0..<UInt8(stepSamples) {
                 try await queue.beat(assignment, bpm: bpm, clock)
                 clock.advance(seconds: 0.1)
