@@ -13,7 +13,9 @@ let package = Package(
     name: "edge-gateway",
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
+        .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .executable(name: "record-bench", targets: ["RecordBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -70,6 +72,10 @@ let package = Package(
             ],
             swiftSettings: house),
 
+        // The one part with privilege.
+        .executableTarget(
+            name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
+
         // The world around it, simulated.
         .target(
             name: "Testbed",
@@ -83,9 +89,13 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+        .executableTarget(
+            name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
+            exclude: ["peer.py"], swiftSettings: house),
 
         .testTarget(
-            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
+            swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "OfflineQueueTests",

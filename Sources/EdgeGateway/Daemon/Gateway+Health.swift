@@ -9,6 +9,8 @@ extension Gateway {
     ) async -> [HealthCondition] {
         var conditions: [HealthCondition] = []
         conditions += await radioConditions()
+        conditions += await adapterConditions()
+        conditions += await strapConditions(sensors)
         conditions += await storeConditions(reading)
         conditions += await laneConditions()
         if conditions.allSatisfy({ !Self.silencesStraps.contains($0.name) }) {

@@ -12,6 +12,7 @@ actor Gateway {
     let central: Central
     let recorder: Recorder
     let lanes: Lanes
+    let desk = PairingDesk()
     let clock: any GatewayClock
     let logger: Logger
 
@@ -104,7 +105,8 @@ actor Gateway {
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
-            enrollment: enrollment, stored: balance.stored, pending: balance.unsent)
+            lostFrames: session?.lostFrames, enrollment: enrollment, stored: balance.stored,
+            pending: balance.unsent)
     }
 
     /// The whole state.

@@ -10,8 +10,8 @@ actor Recorder {
         case unknown, ready, noBus, noDaemon, noAdapter, poweredOff
     }
 
-    /// Frames of a sensor that is being paired wait for its assignment, this many at most: pairing
-    /// takes under a minute, and sensors send about one a second.
+    /// Frames of a sensor that is being paired wait for its assignment, this many at most: the first
+    /// heartbeat comes within seconds of the first frame, and sensors send about one a second.
     private static let waitingFramesMax = 240
 
     private let queue: SampleQueue
@@ -64,7 +64,8 @@ actor Recorder {
                 }
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
-            case .adapterReset: logger.warning("adapter was reset: it stayed busy")
+            case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
+            case .battery(let address, let percent): noteBattery(percent, of: address)
             case .sighting: break
             }
         }
@@ -76,21 +77,37 @@ actor Recorder {
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
         if let count = waiting[frame.address]?.count {
-            if count < Self.waitingFramesMax { waiting[frame.address]?.append(frame) }
+            // The assignment begins with the oldest that is kept: those before are nobody's.
+            if count >= Self.waitingFramesMax { waiting[frame.address]?.removeFirst() }
+            waiting[frame.address]?.append(frame)
             return nil
         }
-        guard let before = sessions[frame.address]?.latest?.contact else {
-            return receive(frame, now)
-        }
+        let before = sessions[frame.address]
         let arrival = receive(frame, now)
-        let contact = sessions[frame.address]?.latest?.contact ?? before
-        if contact != before { noteContact(contact, of: frame.address) }
+        guard let before, let after = sessions[frame.address] else { return arrival }
+        if let contact = after.latest?.contact, contact != before.latest?.contact {
+            noteContact(contact, of: frame.address)
+        }
+        if after.wantsEnergyReset, !before.wantsEnergyReset { resetEnergy(of: frame.address) }
         return arrival
     }
 
     private func receive(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
         sessions[frame.address]?.receive(
             frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
+    }
+
+    /// A strap whose energy count has reached its end counts on only after a reset.
+    private func resetEnergy(of address: String) {
+        Task { [central, logger] in
+            do throws(DBusFault) {
+                try await central.write(
+                    HeartRateControlPoint.resetEnergyExpended, to: HeartRateService.controlPoint,
+                    of: address)
+            } catch {
+                logger.debug("reset energy: \(error.name)")
+            }
+        }
     }
 
     private func noteContact(_ contact: SensorContact, of address: String) {
@@ -127,18 +144,21 @@ actor Recorder {
         }
     }
 
+    /// Where bluetoothd does not tell the battery by itself, it is read at each connect.
     private func readBattery(of address: String) async {
-        let found = try? await central.inspect(
-            address: address, service: HeartRateService.service,
-            characteristic: HeartRateService.measurement, reading: [BatteryService.level])
-        guard case .success(let value) = found?.values[BatteryService.level] else { return }
-        noteBattery(value, of: address)
+        guard let value = try? await central.read(BatteryService.level, of: address) else { return }
+        noteBattery(value: value, of: address)
     }
 
     /// Takes the value of a Battery Level characteristic over.
-    func noteBattery(_ value: [UInt8], of address: String) {
+    func noteBattery(value: [UInt8], of address: String) {
         guard let level = try? BatteryLevel(value: value) else { return }
-        sessions[address]?.batteryPercent = Int(level.percent)
+        noteBattery(Int(level.percent), of: address)
+    }
+
+    /// A sensor's battery, in percent.
+    func noteBattery(_ percent: Int, of address: String) {
+        sessions[address]?.batteryPercent = percent
     }
 
     // MARK: - Who wears what
@@ -215,14 +235,6 @@ actor Recorder {
         case .streaming: return ("streaming", nil)
         case .suspended(let what): return ("suspended", "\(what.rawValue), \(change.reason.name)")
         default: return (change.state.name, change.reason.name)
-        }
-    }
-
-    /// Whether a sensor was reached and did not let itself be subscribed to.
-    func wasRefused(_ address: String) -> Bool {
-        switch links[address]?.reason {
-        case .subscribeTimeout, .error(.auth), .error(.permission): true
-        default: false
         }
     }
 

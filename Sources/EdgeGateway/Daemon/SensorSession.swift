@@ -12,6 +12,9 @@ struct SensorSession {
     var assignmentID: Int64
 
     private(set) var latest: HeartRateMeasurement?
+    private var judge = PlausibilityJudge()
+    private var doubling = DoubledStream()
+    private var beats = BeatTimeline()
     /// `CLOCK_BOOTTIME` of the last frame, decodable or not, µs.
     private(set) var latestUptimeMicroseconds: Int64?
     var batteryPercent: Int?
@@ -23,6 +26,16 @@ struct SensorSession {
         self.assignmentID = assignmentID
         beganUptimeMicroseconds = uptime
     }
+
+    /// Whether every frame has come twice for a while.
+    var isDoubled: Bool { doubling.isDoubled }
+
+    /// Notifications that were lost on the way, estimated from the RR intervals.
+    var lostFrames: Int { beats.estimatedLostFrames }
+
+    /// Whether the sensor asks for a reset of its energy count, which stands at its maximum (HRS v1.0
+    /// §3.1.1.3).
+    var wantsEnergyReset: Bool { latest?.energyKilojoules == .max }
 
     /// How long nothing has come, in seconds.
     func silentSeconds(uptime: Int64) -> Double {
@@ -39,13 +52,15 @@ struct SensorSession {
     ) -> Arrival {
         let arrived = now.at(uptime: uptime)
         latestUptimeMicroseconds = uptime
+        _ = doubling.note(frame, at: uptime)
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement
+            _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    Plausibility.judge(measurement), anomalies: measurement.anomalies))
+                    judge.judge(measurement, at: uptime), anomalies: measurement.anomalies))
         } catch {
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
