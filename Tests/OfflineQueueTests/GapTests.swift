@@ -165,6 +165,37 @@ struct GapTests {
         #expect(try await told(queue, worn.assignment) == ["18.0 queue-full"])
     }
 
+    /// The disk takes the end of an assignment, and not the samples before it.
+    @Test(arguments: [false, true])
+    func anAssignmentThatEndsBeforeItsSamplesAreStored(isKilled: Bool) async throws {
+        var settings = QueueSettings()
+        settings.pageCountMax = 60
+        var queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        while await queue.health().fault == nil {
+            try await stream(queue, [worn.assignment], seconds: 1)
+        }
+        try await stream(queue, [worn.assignment], seconds: 40)
+        let stored = try await queue.balance().stored
+        let buffered = try await queue.balance().buffered
+        try await queue.endAssignment(sensor: worn.sensor.id)
+        #expect(try await queue.balance().buffered == buffered)
+        #expect(try await told(queue, worn.assignment) == [])
+        if isKilled {
+            try await queue.abandon()
+        } else {
+            try await queue.deliverAll(worn.enrollment.id)
+            clock.advance(seconds: 3 * 86_400)
+            try await queue.prune()
+            try await queue.close()
+        }
+        queue = try await store.open(clock)
+        // The last stored sample speaks for itself and no longer.
+        let lost = isKilled ? ["\(Double(buffered + 1)) gateway-off"] : []
+        #expect(try await told(queue, worn.assignment) == lost)
+        #expect(try await queue.balance().stored == stored + (isKilled ? 0 : buffered))
+    }
+
     @Test func aStoreOfTheFirstSchemaCountsAsCoveredUpToItsLastSample() async throws {
         let database = try DatabaseQueue(path: store.path)
         try Schema.migrator.migrate(database, upTo: "v1")
