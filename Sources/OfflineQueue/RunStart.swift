@@ -44,5 +44,6 @@ struct RunStart: Sendable {
             else { continue }
             ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
         }
+        FaultPoint.ledgersClosed.reach()
     }
 }

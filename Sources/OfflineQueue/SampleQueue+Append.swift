@@ -29,6 +29,7 @@ extension SampleQueue {
             }
             buffer.append(arrival)
             group.add(uptime: arrival.uptimeMicroseconds)
+            FaultPoint.append.reach()
         }
         if let latest, group.isDue(uptime: latest) {
             try? commitBuffer(uptime: latest)
@@ -91,19 +92,24 @@ extension SampleQueue {
         let told = isLast ? uptime : chunk.last?.uptimeMicroseconds ?? uptime
         var kept = ledgers
         let done = try write("commit samples") { [run, boot] db -> Commit in
+            FaultPoint.commitBegun.reach()
             var commit = plan
             for arrival in chunk { try commit.insert(arrival, db) }
+            FaultPoint.commitRows.reach()
             for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
                 try commit.refuse(count, assignment: assignment, db)
             }
             try commit.updateSegments(db)
+            FaultPoint.commitBooks.reach()
             if isNewOffset, let offset {
                 try Self.vouch(db, boot: boot, offset: offset, source: "clock")
             }
             kept.tell(chunk, events)
             try Self.keep(&kept, db, run: run, boot: boot, uptime: told)
+            FaultPoint.commitGaps.reach()
             return commit
         }
+        FaultPoint.committed.reach()
         nextSample = done.nextSample
         tails = done.tails
         ledgers = kept

@@ -70,9 +70,11 @@ extension SampleQueue {
         var kept = ledgers
         let (ended, value) = try write(operation) { [run, boot] db in
             let (ended, value) = try body(db, &kept)
+            FaultPoint.wearerChanged.reach()
             if isStored {
                 if let ended { kept[ended]?.end(at: reading.uptimeMicroseconds) }
                 try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+                FaultPoint.wearerGaps.reach()
             }
             return (ended, value)
         }
@@ -97,6 +99,7 @@ extension SampleQueue {
         do {
             try write("keep gap ledger") { [run, boot] db in
                 try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+                FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
             fault = nil

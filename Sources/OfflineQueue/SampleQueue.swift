@@ -155,6 +155,7 @@ public actor SampleQueue {
         } catch {
             throw QueueError("begin run", error)
         }
+        FaultPoint.runBegun.reach()
         self.lock = lock
         self.database = database
         self.clock = clock
@@ -184,6 +185,7 @@ public actor SampleQueue {
             try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime)
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
+            FaultPoint.runEnded.reach()
         }
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }

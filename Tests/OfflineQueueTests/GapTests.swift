@@ -199,18 +199,7 @@ struct GapTests {
     @Test func aStoreOfTheFirstSchemaCountsAsCoveredUpToItsLastSample() async throws {
         let database = try DatabaseQueue(path: store.path)
         try Schema.migrator.migrate(database, upTo: "v1")
-        try await database.write { db in
-            try db.execute(
-                sql: """
-                    INSERT INTO boot VALUES (1, 'boot-1', 1796083100000000, 'clock');
-                    INSERT INTO run VALUES (1, 1, 5, 10000000, NULL, NULL);
-                    INSERT INTO sensor (address) VALUES ('A0:9E:1A:00:00:01');
-                    INSERT INTO assignment (sensor, began_boot, began_uptime_us) VALUES (1, 1, 11000000);
-                    INSERT INTO segment (assignment, run, first_sample, last_sample, settled_through,
-                        pruned_through, first_uptime_us, last_uptime_us, received, stored)
-                    VALUES (1, 1, 1, 2, 2, 2, 12000000, 40000000, 2, 2);
-                    """)
-        }
+        try await database.write { try $0.execute(sql: FirstSchema.rows) }
         try database.close()
         let queue = try await store.open(clock)
         let gap = try #require(try await queue.gaps().first)
