@@ -12,18 +12,25 @@ public actor ExchangeDestination: Destination {
     private let origin: Origin
     private let tokens: TokenSource
     private let transport: any HTTPTransport
+    private let clock: any GatewayClock
     private let logger: Logger
     private let termsChanged: @Sendable (EnrollmentTerms) async -> Void
     private var writer: BundleWriter?
+    private var intervals = IntervalConsent.unknown
     private var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
     static let pointWritersMax = 64
 
+    /// How long a refusal of RR intervals is believed before the consents are read again,
+    /// microseconds: an hour.
+    static let intervalRefusalMicroseconds: Int64 = 3_600_000_000
+
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
     public init?(
-        terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport, logger: Logger,
+        terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport,
+        clock: any GatewayClock = SystemClock(), logger: Logger,
         termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
     ) {
         guard let origin = Origin(terms.origin) else { return nil }
@@ -31,6 +38,7 @@ public actor ExchangeDestination: Destination {
         self.terms = terms
         self.tokens = tokens
         self.transport = transport
+        self.clock = clock
         self.logger = logger
         self.termsChanged = termsChanged
     }
@@ -40,35 +48,60 @@ public actor ExchangeDestination: Destination {
         self.terms = terms
         writer = nil
         pointWriters = [:]
+        intervals = .unknown
     }
 
     // MARK: - Delivering
 
-    /// Sends one bundle, or one observation to the single endpoint.
-    public func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer {
+    /// Sends one bundle, or one observation to the single endpoint. RR intervals that the patient has
+    /// not consented to are left out, and answered with ``EntryVerdict/notWanted``.
+    public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         guard let device = terms.device else {
             return .held(.deviceUnknown, retryAtMicroseconds: nil)
         }
         guard let code else { return .held(.codeUnknown, retryAtMicroseconds: nil) }
+        if points.contains(where: \.point.isInterval), await !learnIntervalCode() {
+            return .notSent(retryAtMicroseconds: nil)
+        }
         let writer =
             writer
-            ?? BundleWriter(
-                device: device, code: code, identifierSystem: terms.identifierSystem)
+            ?? BundleWriter(device: device, identifierSystem: terms.identifierSystem)
         self.writer = writer
 
         var entries: [BundleWriter.Entry] = []
-        for sample in samples {
-            guard let patient = sample.patient ?? terms.patient else {
+        for point in points where isWanted(point) {
+            guard let patient = point.patient ?? terms.patient else {
                 return .held(.patientUnknown, retryAtMicroseconds: nil)
             }
             entries.append(
                 BundleWriter.Entry(
-                    point: sample.point, patient: patient,
-                    writer: pointWriter(sample, code: code)))
+                    point: point.point, patient: patient,
+                    writer: pointWriter(point, code: code)))
         }
+        let wanted = points.map(isWanted)
+        guard !entries.isEmpty else { return .entries(wanted.map { _ in .notWanted }) }
         let isSingle = alone && entries.count == 1
         let body = isSingle ? writer.observation(entries[0]) : writer.bundle(entries)
-        return await post(body, count: entries.count, isSingle: isSingle)
+        let answer = await post(body, count: entries.count, isSingle: isSingle)
+        guard case .entries(let answers) = answer else { return answer }
+        return .entries(spread(answers, over: points, wanted))
+    }
+
+    /// Puts the answers beside the data points they are of.
+    private func spread(
+        _ answers: [EntryAnswer], over points: [OutgoingPoint], _ wanted: [Bool]
+    ) -> [EntryAnswer] {
+        var answers = answers.makeIterator()
+        return zip(points, wanted).compactMap { point, isWanted in
+            guard isWanted else { return .notWanted }
+            guard let answer = answers.next() else { return nil }
+            // Withdrawn, or a code this server does not know: no reason to hold the heart rate.
+            guard point.point.isInterval,
+                [.held(.noConsent), .held(.codeUnknown)].contains(answer.verdict)
+            else { return answer }
+            refuseIntervals()
+            return .notWanted
+        }
     }
 
     private var code: ObservationCode? {
@@ -76,13 +109,14 @@ public actor ExchangeDestination: Destination {
         return ObservationCode(system: system, code: code)
     }
 
-    private func pointWriter(_ sample: OutgoingSample, code: ObservationCode) -> DataPointWriter {
-        if let known = pointWriters[sample.sensorID], known.strap == sample.strap {
+    private func pointWriter(_ point: OutgoingPoint, code: ObservationCode) -> DataPointWriter {
+        if let known = pointWriters[point.sensorID], known.strap == point.strap {
             return known.writer
         }
         if pointWriters.count >= Self.pointWritersMax { pointWriters = [:] }
-        let writer = DataPointWriter(code: code, strap: sample.strap)
-        pointWriters[sample.sensorID] = (sample.strap, writer)
+        let writer = DataPointWriter(
+            code: code, intervalCode: intervals.code ?? .omhRRInterval, strap: point.strap)
+        pointWriters[point.sensorID] = (point.strap, writer)
         return writer
     }
 
@@ -174,6 +208,77 @@ public actor ExchangeDestination: Destination {
                 retryAfterSeconds:
                     RetryAfter.seconds(answer.retryAfter, date: answer.date))
         default: return .unclear(String(answer.status))
+        }
+    }
+
+    // MARK: - RR intervals
+
+    /// What is known of the patient's consent to RR intervals. It is asked for when there are some to
+    /// send, and kept nowhere: a consent can be withdrawn while the gateway is off.
+    private enum IntervalConsent {
+        case unknown
+        case given(ObservationCode)
+        case refused(untilMicroseconds: Int64)
+
+        var code: ObservationCode? {
+            if case .given(let code) = self { code } else { nil }
+        }
+    }
+
+    /// True until the exchange has said no. The patients of a practitioner differ from sample to sample,
+    /// and so do their consents: they send none.
+    public func mayTakeIntervals() async -> Bool {
+        guard terms.kind == .invitation else { return false }
+        guard case .refused(let until) = intervals else { return true }
+        return clock.read().uptimeMicroseconds >= until
+    }
+
+    private func isWanted(_ point: OutgoingPoint) -> Bool {
+        !point.point.isInterval || intervals.code != nil
+    }
+
+    private func refuseIntervals() {
+        intervals = .refused(
+            untilMicroseconds: clock.read().uptimeMicroseconds + Self.intervalRefusalMicroseconds)
+    }
+
+    /// Reads the consents unless they are known; false when nobody answered.
+    private func learnIntervalCode() async -> Bool {
+        switch intervals {
+        case .given: return true
+        case .refused(let until) where clock.read().uptimeMicroseconds < until: return true
+        default: break
+        }
+        guard terms.kind == .invitation, let patient = terms.patient else {
+            refuseIntervals()
+            return true
+        }
+        let token: AccessToken
+        do {
+            token = try await tokens.token()
+        } catch {
+            return false
+        }
+        do {
+            let code = try await reader.intervalCode(patient: patient, token: token.secret)
+            if let code {
+                intervals = .given(code)
+                pointWriters = [:]
+                logger.info("RR intervals are consented to")
+            } else {
+                refuseIntervals()
+            }
+            return true
+        } catch .unauthorized {
+            await tokens.refused(token)
+            return false
+        } catch .transport(let fault) {
+            lastFault = fault
+            return false
+        } catch {
+            // An exchange that cannot tell takes none; the heart rate does not wait for it.
+            refuseIntervals()
+            return true
         }
     }
 
