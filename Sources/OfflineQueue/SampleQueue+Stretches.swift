@@ -86,7 +86,7 @@ extension SampleQueue {
         return (stretches, nil)
     }
 
-    private static let stretchSQL = """
+    static let stretchSQL = """
         SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
         WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id LIMIT ?
         """

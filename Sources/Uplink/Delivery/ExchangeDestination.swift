@@ -7,24 +7,20 @@ public actor ExchangeDestination: Destination {
     /// What is known of the enrollment, kept current as the exchange changes.
     public private(set) var terms: EnrollmentTerms
     /// Why the last request brought no answer; nil after one that did.
-    public private(set) var lastFault: TransportFault?
+    public internal(set) var lastFault: TransportFault?
 
     private let origin: Origin
-    private let tokens: TokenSource
+    let tokens: TokenSource
     private let transport: any HTTPTransport
-    private let clock: any GatewayClock
-    private let logger: Logger
+    let clock: any GatewayClock
+    let logger: Logger
     private let termsChanged: @Sendable (EnrollmentTerms) async -> Void
     private var writer: BundleWriter?
-    private var intervals = IntervalConsent.unknown
-    private var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
+    var intervals = IntervalConsent.unknown
+    var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
     static let pointWritersMax = 64
-
-    /// How long a refusal of RR intervals is believed before the consents are read again,
-    /// microseconds: an hour.
-    static let intervalRefusalMicroseconds: Int64 = 3_600_000_000
 
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
@@ -60,8 +56,8 @@ public actor ExchangeDestination: Destination {
             return .held(.deviceUnknown, retryAtMicroseconds: nil)
         }
         guard let code else { return .held(.codeUnknown, retryAtMicroseconds: nil) }
-        if points.contains(where: \.point.isInterval), await !learnIntervalCode() {
-            return .notSent(retryAtMicroseconds: nil)
+        if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
+            return answer
         }
         let writer =
             writer
@@ -211,77 +207,6 @@ public actor ExchangeDestination: Destination {
         }
     }
 
-    // MARK: - RR intervals
-
-    /// What is known of the patient's consent to RR intervals. It is asked for when there are some to
-    /// send, and kept nowhere: a consent can be withdrawn while the gateway is off.
-    private enum IntervalConsent {
-        case unknown
-        case given(ObservationCode)
-        case refused(untilMicroseconds: Int64)
-
-        var code: ObservationCode? {
-            if case .given(let code) = self { code } else { nil }
-        }
-    }
-
-    /// True until the exchange has said no. The patients of a practitioner differ from sample to sample,
-    /// and so do their consents: they send none.
-    public func mayTakeIntervals() async -> Bool {
-        guard terms.kind == .invitation else { return false }
-        guard case .refused(let until) = intervals else { return true }
-        return clock.read().uptimeMicroseconds >= until
-    }
-
-    private func isWanted(_ point: OutgoingPoint) -> Bool {
-        !point.point.isInterval || intervals.code != nil
-    }
-
-    private func refuseIntervals() {
-        intervals = .refused(
-            untilMicroseconds: clock.read().uptimeMicroseconds + Self.intervalRefusalMicroseconds)
-    }
-
-    /// Reads the consents unless they are known; false when nobody answered.
-    private func learnIntervalCode() async -> Bool {
-        switch intervals {
-        case .given: return true
-        case .refused(let until) where clock.read().uptimeMicroseconds < until: return true
-        default: break
-        }
-        guard terms.kind == .invitation, let patient = terms.patient else {
-            refuseIntervals()
-            return true
-        }
-        let token: AccessToken
-        do {
-            token = try await tokens.token()
-        } catch {
-            return false
-        }
-        do {
-            let code = try await reader.intervalCode(patient: patient, token: token.secret)
-            if let code {
-                intervals = .given(code)
-                pointWriters = [:]
-                logger.info("RR intervals are consented to")
-            } else {
-                refuseIntervals()
-            }
-            return true
-        } catch .unauthorized {
-            await tokens.refused(token)
-            return false
-        } catch .transport(let fault) {
-            lastFault = fault
-            return false
-        } catch {
-            // An exchange that cannot tell takes none; the heart rate does not wait for it.
-            refuseIntervals()
-            return true
-        }
-    }
-
     // MARK: - Looking around
 
     /// Whether the exchange and its database answer.
@@ -303,7 +228,7 @@ public actor ExchangeDestination: Destination {
         }
     }
 
-    private var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
+    var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
 
     private func findBase() async -> Bool {
         guard let base = try? await reader.fhirBase() else { return false }
@@ -350,7 +275,7 @@ public actor ExchangeDestination: Destination {
 }
 
 extension TokenSource.Fault {
-    fileprivate var answer: DeliveryAnswer {
+    var answer: DeliveryAnswer {
         switch self {
         case .notNow(let until): .notSent(retryAtMicroseconds: until)
         case .enrollAgain(let retry): .held(.enrollAgain, retryAtMicroseconds: retry)
