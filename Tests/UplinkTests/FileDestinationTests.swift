@@ -80,6 +80,7 @@ import Testing
         do {
             let before = FileDestination(path: path)
             _ = await before.deliver(Self.points(0..<100), alone: false)
+            await before.close()
         }
         // A crash in the middle of a write leaves whole lines and a part of one.
         let whole = try Data(contentsOf: URL(fileURLWithPath: path))
@@ -88,6 +89,7 @@ import Testing
             let after = FileDestination(path: path)
             let answer = await after.deliver(Self.points(0..<100), alone: false)
             let kept = whole.prefix(cut).count { $0 == 0x0A }
+            await after.close()
             #expect(Self.verdicts(answer)?.count { $0 == .storedBefore } == kept)
             #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == whole)
         }
@@ -102,6 +104,7 @@ import Testing
         do {
             let before = FileDestination(path: path)
             _ = await before.deliver(Self.points(0..<10), alone: false)
+            await before.close()
         }
         // The start of a line, so that there is something to cut off.
         let handle = try #require(FileHandle(forWritingAtPath: path))

@@ -95,7 +95,8 @@ public actor FileDestination: Destination {
         return file
     }
 
-    private func close() {
+    /// Lets go of the file and its lock until it is needed again.
+    func close() {
         file = nil
         known = RecentIdentifiers()
     }
