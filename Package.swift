@@ -13,6 +13,7 @@ let package = Package(
     name: "edge-gateway",
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
+        .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
@@ -46,6 +47,15 @@ let package = Package(
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
+        // Radio to storage.
+        .target(
+            name: "Recording",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: house),
+
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -61,7 +71,7 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink",
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -70,6 +80,10 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: house),
+
+        // The one part with privilege.
+        .executableTarget(
+            name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
 
         // The world around it, simulated.
         .target(
@@ -89,11 +103,16 @@ let package = Package(
             exclude: ["peer.py"], swiftSettings: house),
 
         .testTarget(
-            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
+            swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "OfflineQueueTests",
             dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: house),
+        .testTarget(
+            name: "RecordingTests",
+            dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),

@@ -7,6 +7,8 @@ struct RunStart: Sendable {
     var wallOffset: Int64?
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
+    /// The ledgers of the open assignments, which begin with this run.
+    var ledgers: [Int64: KeptLedger] = [:]
 
     init(_ db: Database, bootID: String, nonce: UInt64, reading: ClockReading) throws {
         try db.execute(
@@ -21,6 +23,7 @@ struct RunStart: Sendable {
         }
         wallOffset = try Int64.fetchOne(
             db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
+        let previous = try PreviousRun(db)
         try db.execute(
             sql: """
                 INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
@@ -34,5 +37,13 @@ struct RunStart: Sendable {
         let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
         nextSample = last + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
+        let open = try Row.fetchCursor(
+            db, sql: "SELECT * FROM assignment WHERE ended_boot IS NULL")
+        while let row = try open.next() {
+            guard let id = row["id"] as Int64? else { continue }
+            let begin = try previous?.closeLedger(db, of: row, resumedAt: now) ?? now.uptime
+            ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
+        }
     }
 }
