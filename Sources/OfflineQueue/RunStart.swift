@@ -38,12 +38,12 @@ struct RunStart: Sendable {
         nextSample = last + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
-        let open = try Row.fetchCursor(
-            db, sql: "SELECT * FROM assignment WHERE ended_boot IS NULL")
-        while let row = try open.next() {
-            guard let id = row["id"] as Int64? else { continue }
-            let begin = try previous?.closeLedger(db, of: row, resumedAt: now) ?? now.uptime
+        for assignment in try previous?.assignments(db) ?? [] {
+            let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
+            guard let id = assignment["id"] as Int64?, assignment["ended_boot"] as Int64? == nil
+            else { continue }
             ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
         }
+        FaultPoint.ledgersClosed.reach()
     }
 }

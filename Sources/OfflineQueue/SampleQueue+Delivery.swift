@@ -41,13 +41,16 @@ extension SampleQueue {
                 let settlement = try Settlement(
                     db, segment: segment, enrollment: enrollment, outcomes: outcomes)
                 try settlement.write(db, wall: wall)
+                FaultPoint.settleSegment.reach()
             }
             if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
             if isAnswered {
                 try db.execute(
                     sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
             }
+            FaultPoint.settleUpload.reach()
         }
+        FaultPoint.settled.reach()
     }
 
     /// Notes, durably, that a request of this lane is about to be sent.

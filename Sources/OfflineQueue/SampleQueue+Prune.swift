@@ -15,7 +15,7 @@ extension SampleQueue {
     public func prune() throws(QueueError) -> Int {
         guard let now = clock.read().trustedWallMicroseconds else { return 0 }
         let horizon = now &- settings.keepDeliveredMicroseconds
-        return try write("prune samples") { db in
+        let pruned = try write("prune samples") { db in
             try db.execute(
                 sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
                 arguments: [Self.uploadsKeptMax])
@@ -33,6 +33,8 @@ extension SampleQueue {
             }
             return pruned
         }
+        FaultPoint.pruned.reach()
+        return pruned
     }
 
     static let settledSQL = """
@@ -64,9 +66,11 @@ extension SampleQueue {
         try db.execute(
             sql: deleteSQL, arguments: [segment[1], last, id, segment[1], last])
         let count = db.changesCount
+        FaultPoint.pruneRows.reach()
         try db.execute(
             sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
             arguments: [last, count, id])
+        FaultPoint.pruneCursor.reach()
         return count
     }
 }

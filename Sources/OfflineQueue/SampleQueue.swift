@@ -129,8 +129,9 @@ public actor SampleQueue {
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
-    /// The gap ledgers of the open assignments.
+    /// The gap ledgers of the open assignments, as of the last commit, and what came since.
     var ledgers: [Int64: KeptLedger]
+    var ledgerEvents: [LedgerEvent] = []
     /// Uptime of the last transaction that told how long this run lived.
     var aliveUptime: Int64
 
@@ -156,6 +157,7 @@ public actor SampleQueue {
         } catch {
             throw QueueError("begin run", error)
         }
+        FaultPoint.runBegun.reach()
         self.lock = lock
         self.database = database
         self.clock = clock
@@ -181,12 +183,11 @@ public actor SampleQueue {
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
         try write("end run") { [run, boot] db in
-            for id in kept.keys.sorted() {
-                kept[id]?.ledger.end(at: uptime)
-                try kept[id]?.write(db, assignment: id, boot: boot, uptime: uptime)
-            }
+            for id in kept.keys { kept[id]?.end(at: uptime) }
+            try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime)
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
+            FaultPoint.runEnded.reach()
         }
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }

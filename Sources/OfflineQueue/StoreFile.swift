@@ -26,6 +26,7 @@ enum StoreFile {
                     .newerSchema, operation, "the store was written by a newer version")
             }
             try Schema.migrator.migrate(database)
+            FaultPoint.migrated.reach()
             return database
         } catch {
             throw QueueError(operation, error)
