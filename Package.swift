@@ -16,6 +16,7 @@ let package = Package(
         .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
+        .executable(name: "simulated-day", targets: ["SimulatedDay"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -47,6 +48,15 @@ let package = Package(
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
+        // Radio to storage.
+        .target(
+            name: "Recording",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: house),
+
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -62,7 +72,7 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink",
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -93,6 +103,15 @@ let package = Package(
             name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
             exclude: ["peer.py"], swiftSettings: house),
 
+        .executableTarget(
+            name: "SimulatedDay",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Testbed",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/SimulatedDay", swiftSettings: house),
+
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
             swiftSettings: house),
@@ -102,13 +121,17 @@ let package = Package(
             dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
         .testTarget(
+            name: "RecordingTests",
+            dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
+            swiftSettings: house),
+        .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
         .testTarget(
             name: "TestbedTests", dependencies: ["BlueZ", "GATTHeartRate", "Testbed"],
             exclude: ["bleak_check.py"], swiftSettings: house),
         .testTarget(
             name: "EdgeGatewayTests",
-            dependencies: ["EdgeGateway", "GATTHeartRate", "OfflineQueue"],
+            dependencies: ["BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed"],
             swiftSettings: house),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],

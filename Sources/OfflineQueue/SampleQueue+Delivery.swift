@@ -131,7 +131,7 @@ extension SampleQueue {
         WHERE id BETWEEN ? AND ? ORDER BY id
         """
 
-    private static let requeuedSQL = """
+    static let requeuedSQL = """
         SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
             a.patient
@@ -147,7 +147,7 @@ extension SampleQueue {
 }
 
 extension SampleQueue.Walk {
-    fileprivate mutating func add(_ row: SampleRow, of segment: PendingSegment) {
+    mutating func add(_ row: SampleRow, of segment: PendingSegment) {
         guard row.isIntact, let time = row.time(wallOffset: segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
@@ -165,7 +165,7 @@ extension SampleQueue.Walk {
 }
 
 /// A segment with samples to send, and all its samples have in common.
-private struct PendingSegment: Sendable {
+struct PendingSegment: Sendable {
     var id: Int64
     /// Sample ids from the cursor's next to the last.
     var pending: ClosedRange<Int64>

@@ -103,7 +103,7 @@ public actor SampleQueue {
         var lastSample: Int64
     }
 
-    nonisolated let thread = SerialThread()
+    nonisolated let thread: any SerialExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -137,12 +137,14 @@ public actor SampleQueue {
 
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
-    /// `bootID` names the running boot (``BootID/current()``). Throws ``QueueError``: in use, newer
+    /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
+    /// thread of the store's own, such as one under simulated time. Throws ``QueueError``: in use, newer
     /// schema, corrupt, read-only, disk full, cannot open.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
-        bootID: String
+        bootID: String, executor: (any SerialExecutor)? = nil
     ) throws(QueueError) {
+        thread = executor ?? SerialThread()
         let lock = try StoreLock(path)
         let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
         let reading = clock.read()

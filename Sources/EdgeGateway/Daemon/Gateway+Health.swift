@@ -1,5 +1,6 @@
 import BlueZ
 import OfflineQueue
+import Recording
 import Uplink
 
 /// What is not well now, in the order in which a person would mend it.

@@ -3,6 +3,7 @@ import Foundation
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Recording
 
 /// Scanning, pairing and forgetting.
 extension Gateway {

@@ -1,5 +1,6 @@
 import BlueZ
 import OfflineQueue
+import Recording
 
 /// What is not well with adapters and straps, beyond silence.
 extension Gateway {

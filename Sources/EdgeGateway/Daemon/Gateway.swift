@@ -3,6 +3,7 @@ import Foundation
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Recording
 import Uplink
 
 /// The gateway as commands see it: knows the radio, the store and the lanes, and wires them.

@@ -4,10 +4,12 @@ import Logging
 import OfflineQueue
 
 /// Takes what the radio tells and puts frames into the queue, in order of arrival.
-actor Recorder {
+public actor Recorder {
     /// What the radio is able to do.
-    enum Radio: Equatable {
-        case unknown, ready, noBus, noDaemon, noAdapter, poweredOff
+    public enum Radio: Sendable, Equatable {
+        /// Nothing was told yet.
+        case unknown
+        case ready, noBus, noDaemon, noAdapter, poweredOff
     }
 
     /// Frames of a sensor that is being paired wait for its assignment, this many at most: the first
@@ -28,7 +30,10 @@ actor Recorder {
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
 
-    init(
+    /// A recorder that records nobody yet.
+    ///
+    /// - Parameter policy: for disputed frames.
+    public init(
         queue: SampleQueue, central: Central, clock: any GatewayClock, policy: DecodePolicy,
         logger: Logger
     ) {
@@ -42,17 +47,26 @@ actor Recorder {
     // MARK: - From the radio
 
     /// Takes a batch of events; returns when its frames are in the queue.
-    func take(_ batch: [CentralEvent]) async {
+    public func take(_ batch: [CentralEvent]) async {
         let now = clock.read()
         var arrivals: [Arrival] = []
         var hasLinkEnded = false
         for event in batch {
             switch event {
             case .frame(let frame):
-                if let arrival = take(frame, now) { arrivals.append(arrival) }
+                guard let arrival = take(frame, now) else { continue }
+                arrivals.append(arrival)
+                if hasContactChanged(of: frame.address) {
+                    await append(arrivals)
+                    arrivals = []
+                    await noteSilence(of: frame.address, at: frame.uptimeMicroseconds)
+                }
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
-                take(change)
+                // What came before is stored before: the ledger of gaps goes by the order.
+                await append(arrivals)
+                arrivals = []
+                await take(change)
             case .bus(let isPresent):
                 isBusPresent = isPresent
                 if !isPresent { loseDaemon() }
@@ -114,8 +128,22 @@ actor Recorder {
         Task { await central.note(contact: contact != .notDetected, of: address) }
     }
 
-    private func take(_ change: LinkChange) {
+    private func hasContactChanged(of address: String) -> Bool {
+        guard let contact = sessions[address]?.latest?.contact else { return false }
+        return sessions[address]?.silence.follow(contact: contact) ?? false
+    }
+
+    /// Tells the store what explains a silence of this strap from now on.
+    private func noteSilence(of address: String, at uptime: Int64) async {
+        guard let session = sessions[address] else { return }
+        await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
+    }
+
+    private func take(_ change: LinkChange) async {
         links[change.address] = change
+        if sessions[change.address]?.silence.follow(change) == true {
+            await noteSilence(of: change.address, at: change.uptimeMicroseconds)
+        }
         logger.info(
             "link \(change.state.name)",
             metadata: [
@@ -127,7 +155,7 @@ actor Recorder {
     }
 
     /// The daemon leaves: what ends from now on ends because of us.
-    func stop() { isStopping = true }
+    public func stop() { isStopping = true }
 
     private func loseDaemon() {
         isDaemonPresent = false
@@ -151,30 +179,30 @@ actor Recorder {
     }
 
     /// Takes the value of a Battery Level characteristic over.
-    func noteBattery(value: [UInt8], of address: String) {
+    public func noteBattery(value: [UInt8], of address: String) {
         guard let level = try? BatteryLevel(value: value) else { return }
         noteBattery(Int(level.percent), of: address)
     }
 
     /// A sensor's battery, in percent.
-    func noteBattery(_ percent: Int, of address: String) {
+    public func noteBattery(_ percent: Int, of address: String) {
         sessions[address]?.batteryPercent = percent
     }
 
     // MARK: - Who wears what
 
     /// Frames of this sensor wait for an assignment from now on.
-    func beginPairing(_ address: String) {
+    public func beginPairing(_ address: String) {
         if sessions[address] == nil { waiting[address] = [] }
     }
 
     /// No assignment came: what waited was nobody's.
-    func abandonPairing(_ address: String) {
+    public func abandonPairing(_ address: String) {
         waiting[address] = nil
     }
 
     /// The last frame that waits, decoded: the proof of life.
-    func firstMeasurement(of address: String) -> HeartRateMeasurement? {
+    public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
         guard let waiting = waiting[address] else { return sessions[address]?.latest }
         return waiting.reversed().lazy
             .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
@@ -182,14 +210,16 @@ actor Recorder {
     }
 
     /// When the first frame that waits arrived, `CLOCK_BOOTTIME` µs.
-    func firstArrival(of address: String) -> Int64? {
+    public func firstArrival(of address: String) -> Int64? {
         waiting[address]?.first?.uptimeMicroseconds
     }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
-    func record(address: String, sensorID: Int64, assignmentID: Int64) async {
-        if sessions[address] != nil {
+    public func record(address: String, sensorID: Int64, assignmentID: Int64) async {
+        if let session = sessions[address] {
             sessions[address]?.assignmentID = assignmentID
+            await queue.note(
+                session.silence.cause, of: assignmentID, at: clock.read().uptimeMicroseconds)
             return
         }
         var session = SensorSession(
@@ -206,11 +236,14 @@ actor Recorder {
                 })
         }
         waiting[address] = nil
+        // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
+        if let change = links[address] { _ = session.silence.follow(change) }
         sessions[address] = session
+        await noteSilence(of: address, at: clock.read().uptimeMicroseconds)
     }
 
     /// Stores nothing of this sensor any more.
-    func forget(_ address: String) {
+    public func forget(_ address: String) {
         sessions[address] = nil
         links[address] = nil
         waiting[address] = nil
@@ -218,7 +251,8 @@ actor Recorder {
 
     // MARK: - How it is
 
-    var radio: Radio {
+    /// What the radio is able to do now.
+    public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
         if !isDaemonPresent { return .noDaemon }
@@ -226,10 +260,11 @@ actor Recorder {
         return adaptersPowered.values.contains(true) ? .ready : .poweredOff
     }
 
-    func session(of address: String) -> SensorSession? { sessions[address] }
+    /// What is known of a recorded sensor.
+    public func session(of address: String) -> SensorSession? { sessions[address] }
 
     /// Where the link of a sensor stands, and why it does not stream.
-    func link(of address: String) -> (state: String, detail: String?) {
+    public func link(of address: String) -> (state: String, detail: String?) {
         guard let change = links[address] else { return ("absent", nil) }
         switch change.state {
         case .streaming: return ("streaming", nil)
@@ -239,12 +274,12 @@ actor Recorder {
     }
 
     /// How long a recorded sensor has sent nothing, in seconds.
-    func silentSeconds(of address: String, uptime: Int64) -> Double {
+    public func silentSeconds(of address: String, uptime: Int64) -> Double {
         sessions[address]?.silentSeconds(uptime: uptime) ?? 0
     }
 
     /// An address as it may stand in a log: the last two octets.
-    static func masked(_ address: String) -> String {
+    public static func masked(_ address: String) -> String {
         "…" + address.suffix(5)
     }
 }
