@@ -186,6 +186,7 @@ private struct HandOverRun {
     /// Everything somebody may have is delivered; the rest is nobody's.
     mutating func finish() async throws {
         try await queue.flush()
+        for lane in [1, 2] as [Int64] { try await queue.setState(enrollment: lane, .active) }
         for _ in 0..<2_000 {
             let balance = try await queue.balance()
             if balance.pending == 0 && balance.dead == 0 { break }
@@ -193,7 +194,6 @@ private struct HandOverRun {
             try await queue.requeue(deadLetters: dead)
             try await deliver()
         }
-        for lane in [1, 2] as [Int64] { try await queue.setState(enrollment: lane, .active) }
         #expect(
             received.count + (try await queue.balance().held["not-enrolled"] ?? 0) == Int(number))
         #expect(try await queue.balance().isBalanced)
