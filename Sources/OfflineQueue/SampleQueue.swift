@@ -191,6 +191,7 @@ public actor SampleQueue {
         }
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }
+        FaultPoint.closed.reach()
         lock = nil
     }
 

@@ -79,7 +79,7 @@ struct KillTests {
                 case .pruned, .ledgerKept: 20
                 case .wearerChanged, .wearerGaps: 6
                 case .migrate: nil
-                case .migrated, .ledgersClosed, .runBegun, .runEnded: 5
+                case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }
         }
         return steps

@@ -35,7 +35,9 @@ enum KilledWriter {
         func open() async throws -> SampleQueue {
             let queue = try SampleQueue(
                 path: path, settings: settings, clock: clock, bootID: "child-\(round)")
-            if let synchronous { try await queue.setSynchronous(synchronous) }
+            // Every few commits, so that some end in the middle of it.
+            try await queue.set("wal_autocheckpoint", "32")
+            if let synchronous { try await queue.set("synchronous", synchronous) }
             return queue
         }
         var acknowledged = Acknowledged(stored: 0, delivered: 0)
@@ -149,9 +151,9 @@ enum KilledWriter {
 }
 
 extension SampleQueue {
-    func setSynchronous(_ mode: String) throws {
+    func set(_ pragma: String, _ value: String) throws {
         try database.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA synchronous = \(mode)")
+            try db.execute(sql: "PRAGMA \(pragma) = \(value)")
         }
     }
 }
