@@ -34,8 +34,9 @@ enum FaultPoint: String, CaseIterable {
     case migrated
     case ledgersClosed = "ledgers-closed"
     case runBegun = "run-begun"
-    /// An orderly stop: written, not committed.
+    /// An orderly stop: written, not committed; the log copied into the file and gone.
     case runEnded = "run-ended"
+    case closed
 
     /// The process has come to this step.
     @inline(__always)

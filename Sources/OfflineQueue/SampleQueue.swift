@@ -191,6 +191,7 @@ public actor SampleQueue {
         }
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }
+        FaultPoint.closed.reach()
         lock = nil
     }
 
@@ -198,46 +199,6 @@ public actor SampleQueue {
     func abandon() throws {
         try database.close()
         lock = nil
-    }
-
-    /// Tells the queue what the clocks say: the first trusted reading of a boot fixes the offset by
-    /// which the times of its earlier samples are computed.
-    public func noteClock(_ reading: ClockReading) throws(QueueError) {
-        guard wallOffset == nil, reading.isTrusted else { return }
-        let offset = reading.wallMicroseconds &- reading.uptimeMicroseconds
-        try write("note clock") { [boot] db in
-            try Self.vouch(db, boot: boot, offset: offset, source: "clock")
-        }
-        wallOffset = offset
-    }
-
-    /// A technician vouches that in the boot named `bootID`, which never had a trusted clock, UTC
-    /// was uptime + `wallOffsetMicroseconds`. Refused if that boot's offset is known.
-    public func release(
-        bootID: String, wallOffsetMicroseconds: Int64
-    ) throws(QueueError) {
-        let released = try write("release boot") { db -> Int64 in
-            let row = try Row.fetchOne(
-                db, sql: "SELECT id, wall_offset_us FROM boot WHERE boot_id = ?",
-                arguments: [bootID])
-            guard let row, let id = row[0] as Int64? else {
-                throw QueueError(.unknownReference, "release boot", "no such boot")
-            }
-            guard row[1] as Int64? == nil else {
-                throw QueueError(.alreadySet, "release boot", "its clock is known")
-            }
-            try Self.vouch(db, boot: id, offset: wallOffsetMicroseconds, source: "technician")
-            return id
-        }
-        if released == boot { wallOffset = wallOffsetMicroseconds }
-    }
-
-    static func vouch(_ db: Database, boot: Int64, offset: Int64, source: String) throws {
-        try db.execute(
-            sql: """
-                UPDATE boot SET wall_offset_us = ?, offset_source = ?
-                WHERE id = ? AND wall_offset_us IS NULL
-                """, arguments: [offset, source, boot])
     }
 
     /// Runs `body` in one transaction; on any error nothing of it remains.

@@ -39,9 +39,35 @@ private struct GapRun {
         var sensor: Int64
         /// Gaps of earlier runs, and the ones between runs.
         var past: [Expected] = []
+        /// Where it begins and, if it is over, ends.
+        var begin: Instant
+        var end: Instant?
         /// The run that goes on; nil when the assignment is over.
-        var run: GapModel?
-        var samples: Set<Int64> = []
+        var run: Run?
+    }
+
+    /// What happened in a run. What became of its frames is found out later.
+    struct Run {
+        enum Entry {
+            case frame
+            case refused
+            case note(GapCause?)
+        }
+        var begin: Int64
+        var noted: GapCause?
+        var entries: [(uptime: Int64, entry: Entry)] = []
+
+        init(begin: Int64, noted: GapCause? = nil) {
+            self.begin = begin
+            self.noted = noted
+            if noted != nil { entries.append((begin, .note(noted))) }
+        }
+    }
+
+    /// Uptimes of frames, by what became of them.
+    struct Stored {
+        var samples: Set<Int64>
+        var undecodable: Set<Int64>
     }
 
     struct Expected: Hashable {
@@ -62,8 +88,10 @@ private struct GapRun {
     var sensors: [Int64] = []
     var lines: [Int64: Line] = [:]
     var open: [Int64: Int64] = [:]
-    /// The last uptime at which the run is known to have lived, at the least.
-    var aliveAtLeast: Int64 = 0
+    /// Uptimes of all frames of this run that the queue took.
+    var taken: [Int64] = []
+    /// Frames among them that cannot be decoded.
+    var faulty: Set<Int64> = []
 
     var bootID: String { "boot-\(boot)" }
     var now: Int64 { clock.read().uptimeMicroseconds }
@@ -82,7 +110,6 @@ private struct GapRun {
         for number in 1...2 {
             sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
         }
-        aliveAtLeast = now
     }
 
     mutating func noteOffset() {
@@ -112,24 +139,15 @@ private struct GapRun {
     mutating func advance(tenths: Int) { clock.advance(seconds: Double(tenths) / 10) }
 
     mutating func append(_ assignment: Int64, fault: String?) async throws {
-        let refused = await queue.health().refused
+        let isRefused = await queue.health().buffered >= settings.bufferedSamplesMax
         let reading = clock.read()
         try await queue.append(
             Arrival(assignmentID: assignment, at: reading, frame: [0, 60], fault: fault))
         noteOffset()
-        if await queue.health().refused > refused {
-            add(.empty(.queueFull), to: assignment)
-        } else if fault != nil {
-            add(.empty(.undecodable), to: assignment)
-        } else {
-            add(.sample, to: assignment)
-        }
-    }
-
-    mutating func add(_ event: GapModel.Event, to assignment: Int64) {
-        let now = now
-        lines[assignment]?.run?.add(event, at: now)
-        if case .sample = event { lines[assignment]?.samples.insert(now) }
+        lines[assignment]?.run?.entries.append(
+            (reading.uptimeMicroseconds, isRefused ? .refused : .frame))
+        if !isRefused { taken.append(reading.uptimeMicroseconds) }
+        if fault != nil { faulty.insert(reading.uptimeMicroseconds) }
     }
 
     mutating func anAssignment() -> Int64? {
@@ -167,7 +185,9 @@ private struct GapRun {
         ]
         let cause = causes.randomElement(using: &random) ?? nil
         await queue.note(cause, of: assignment, at: now)
-        add(.note(cause), to: assignment)
+        let now = now
+        lines[assignment]?.run?.entries.append((now, .note(cause)))
+        lines[assignment]?.run?.noted = cause
         return "note \(cause?.rawValue ?? "nothing")"
     }
 
@@ -187,33 +207,59 @@ private struct GapRun {
     mutating func handOver() async throws -> String {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
         let noted = open[sensor].flatMap { lines[$0]?.run?.noted }
-        end(sensor)
         // Each of another patient, so that none is the one before.
         let lane = try await queue.enroll(.example(UUID().uuidString, patient: UUID().uuidString))
         let assignment = try await queue.assign(sensor: sensor, enrollment: lane.id)
+        try await end(sensor)
         open[sensor] = assignment.id
-        lines[assignment.id] = Line(sensor: sensor, run: GapModel(begin: now, noted: noted))
+        lines[assignment.id] = Line(
+            sensor: sensor, begin: Instant(boot: Int64(boot), uptime: now),
+            run: Run(begin: now, noted: noted))
         return "hand over"
     }
 
     mutating func endAssignment() async throws -> String {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
-        end(sensor)
         try await queue.endAssignment(sensor: sensor)
+        try await end(sensor)
         return "end"
     }
 
-    mutating func end(_ sensor: Int64) {
+    mutating func end(_ sensor: Int64) async throws {
         guard let assignment = open.removeValue(forKey: sensor) else { return }
-        closeRun(of: assignment, at: now)
+        let past = try gaps(of: assignment, until: now, waiting: await queue.health().buffered)
+        lines[assignment]?.past += past
         lines[assignment]?.run = nil
+        let now = Instant(boot: Int64(boot), uptime: now)
+        lines[assignment]?.end = now
     }
 
-    mutating func closeRun(of assignment: Int64, at end: Int64) {
-        guard let line = lines[assignment], let run = line.run else { return }
-        let gaps = run.gaps(until: end, samples: line.samples).map(expected)
-        lines[assignment]?.past += gaps
-        lines[assignment]?.samples = []
+    /// The gaps of this run up to `end`, by what is stored of its frames. Of the frames taken the
+    /// last ones wait in memory: they count as taken, or are `lost`.
+    func gaps(
+        of assignment: Int64, until end: Int64, waiting: Int, lost: Bool = false
+    ) throws -> [Expected] {
+        guard let run = lines[assignment]?.run else { return [] }
+        let stored = try stored(assignment)
+        let firstWaiting = waiting > 0 ? taken[taken.count - waiting] : .max
+        var model = GapModel(begin: run.begin)
+        var samples: Set<Int64> = []
+        for (uptime, entry) in run.entries where uptime <= end {
+            switch entry {
+            case .note(let cause): model.add(.note(cause), at: uptime)
+            case .refused: model.add(.empty(.queueFull), at: uptime)
+            case .frame where uptime >= firstWaiting && lost: break
+            case .frame
+            where stored.undecodable.contains(uptime)
+                || uptime >= firstWaiting && faulty.contains(uptime):
+                model.add(.empty(.undecodable), at: uptime)
+            case .frame where stored.samples.contains(uptime) || uptime >= firstWaiting:
+                model.add(.sample, at: uptime)
+                samples.insert(uptime)
+            case .frame: model.add(.empty(.queueFull), at: uptime)
+            }
+        }
+        return model.gaps(until: end, samples: samples).map(expected)
     }
 
     func expected(_ gap: GapModel.Span) -> Expected {
@@ -238,6 +284,7 @@ private struct GapRun {
     mutating func restart() async throws -> String {
         let isKill = Bool.random(using: &random)
         let stopped = now
+        let waiting = await queue.health().buffered
         if isKill {
             try await queue.abandon()
         } else {
@@ -245,10 +292,12 @@ private struct GapRun {
         }
         let alive = isKill ? try lastAlive(stopped) : stopped
         for assignment in open.values {
-            let durable = try durable(assignment)
-            if isKill { lines[assignment]?.samples.formIntersection(durable) }
-            closeRun(of: assignment, at: alive)
+            let past = try gaps(
+                of: assignment, until: alive, waiting: isKill ? waiting : 0, lost: true)
+            lines[assignment]?.past += past
         }
+        taken = []
+        faulty = []
         let oldBoot = bootID
         advance(tenths: Int.random(in: 1...600, using: &random))
         if Bool.random(using: &random) {
@@ -264,7 +313,7 @@ private struct GapRun {
             cause: .gatewayOff, fromBoot: oldBoot, from: alive, untilBoot: bootID, until: begin)
         for assignment in open.values {
             lines[assignment]?.past.append(off)
-            lines[assignment]?.run = GapModel(begin: begin)
+            lines[assignment]?.run = Run(begin: begin)
         }
         return isKill ? "kill" : "close"
     }
@@ -285,14 +334,18 @@ private struct GapRun {
         return max(frame, told)
     }
 
-    func durable(_ assignment: Int64) throws -> Set<Int64> {
+    func stored(_ assignment: Int64) throws -> Stored {
         try DatabaseQueue(path: store.path).read { db in
-            try Int64.fetchSet(
-                db,
-                sql: """
-                    SELECT p.uptime_us FROM sample p JOIN segment s ON s.id = p.segment
-                    WHERE s.assignment = ? AND s.run = (SELECT max(id) FROM run)
-                    """, arguments: [assignment])
+            func uptimes(_ table: String) throws -> Set<Int64> {
+                try Int64.fetchSet(
+                    db,
+                    sql: """
+                        SELECT p.uptime_us FROM \(table) p JOIN segment s ON s.id = p.segment
+                        WHERE s.assignment = ? AND s.run = (SELECT max(id) FROM run)
+                        """, arguments: [assignment])
+            }
+            return Stored(
+                samples: try uptimes("sample"), undecodable: try uptimes("undecodable"))
         }
     }
 
@@ -300,10 +353,11 @@ private struct GapRun {
         for (assignment, line) in lines.sorted(by: { $0.key < $1.key }) {
             var expected = line.past
             var openCount = 0
-            if let run = line.run {
-                let gaps = run.gaps(until: now, samples: line.samples)
-                openCount = gaps.last?.until == now && line.samples.max() != now ? 1 : 0
-                expected += gaps.map(self.expected)
+            if line.run != nil {
+                let gaps = try gaps(
+                    of: assignment, until: now, waiting: await queue.health().buffered)
+                openCount = gaps.last?.until == now ? 1 : 0
+                expected += gaps
             }
             let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
             let found = gaps.map {
@@ -340,25 +394,32 @@ private struct GapRun {
         return gap
     }
 
-    /// Each day adds up, and all days together to each assignment's length.
+    /// Each day adds up; all days together are the assignment's length, and what they say is covered is
+    /// what is in no gap, if the clocks of its boots are known and in order.
     func checkCoverage() async throws {
-        let start: Int64 = 1_796_083_200_000_000
-        for (assignment, _) in lines {
+        for (assignment, line) in lines {
             var expected = 0.0
-            for day in -2..<60 as Range<Int64> {
+            var covered = 0.0
+            for day in -3..<10 as Range<Int64> {
                 let coverage = try await queue.coverage(
                     of: .assignment(assignment),
-                    dayStartingAt: start + day * Coverage.dayMicroseconds)
-                let sum = coverage.secondsByCause.values.reduce(coverage.coveredSeconds, +)
-                #expect(abs(sum - coverage.expectedSeconds) < 1e-3)
+                    dayStartingAt: 1_796_083_200_000_000 + day * Coverage.dayMicroseconds)
+                let gaps = coverage.secondsByCause.values.reduce(0, +)
+                #expect(abs(gaps + coverage.coveredSeconds - coverage.expectedSeconds) < 1e-3)
                 #expect(coverage.expectedSeconds <= 86_400)
-                #expect(coverage.longestGapSeconds <= sum - coverage.coveredSeconds + 1e-3)
+                #expect(coverage.longestGapSeconds <= gaps + 1e-3)
                 expected += coverage.expectedSeconds
+                covered += coverage.coveredSeconds
             }
-            let row = try #require(try await queue.assignments().first { $0.id == assignment })
-            if offsets.count == boot, lines.count > 0, row.beganMicroseconds != nil {
-                #expect(expected >= 0)
-            }
+            let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
+            let end = line.end ?? Instant(boot: Int64(boot), uptime: now)
+            guard let from = offsets["boot-\(line.begin.boot)"],
+                let until = offsets["boot-\(end.boot)"],
+                !gaps.contains(where: { $0.durationMicroseconds == nil })
+            else { continue }
+            let length = Double(end.uptime + until - line.begin.uptime - from) / 1e6
+            let sum = gaps.reduce(0) { $0 + Double($1.durationMicroseconds ?? 0) / 1e6 }
+            #expect(abs(expected - length) < 1e-3 && abs(covered - (length - sum)) < 1e-3)
         }
     }
 }

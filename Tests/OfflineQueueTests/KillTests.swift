@@ -16,7 +16,7 @@ struct KillTests {
     @Test func whatWasAcknowledgedIsThere() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        try await KilledWriter.prepare(store, clock)
+        try await KilledWriter.prepare(path: store.path, clock)
         var books = Balance()
         for round in 0..<6 {
             await #expect(processExitsWith: .signal(SIGKILL)) {
@@ -48,7 +48,7 @@ struct KillTests {
                 store = try TestStore()
                 clock = ManualClock()
                 books = Balance()
-                try await KilledWriter.prepare(store, clock)
+                try await KilledWriter.prepare(path: store.path, clock)
             }
             let point = points[index % points.count]
             let count = Int.random(in: 1...(Self.steps[point] ?? 1), using: &random)
@@ -79,7 +79,7 @@ struct KillTests {
                 case .pruned, .ledgerKept: 20
                 case .wearerChanged, .wearerGaps: 6
                 case .migrate: nil
-                case .migrated, .ledgersClosed, .runBegun, .runEnded: 5
+                case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }
         }
         return steps
@@ -109,7 +109,7 @@ struct KillTests {
     ) async throws -> Balance {
         clock.advance(seconds: KilledWriter.roundSeconds)
         let queue = try await store.open(clock, bootID: "parent-\(round)")
-        let now = try await KilledWriter.check(queue, store, since: books, comment)
+        let now = try await KilledWriter.check(queue, store.path, since: books, comment)
         try await queue.close()
         return now
     }

@@ -11,8 +11,8 @@ enum KilledWriter {
     /// From one round to the next; the child writes in the middle.
     static let roundSeconds = 864_000.0
 
-    static func prepare(_ store: TestStore, _ clock: ManualClock) async throws {
-        let queue = try await store.open(clock, bootID: "parent")
+    static func prepare(path: String, _ clock: ManualClock) async throws {
+        let queue = try SampleQueue(path: path, clock: clock, bootID: "parent")
         let worn = try await Worn(queue, 1)
         try await queue.enroll(.example("ward-2", patient: "p-2"))
         #expect(worn.enrollment.id == 1)
@@ -20,22 +20,29 @@ enum KilledWriter {
     }
 
     /// Runs in the child: records, delivers, prunes, hands over, stops and starts again; in each round on.
-    /// `first` is the number of the first frame. Returns if nobody kills it.
+    /// `first` is the number of the first frame, `notes` the path beside which it says what is durable.
+    /// Returns if nobody kills it.
     static func run(
-        _ path: String, round: Int, first: Int, steps: Int = .max,
+        _ path: String, noting notes: String? = nil, round: Int, first: Int, steps: Int = .max,
+        synchronous: String? = nil,
         _ afterStep: (Int) -> Void = { _ in }
     ) async throws {
         let clock = ManualClock()
         clock.advance(seconds: (Double(round) + 0.5) * roundSeconds)
         var settings = QueueSettings()
         settings.keepDeliveredMicroseconds = 1_000_000
-        func open() throws -> SampleQueue {
-            try SampleQueue(
+        let notes = notes ?? path
+        func open() async throws -> SampleQueue {
+            let queue = try SampleQueue(
                 path: path, settings: settings, clock: clock, bootID: "child-\(round)")
+            // Every few commits, so that some end in the middle of it.
+            try await queue.set("wal_autocheckpoint", "32")
+            if let synchronous { try await queue.set("synchronous", synchronous) }
+            return queue
         }
         var acknowledged = Acknowledged(stored: 0, delivered: 0)
-        try acknowledged.write(path)
-        var queue = try open()
+        try acknowledged.write(notes)
+        var queue = try await open()
         guard var assignment = try await queue.openAssignments().first else { return }
         var number = UInt32(first)
         for step in 0..<steps {
@@ -51,14 +58,14 @@ enum KilledWriter {
             }
             try await queue.flush()
             acknowledged.stored += stepSamples
-            try acknowledged.write(path)
+            try acknowledged.write(notes)
             for lane in [1, 2] as [Int64] {
                 let batch = try await queue.nextBatch(enrollment: lane, limit: stepSamples / 2)
                 try await queue.settle(
                     enrollment: lane, batch.map { SettledSample($0, .delivered) },
                     upload: UploadRecord(batch, outcome: "delivered"))
                 acknowledged.delivered += batch.count
-                try acknowledged.write(path)
+                try acknowledged.write(notes)
             }
             try await queue.prune()
             if step % 3 == 2 {
@@ -70,7 +77,7 @@ enum KilledWriter {
             if step % 4 == 3 {
                 try await queue.close()
                 clock.advance(seconds: 30)
-                queue = try open()
+                queue = try await open()
             }
             afterStep(step)
         }
@@ -83,9 +90,13 @@ enum KilledWriter {
     /// What must hold of the store now: nothing acknowledged is lost, nothing is there twice, every frame is
     /// its patient's, and samples and gaps tile. Returns the books.
     static func check(
-        _ queue: SampleQueue, _ store: TestStore, since before: Balance, _ comment: String
+        _ queue: SampleQueue, _ path: String, noting notes: String? = nil, since before: Balance,
+        _ comment: String
     ) async throws -> Balance {
-        let acknowledged = try Acknowledged.read(store.path)
+        func number(_ sql: String) throws -> Int {
+            try DatabaseQueue(path: path).read { try Int.fetchOne($0, sql: sql) ?? 0 }
+        }
+        let acknowledged = try Acknowledged.read(notes ?? path)
         let balance = try await queue.balance()
         // Committed by chance just before the note of it: at most one step more.
         let stored = balance.stored - before.stored - acknowledged.stored
@@ -98,20 +109,20 @@ enum KilledWriter {
         // Frames are numbered without holes from the first on; what is left are the last of them.
         let rows = "count(*) = count(DISTINCT substr(frame, 2))"
         let last = "coalesce(max(substr(hex(frame), 3)) = printf('%08X', \(balance.stored - 1)), 1)"
-        #expect(try store.number("SELECT \(rows) AND \(last) FROM sample") == 1, "\(comment)")
+        #expect(try number("SELECT \(rows) AND \(last) FROM sample") == 1, "\(comment)")
         #expect(
-            try store.number(
+            try number(
                 """
                 SELECT count(*) FROM sample p JOIN segment s ON s.id = p.segment
                 JOIN assignment a ON a.id = s.assignment
                 WHERE substr(hex(p.frame), 1, 2) <> printf('%02X', a.enrollment)
                 """) == 0, "\(comment)")
-        try await checkTiles(queue, store, comment)
+        try await checkTiles(queue, number, comment)
         return balance
     }
 
     private static func checkTiles(
-        _ queue: SampleQueue, _ store: TestStore, _ comment: String
+        _ queue: SampleQueue, _ number: (String) throws -> Int, _ comment: String
     ) async throws {
         for assignment in try await queue.assignments() {
             let gaps = try await queue.gaps(assignment: assignment.id, limit: 1_000_000)
@@ -124,7 +135,7 @@ enum KilledWriter {
             #expect(gaps.last?.cause == .gatewayOff && gaps.last?.isOpen == false, "\(comment)")
         }
         // Between two samples of a run: gaps from the one to the other, or none if they are near.
-        let wrong = try store.number(
+        let wrong = try number(
             """
             SELECT count(*) FROM (
                 SELECT s.assignment, r.boot, p.uptime_us AS until,
@@ -136,6 +147,14 @@ enum KilledWriter {
                     AND g.until_uptime_us > t.since AND g.from_uptime_us < t.until)
             """)
         #expect(wrong == 0, "\(comment)")
+    }
+}
+
+extension SampleQueue {
+    func set(_ pragma: String, _ value: String) throws {
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA \(pragma) = \(value)")
+        }
     }
 }
 

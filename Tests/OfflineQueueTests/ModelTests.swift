@@ -79,7 +79,11 @@ private struct ModelRun {
         case 75..<80: return try await deadLetter()
         case 80..<84: return try await hold()
         case 84..<88: return try await trust()
-        case 88..<91:
+        case 88:
+            let seconds = Int64.random(in: -7200...7200, using: &random)
+            clock.set { $0.wallMicroseconds += seconds * 1_000_000 }
+            return "wall clock steps by \(seconds) s"
+        case 89..<91:
             clock.advance(seconds: Double.random(in: 0..<90_000, using: &random))
             return "time passes"
         case 91..<94: return try await prune()

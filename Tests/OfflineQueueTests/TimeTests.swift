@@ -1,0 +1,180 @@
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+/// What may happen to a gateway's clocks; see also ClockTests.
+@Suite("Clocks that step, stop and come late")
+struct TimeTests {
+    let store: TestStore
+    /// 2026-12-01T00:00:00Z
+    let midnight: Int64 = 1_796_083_200_000_000
+
+    init() throws { store = try TestStore() }
+
+    private func times(
+        _ queue: SampleQueue, _ lane: Int64
+    ) async throws -> [Int64] {
+        try await queue.nextBatch(enrollment: lane, limit: 1000).map {
+            ($0.timeMicroseconds - midnight) / 1_000_000
+        }
+    }
+
+    /// A machine that boots in 1970 and is synchronised only after its gateway was restarted.
+    @Test func lateSynchronisationDatesTheEarlierRunsOfItsBoot() async throws {
+        let clock = ManualClock(isTrusted: false)
+        clock.set { $0.wallMicroseconds = 5_000_000 }
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for _ in 0..<3 {
+            try await queue.beat(worn.assignment, clock)
+            try await queue.flush()
+            try await queue.abandon()
+            clock.advance(seconds: 10)
+            queue = try await store.open(clock)
+        }
+        #expect(try await queue.balance().held == ["clock-unknown": 3])
+        clock.set {
+            $0 = ClockReading(
+                uptimeMicroseconds: $0.uptimeMicroseconds, wallMicroseconds: midnight + 100_000_000,
+                isTrusted: true)
+        }
+        try await queue.noteClock(clock.read())
+        #expect(try await times(queue, worn.enrollment.id) == [70, 80, 90])
+        #expect(try await queue.unvouchedBoots().isEmpty)
+        // The gaps of that boot get their place as well.
+        let gaps = try await queue.gaps(since: midnight, until: midnight + 200_000_000)
+        #expect(
+            gaps.map { $0.fromMicroseconds.map { ($0 - midnight) / 1_000_000 } } == [70, 80, 90])
+    }
+
+    /// Forward and back, by hours, and by the second that a leap second repeats.
+    @Test(arguments: [3600, -3600, -1] as [Int64])
+    func aStepOfTheWallClockMovesOnlyWhatComesAfterIt(step: Int64) async throws {
+        let clock = ManualClock(isTrusted: false)
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 1)
+        clock.set { $0.isTrusted = true }
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 1)
+        clock.set { $0.wallMicroseconds += step * 1_000_000 }
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 1)
+        // No longer vouched for: counted on from when it was, not from the step.
+        clock.set { $0.isTrusted = false }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id) == [0, 1, 2 + step, 3])
+        let sent = try await queue.deliverAll(worn.enrollment.id)
+        #expect(Set(sent.map(\.uuid)).count == 4)
+        // No time passed that the uptime did not count: a step is no gap.
+        #expect(try await queue.gaps().isEmpty)
+    }
+
+    @Test func suspendIsTimeThatPassed() async throws {
+        let clock = ManualClock(isTrusted: false)
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 7200)
+        try await queue.beat(worn.assignment, clock)
+        clock.set { $0.isTrusted = true }
+        try await queue.noteClock(clock.read())
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id) == [0, 7200])
+        #expect(try await queue.gaps().map(\.durationMicroseconds) == [7_200_000_000])
+        let coverage = try await queue.coverage(of: .everything, dayStartingAt: midnight)
+        #expect(coverage.expectedSeconds == 7200 && coverage.longestGapSeconds == 7200)
+    }
+
+    @Test func aBootThatNeverSynchronisedIsListedWithItsBounds() async throws {
+        let clock = ManualClock()
+        var queue = try await store.open(clock, bootID: "before")
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.close()
+
+        clock.advance(seconds: 3600)
+        let trusted = clock.read()
+        clock.set {
+            $0 = ClockReading(
+                uptimeMicroseconds: 40_000_000, wallMicroseconds: 0, isTrusted: false)
+        }
+        queue = try await store.open(clock, bootID: "lost")
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 60)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let running = try #require(try await queue.unvouchedBoots().first)
+        #expect(running.isRunning && running.latestOffsetMicroseconds == nil)
+        try await queue.close()
+
+        clock.set {
+            $0 = ClockReading(
+                uptimeMicroseconds: 20_000_000,
+                wallMicroseconds: trusted.wallMicroseconds + 7_200_000_000, isTrusted: true)
+        }
+        queue = try await store.open(clock, bootID: "after")
+        let boot = try #require(try await queue.unvouchedBoots().first)
+        #expect(boot.bootID == "lost" && !boot.isRunning && boot.held == 2)
+        #expect(boot.uptimesMicroseconds == 40_000_000...100_000_000)
+        // From the last frame of the boot before to the start of the one after.
+        #expect(boot.earliestOffsetMicroseconds == midnight - 40_000_000)
+        #expect(boot.latestOffsetMicroseconds == midnight + 10_800_000_000 - 100_000_000)
+
+        let lane = worn.enrollment.id
+        for offset in [
+            Int64.max, .min, 0, -1, midnight + 10_800_000_000 - 99_999_999,
+            ClockTrust.earliestCredibleMicroseconds - 40_000_001,
+        ] {
+            await #expect {
+                try await queue.release(bootID: "lost", wallOffsetMicroseconds: offset)
+            } throws: {
+                ($0 as? QueueError)?.code == .invalidArgument
+            }
+        }
+        // What was refused changed nothing: not even as dead letters do they leave.
+        #expect(try await queue.deliverAll(lane).count == 1)
+        #expect(try await queue.balance().held == ["clock-unknown": 2])
+        #expect(try await queue.balance().dead == 0)
+        try await queue.release(
+            bootID: "lost", wallOffsetMicroseconds: midnight + 5_000_000_000)
+        #expect(try await times(queue, lane) == [5040, 5100])
+        await #expect {
+            try await queue.release(bootID: "lost", wallOffsetMicroseconds: midnight)
+        } throws: {
+            ($0 as? QueueError)?.code == .alreadySet
+        }
+        #expect(try await queue.unvouchedBoots().isEmpty)
+    }
+
+    /// Summer time is a matter of those who look.
+    @Test func theTimeZoneOfTheMachineChangesNothing() async throws {
+        await #expect(processExitsWith: .success) {
+            func offset() -> Int64 {
+                let reading = SystemClock(trust: .always).read()
+                return reading.wallMicroseconds - reading.uptimeMicroseconds
+            }
+            let before = offset()
+            for zone in ["Europe/Berlin", "Pacific/Kiritimati", "America/St_Johns"] {
+                setenv("TZ", zone, 1)
+                tzset()
+                let isSame = abs(offset() - before) < 60_000_000
+                if !isSame { exit(1) }
+            }
+        }
+        // 2026-10-25, on which Europe's day has 25 hours.
+        let clock = ManualClock()
+        clock.set { $0.wallMicroseconds = midnight - 40 * Coverage.dayMicroseconds }
+        let queue = try await store.open(clock)
+        _ = try await Worn(queue)
+        clock.advance(seconds: 5 * 86_400)
+        for day in -40 ..< -35 as Range<Int64> {
+            let coverage = try await queue.coverage(
+                of: .everything, dayStartingAt: midnight + day * Coverage.dayMicroseconds)
+            #expect(coverage.expectedSeconds == 86_400)
+        }
+    }
+}
