@@ -56,7 +56,7 @@ extension SampleQueue {
             + (SELECT count(*) FROM dead_letter WHERE segment = \(id) AND is_requeued = 1)
             """)
         try compare(
-            "undecodable", counter("undecodable"),
+            "undecodable", counter("undecodable") - counter("undecodable_pruned"),
             "count(*) FROM undecodable WHERE segment = \(id)")
         try compare(
             "dead", counter("dead"),

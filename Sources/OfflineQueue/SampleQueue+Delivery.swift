@@ -17,7 +17,10 @@ extension SampleQueue {
             let walk = try read("read batch") { db in
                 try Self.walk(db, enrollment: enrollment, limit: limit)
             }
-            guard walk.samples.isEmpty, let damaged = walk.damaged else { return walk.samples }
+            guard walk.samples.isEmpty, let damaged = walk.damaged else {
+                lent.lend(walk.samples, to: enrollment)
+                return walk.samples
+            }
             try settle(enrollment: enrollment, [damaged], upload: nil)
         }
         return []
@@ -35,8 +38,11 @@ extension SampleQueue {
         isAnswered: Bool = false
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
-        try write("settle samples") { db in
-            let bySegment = Dictionary(grouping: outcomes, by: \.segmentID)
+        let late = outcomes.filter { lent.reason($0.id) != nil }
+        try write("settle samples") { [lent] db in
+            try Self.settleLate(db, late, lent)
+            let bySegment = Dictionary(
+                grouping: outcomes.filter { lent.reason($0.id) == nil }, by: \.segmentID)
             for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
                 let settlement = try Settlement(
                     db, segment: segment, enrollment: enrollment, outcomes: outcomes)
@@ -48,6 +54,7 @@ extension SampleQueue {
                     sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
             }
         }
+        lent.settled(outcomes)
     }
 
     /// Notes, durably, that a request of this lane is about to be sent.
@@ -69,7 +76,7 @@ extension SampleQueue {
                 db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
                 arguments: [enrollment])
             guard let row else { return nil }
-            return row[0] == boot ? min(row[1], now) : now
+            return row[0] == boot ? min(row[1] ?? now, now) : now
         }
     }
 

@@ -62,6 +62,13 @@ public struct QueueSettings: Sendable, Hashable {
     public var bufferedSamplesMax = 8192
     /// How long delivered samples stay for the live page, µs; 24 hours.
     public var keepDeliveredMicroseconds: Int64 = 86_400_000_000
+    /// The most bytes the store may take, its write-ahead log apart; nil for no limit but the disk's.
+    /// 2 GiB: 69 days of eight straps at 1 Hz, and a quarter of the smallest card still sold.
+    public var maxBytes: Int64? = 2 << 30
+    /// What to do at ``maxBytes``.
+    public var fullPolicy = FullPolicy.refuseNew
+    /// Samples that wait longer than this are dropped, µs; nil: they wait for ever.
+    public var maxAgeMicroseconds: Int64?
     /// Cap on the file in pages of 1,024 bytes; nil for none but the disk's.
     public var pageCountMax: Int?
 
@@ -77,7 +84,7 @@ public struct StoreHealth: Sendable, Hashable {
     public var failingSinceUptimeMicroseconds: Int64?
     /// Samples in memory and not yet on disk.
     public var buffered: Int
-    /// Samples refused since this start because memory was full too.
+    /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
 }
 
@@ -106,6 +113,7 @@ public actor SampleQueue {
         thread.asUnownedSerialExecutor()
     }
 
+    let path: String
     let database: DatabaseQueue
     private var lock: StoreLock?
     let clock: any GatewayClock
@@ -124,6 +132,8 @@ public actor SampleQueue {
     var refusedCount = 0
     var fault: QueueError?
     var failingSince: Int64?
+    var isFull = false
+    var lent = LentSamples()
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
@@ -149,6 +159,7 @@ public actor SampleQueue {
             throw QueueError("begin run", error)
         }
         self.lock = lock
+        self.path = path
         self.database = database
         self.clock = clock
         self.settings = settings

@@ -7,6 +7,7 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1") { db in try db.execute(sql: version1) }
+        migrator.registerMigration("v3") { db in try db.execute(sql: version3) }
         return migrator
     }
 

@@ -32,6 +32,12 @@ enum StoreFile {
         }
     }
 
+    /// Bytes of the write-ahead log beside the store; 0 if there is none.
+    static func logBytes(_ path: String) -> Int64 {
+        var status = stat()
+        return stat(path + "-wal", &status) == 0 ? Int64(status.st_size) : 0
+    }
+
     private static func configuration(pageCountMax: Int?) -> Configuration {
         var configuration = Configuration()
         configuration.label = "offline-queue"
