@@ -81,7 +81,8 @@ extension QueueError.Code {
         case .inUse:
             "Nothing was changed. Stop the other edge-gateway, or use its control socket."
         case .corrupt:
-            "Nothing more is written to this file. Keep a copy of it, then repair or replace it."
+            "What can be read is salvaged into a new store, and the broken file is kept beside it. "
+                + "See the kernel's log; the card or disk is probably failing."
         case .cannotOpen:
             "Nothing is recorded until it opens. See that the state directory exists and belongs "
                 + "to this user."

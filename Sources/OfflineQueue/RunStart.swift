@@ -1,12 +1,13 @@
 import GRDB
 
-/// What a new run finds in the store. Reads no sample row.
+/// What a new run finds in the store. Reads one sample row.
 struct RunStart: Sendable {
     var boot: Int64
     var run: Int64
     var wallOffset: Int64?
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
+    var salvage: SalvageReport?
 
     init(_ db: Database, bootID: String, nonce: UInt64, reading: ClockReading) throws {
         try db.execute(
@@ -31,8 +32,21 @@ struct RunStart: Sendable {
                 reading.trustedWallMicroseconds,
             ])
         run = db.lastInsertedRowID
-        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
-        nextSample = last + 1
+        nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        salvage = try Row.fetchOne(
+            db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
+        ).map(SalvageReport.init(row:))
+    }
+
+    /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample
+    /// that is there.
+    static func lastSample(_ db: Database) throws -> Int64 {
+        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
+        let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
+        guard highest <= last, last < SampleIdentity.sampleMax else {
+            throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
+        }
+        return last
     }
 }

@@ -35,9 +35,11 @@ extension SampleQueue {
     }
 
     /// Commits if the oldest buffered sample is old enough by the clock; call at
-    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``.
+    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``. A store
+    /// that some call found broken is salvaged first.
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
+        try? salvageIfDamaged()
         if group.isDue(uptime: uptime) { try? commitBuffer(uptime: uptime) }
     }
 
@@ -56,13 +58,14 @@ extension SampleQueue {
     public func health() -> StoreHealth {
         StoreHealth(
             fault: fault, failingSinceUptimeMicroseconds: failingSince, buffered: buffer.count,
-            refused: refusedCount)
+            refused: refusedCount, salvage: salvage)
     }
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {
             repeat { try commitChunk() } while !buffer.isEmpty
         } catch {
+            note(error, rowsOnly: true)
             fault = error
             failingSince = failingSince ?? uptime
             group.failed(uptime: uptime)

@@ -226,7 +226,7 @@ private struct PendingSegment: Sendable {
     }
 }
 
-/// A row of `sample`, columns in the order of `walkSQL`; every value is taken with suspicion.
+/// A row of `sample`.
 struct SampleRow: Sendable {
     var id: Int64
     var segment: Int64
@@ -235,16 +235,6 @@ struct SampleRow: Sendable {
     var flags: Int64
     var crc: Int64
     var frame: [UInt8]
-
-    init(_ row: Row) {
-        id = row[0] ?? 0
-        segment = row[1] ?? 0
-        uptime = row[2] ?? 0
-        wall = row[3]
-        flags = row[4] ?? 0
-        crc = row[5] ?? 0
-        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
-    }
 
     /// Whether the row is as it was written.
     var isIntact: Bool {
@@ -259,5 +249,18 @@ struct SampleRow: Sendable {
         guard let wallOffset else { return nil }
         let (time, overflow) = uptime.addingReportingOverflow(wallOffset)
         return overflow ? nil : time
+    }
+}
+
+extension SampleRow {
+    /// From columns in the order of `walkSQL`; every value is taken with suspicion.
+    init(_ row: Row) {
+        id = row[0] ?? 0
+        segment = row[1] ?? 0
+        uptime = row[2] ?? 0
+        wall = row[3]
+        flags = row[4] ?? 0
+        crc = row[5] ?? 0
+        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
     }
 }

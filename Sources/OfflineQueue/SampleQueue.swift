@@ -86,6 +86,8 @@ public struct StoreHealth: Sendable, Hashable {
     public var buffered: Int
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
+    /// The latest salvage of a broken store that nobody has acknowledged.
+    public var salvage: SalvageReport?
 }
 
 /// Every sample from its arrival until it is delivered, dropped by policy, or dead.
@@ -114,13 +116,14 @@ public actor SampleQueue {
     }
 
     let path: String
-    let database: DatabaseQueue
-    private var lock: StoreLock?
+    var database: DatabaseQueue
+    private(set) var lock: StoreLock?
     let clock: any GatewayClock
     let settings: QueueSettings
     /// The rows of this boot and this run, and this run's nonce.
     let boot: Int64
     let run: Int64
+    let bootID: String
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
     /// UTC − uptime of this boot, once somebody vouches for it.
@@ -134,6 +137,12 @@ public actor SampleQueue {
     var failingSince: Int64?
     var isFull = false
     var lent = LentSamples()
+    /// Damage some call met, until the store has been salvaged; when that was last done; whether the
+    /// store is closed meanwhile; and what nobody has seen yet of it.
+    var damage: QueueError?
+    var salvagedUptime: Int64?
+    var isOut = false
+    var salvage: SalvageReport?
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
@@ -141,29 +150,24 @@ public actor SampleQueue {
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
     /// `bootID` names the running boot (``BootID/current()``). Throws ``QueueError``: in use, newer
-    /// schema, corrupt, read-only, disk full, cannot open.
+    /// schema, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
+    /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
         bootID: String
     ) throws(QueueError) {
         let lock = try StoreLock(path)
-        let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-        let reading = clock.read()
         let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
-        let start: RunStart
-        do {
-            start = try database.write { db in
-                try RunStart(db, bootID: bootID, nonce: nonce, reading: reading)
-            }
-        } catch {
-            throw QueueError("begin run", error)
-        }
+        let (database, start) = try Self.begin(
+            path: path, settings: settings, reading: clock.read(), bootID: bootID, nonce: nonce)
         self.lock = lock
         self.path = path
         self.database = database
         self.clock = clock
         self.settings = settings
+        self.bootID = bootID
         runNonce = nonce
+        salvage = start.salvage
         boot = start.boot
         run = start.run
         wallOffset = start.wallOffset
@@ -178,6 +182,7 @@ public actor SampleQueue {
     /// `closed`; another `close` does nothing. If it throws, the store is still open.
     public func close() throws(QueueError) {
         guard lock != nil else { return }
+        try? salvageIfDamaged()
         try flush()
         let uptime = clock.read().uptimeMicroseconds
         try write("end run") { [run] db in
@@ -240,18 +245,31 @@ public actor SampleQueue {
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try mustBeOpen(operation)
-        do { return try database.write(body) } catch { throw QueueError(operation, error) }
+        do {
+            return try database.write(body)
+        } catch {
+            let error = QueueError(operation, error)
+            note(error)
+            throw error
+        }
     }
 
     func read<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try mustBeOpen(operation)
-        do { return try database.read(body) } catch { throw QueueError(operation, error) }
+        do {
+            return try database.read(body)
+        } catch {
+            let error = QueueError(operation, error)
+            note(error)
+            throw error
+        }
     }
 
     /// GRDB traps when a closed database is used; here it is an error.
     private func mustBeOpen(_ operation: String) throws(QueueError) {
         guard lock != nil else { throw QueueError(.closed, operation, "the store is closed") }
+        guard !isOut else { throw QueueError(.corrupt, operation, "the store is being salvaged") }
     }
 }

@@ -16,7 +16,9 @@ enum StoreFile {
     /// of a newer program. `pageCountMax` caps its size; nil leaves SQLite's own cap.
     static func open(_ path: String, pageCountMax: Int?) throws(QueueError) -> DatabaseQueue {
         let operation = "open store"
+        try StoreSwap(path: path).finish()
         try createPrivately(path)
+        try checkHeader(path)
         do {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
@@ -32,10 +34,42 @@ enum StoreFile {
         }
     }
 
+    /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a
+    /// header it deletes the log, which holds the newest samples.
+    private static func checkHeader(_ path: String) throws(QueueError) {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw QueueError(errno: errno, "open store") }
+        defer { _ = Glibc.close(descriptor) }
+        let magic = Array("SQLite format 3\0".utf8)
+        var header = [UInt8](repeating: 0, count: magic.count)
+        switch read(descriptor, &header, header.count) {
+        case 0 where logBytes(path) == 0: break
+        case 0:
+            throw QueueError(.corrupt, "open store", "the file is empty, and its log is not")
+        case magic.count where header == magic: break
+        case -1: throw QueueError(errno: errno, "open store")
+        default: throw QueueError(.corrupt, "open store", "the file is no database")
+        }
+    }
+
+    /// A new store at `path` to be filled in one go and synced by the caller: nothing is checked or
+    /// waited for while it is filled.
+    static func create(_ path: String) throws -> DatabaseQueue {
+        try createPrivately(path)
+        var configuration = configuration(pageCountMax: nil)
+        configuration.foreignKeysEnabled = false
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA synchronous = OFF") }
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        try Schema.migrator.migrate(database)
+        return database
+    }
+
     /// Bytes of the write-ahead log beside the store; 0 if there is none.
-    static func logBytes(_ path: String) -> Int64 {
+    static func logBytes(_ path: String) -> Int64 { bytes(path + "-wal") }
+
+    private static func bytes(_ path: String) -> Int64 {
         var status = stat()
-        return stat(path + "-wal", &status) == 0 ? Int64(status.st_size) : 0
+        return stat(path, &status) == 0 ? Int64(status.st_size) : 0
     }
 
     private static func configuration(pageCountMax: Int?) -> Configuration {
@@ -48,6 +82,7 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA page_size = \(pageBytes)")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPagesMax)")
             try db.execute(sql: "PRAGMA journal_size_limit = \(walPagesMax * pageBytes)")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
