@@ -34,6 +34,31 @@ enum StoreFile {
         }
     }
 
+    /// A connection to the store at `path` that changes nothing, beside a daemon or without one.
+    static func openReadOnly(_ path: String) throws -> DatabaseQueue {
+        guard access(path, F_OK) == 0 else { throw QueueError(errno: errno, "open store") }
+        try checkHeader(path)
+        var configuration = Configuration()
+        configuration.label = "offline-queue-reader"
+        configuration.readonly = true
+        configuration.busyMode = .timeout(2)
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
+        }
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let isNewer = try database.read { try Schema.migrator.hasBeenSuperseded($0) }
+        guard !isNewer else {
+            throw QueueError(.newerSchema, "open store", "the store was written by a newer version")
+        }
+        guard try database.read({ try Schema.migrator.hasCompletedMigrations($0) }) else {
+            throw QueueError(
+                .internalFault, "open store",
+                "the store is of an older version; open it once to write")
+        }
+        return database
+    }
+
     /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a
     /// header it deletes the log, which holds the newest samples.
     private static func checkHeader(_ path: String) throws(QueueError) {
