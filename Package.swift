@@ -42,7 +42,7 @@ let package = Package(
         // Storage.
         .target(
             name: "OfflineQueue",
-            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: ["GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
         // Delivery.
@@ -87,9 +87,14 @@ let package = Package(
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
+        .target(
+            name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: shim,
+            linkerSettings: [.linkedLibrary("sqlite3")]),
         .testTarget(
             name: "OfflineQueueTests",
-            dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),

@@ -13,7 +13,7 @@ import Testing
 
     @Test(
         arguments: [
-            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", []),
+            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
             ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
             ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink"]),
             ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
