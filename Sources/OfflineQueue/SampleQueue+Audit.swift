@@ -31,8 +31,8 @@ extension SampleQueue {
                     audit.differences += walk.differences
                     audit.damaged = walk.damaged
                     audit.samples = walk.samples
-                } catch let error as DatabaseError {
-                    audit.add("sqlite: \(error.message ?? "unreadable")")
+                } catch {
+                    audit.add("sqlite: \(QueueError(operation, error).cause)")
                 }
                 return audit
             }

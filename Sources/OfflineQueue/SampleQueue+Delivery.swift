@@ -138,7 +138,7 @@ extension SampleQueue {
     private static let requeuedSQL = """
         SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
-            a.patient
+            a.patient, s.identity_shift
         FROM dead_letter d
         JOIN sample p ON p.id = d.sample
         JOIN segment s ON s.id = p.segment
@@ -164,7 +164,8 @@ extension SampleQueue.Walk {
                 id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
                 assignmentID: segment.assignmentID, patient: segment.patient,
                 runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
-                flags: UInt32(truncatingIfNeeded: row.flags)))
+                flags: UInt32(truncatingIfNeeded: row.flags),
+                identityNumber: row.id &- segment.identityShift))
     }
 }
 
@@ -178,13 +179,15 @@ private struct PendingSegment: Sendable {
     var wallOffset: Int64
     var sensorID: Int64
     var patient: String?
+    var identityShift: Int64
 
     static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT s.id, s.settled_through + 1 AS first_sample, s.last_sample,
-                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient
+                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient,
+                        s.identity_shift
                     FROM segment s
                     JOIN assignment a ON a.id = s.assignment
                     JOIN run r ON r.id = s.run
@@ -209,6 +212,7 @@ private struct PendingSegment: Sendable {
         wallOffset = offset
         sensorID = row["sensor"] ?? 0
         patient = row["patient"]
+        identityShift = row["identity_shift"] ?? 0
     }
 
     /// The id ranges that hold pending samples, overlapping ones made one, in order.

@@ -53,8 +53,7 @@ enum StoreFile {
         }
         guard try database.read({ try Schema.migrator.hasCompletedMigrations($0) }) else {
             throw QueueError(
-                .internalFault, "open store",
-                "the store is of an older version; open it once to write")
+                .olderSchema, "open store", "the store was written by an older version")
         }
         return database
     }
