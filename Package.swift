@@ -13,7 +13,9 @@ let package = Package(
     name: "edge-gateway",
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
+        .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .executable(name: "record-bench", targets: ["RecordBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -45,6 +47,15 @@ let package = Package(
             dependencies: ["GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
+        // Radio to storage.
+        .target(
+            name: "Recording",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: house),
+
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -60,7 +71,7 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink",
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -69,6 +80,10 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: house),
+
+        // The one part with privilege.
+        .executableTarget(
+            name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
 
         // The world around it, simulated.
         .target(
@@ -83,9 +98,13 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+        .executableTarget(
+            name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
+            exclude: ["peer.py"], swiftSettings: house),
 
         .testTarget(
-            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate"], swiftSettings: house),
+            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
+            swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
         .target(
             name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: shim,
@@ -95,6 +114,10 @@ let package = Package(
             dependencies: [
                 "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
             ],
+            swiftSettings: house),
+        .testTarget(
+            name: "RecordingTests",
+            dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),

@@ -16,12 +16,12 @@ public actor BlueZClient {
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
 
-    let connection: DBusConnection
+    let connection: any BusConnection
     var tree = ObjectTree()
     /// Grows with each bluetoothd that is found on the bus, and when one leaves it.
     public internal(set) var generation: UInt64
-    /// The path of the pairing agent while one is registered.
-    var agentPath: String?
+    /// The pairing agents while persons pair sensors, by the sensors' addresses.
+    var agents: [String: PairingAgent] = [:]
 
     private let mailbox = Mailbox<BlueZEvent>(capacity: eventsMax)
     private var owner: String?
@@ -32,7 +32,7 @@ public actor BlueZClient {
     /// Makes a client on a connection that nobody else reads `incoming()` of.
     ///
     /// - Parameter generation: the last generation of the client before, so that it only grows.
-    public init(connection: DBusConnection, generation: UInt64 = 0) {
+    public init(connection: any BusConnection, generation: UInt64 = 0) {
         self.connection = connection
         self.generation = generation
     }
@@ -51,7 +51,7 @@ public actor BlueZClient {
         ]
         connection.gather(for: Self.gatherPause, where: Self.isNotification)
         for rule in rules { try await connection.addMatch(rule) }
-        await meetOwner(try await currentOwner())
+        await meetOwner(try await connection.owner(of: Names.service))
         let incoming = connection.incoming()
         pump = Task { [weak self, mailbox] in
             for await batch in incoming {
@@ -140,22 +140,13 @@ public actor BlueZClient {
         await meetOwner(new.isEmpty ? nil : new)
     }
 
-    private func currentOwner() async throws(DBusFault) -> String? {
-        do throws(DBusFault) {
-            return try await connection.callBus("GetNameOwner", [.string(Names.service)])
-                .first?.text
-        } catch  where error.name == "org.freedesktop.DBus.Error.NameHasNoOwner" {
-            return nil
-        }
-    }
-
     /// Ends what belonged to the owner before and reads the tree of the new one. Signals that come
     /// meanwhile wait in the connection's mailbox.
     private func meetOwner(_ new: String?) async {
         if new != owner, owner != nil {
             owner = nil
             generation += 1
-            agentPath = nil
+            agents = [:]
             let removed = tree.replace(with: nil, arrival: 0)
             mailbox.post(removed + [.daemonGone(generation: generation)])
         }

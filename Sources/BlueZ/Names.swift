@@ -6,6 +6,7 @@ enum Names {
     static let device = "org.bluez.Device1"
     static let gattService = "org.bluez.GattService1"
     static let characteristic = "org.bluez.GattCharacteristic1"
+    static let battery = "org.bluez.Battery1"
     static let agent = "org.bluez.Agent1"
     static let agentManager = "org.bluez.AgentManager1"
     static let properties = "org.freedesktop.DBus.Properties"

@@ -115,6 +115,9 @@ struct ObjectTree {
             guard let device = Self.change(&devices[path], changed, gone) else { return }
             let isSighting = changed.contains { $0.key == .string("RSSI") }
             events.append(.deviceChanged(device, isSighting: isSighting))
+        case Names.battery:
+            guard let device = Self.change(&devices[path], changed, gone) else { return }
+            events.append(.deviceChanged(device, isSighting: false))
         default:
             break
         }
@@ -138,7 +141,10 @@ struct ObjectTree {
     private mutating func addInterfaces(
         _ interfaces: DBusValue, at path: String, arrival: UInt64, _ events: inout [BlueZEvent]
     ) {
-        for entry in interfaces.entries ?? [] {
+        // Whatever their order, what is said of a device comes after the device.
+        let entries = interfaces.entries ?? []
+        let battery = entries.filter { $0.key.text == Names.battery }
+        for entry in entries.filter({ $0.key.text != Names.battery }) + battery {
             let properties = entry.value.entries ?? []
             switch entry.key.text {
             case Names.adapter:
@@ -151,6 +157,10 @@ struct ObjectTree {
                 device.asOf = arrival
                 if Self.keep(device, at: path, in: &devices) {
                     events.append(.deviceChanged(device, isSighting: device.rssi != nil))
+                }
+            case Names.battery:
+                if let device = Self.change(&devices[path], properties, []) {
+                    events.append(.deviceChanged(device, isSighting: false))
                 }
             case Names.gattService:
                 _ = Self.keep(Self.make(Service(path: path), properties), at: path, in: &services)
@@ -193,6 +203,7 @@ struct ObjectTree {
             if let device = devices.removeValue(forKey: path) {
                 events.append(.deviceRemoved(path: path, address: device.address))
             }
+        case Names.battery: devices[path]?.batteryPercent = nil
         case Names.gattService: services[path] = nil
         case Names.characteristic: characteristics[path] = nil
         default: break

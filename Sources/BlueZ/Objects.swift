@@ -34,6 +34,9 @@ public struct Device: Sendable, Hashable {
     /// May be true without ever having been signalled: get it after `Connect`.
     public internal(set) var isConnected = false
     public internal(set) var areServicesResolved = false
+    /// Charge in percent, 0…100, while it is connected (`org.bluez.Battery1`): bluetoothd keeps the
+    /// Battery Service to itself.
+    public internal(set) var batteryPercent: Int?
     /// The path of its adapter.
     public internal(set) var adapter = ""
     /// The arrival number of the newest signal in here; older answers do not overwrite it.
@@ -118,6 +121,9 @@ extension Device: Described {
         case "Connected": return Self.assign(&isConnected, value?.flag ?? false)
         case "ServicesResolved": return Self.assign(&areServicesResolved, value?.flag ?? false)
         case "Adapter": return Self.assign(&adapter, value?.text ?? "")
+        case "Percentage":
+            let percent = value?.integer
+            return Self.assign(&batteryPercent, percent.map { min(max($0, 0), 100) })
         default: return false
         }
     }

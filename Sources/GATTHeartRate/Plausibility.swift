@@ -1,6 +1,8 @@
-/// What makes a well-formed measurement hard to believe. Judged of one measurement alone.
+/// What makes a well-formed measurement hard to believe.
 ///
-/// A flagged sample is stored like any other. Whether it is delivered is the delivery's choice.
+/// The first three are judged of one measurement alone, ``judge(_:)``; the others take what came
+/// before it, ``PlausibilityJudge``. A flagged sample is stored like any other. Whether it is
+/// delivered is the delivery's choice.
 public struct Plausibility: OptionSet, Hashable, Sendable {
     public let rawValue: UInt16
 
@@ -14,12 +16,23 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     public static let zeroRate = Plausibility(rawValue: 1 << 1)
     /// The rate is not 0 and lies outside ``plausibleBPM``.
     public static let outOfRange = Plausibility(rawValue: 1 << 2)
+    /// The RR intervals have been the same for longer than those of a heart stay: the sensor repeats
+    /// itself. See ``PlausibilityJudge/sameFramesMax``.
+    public static let frozenRR = Plausibility(rawValue: 1 << 3)
+    /// The rate is further from the one before it than a heart gets in that time. See
+    /// ``PlausibilityJudge/changePerSecondMax``.
+    public static let impossibleJump = Plausibility(rawValue: 1 << 4)
+
+    /// Every flag there is.
+    public static let all: Plausibility = [
+        .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump,
+    ]
 
     /// Rates in beats per minute that are believed of a person. Below 30 not even a trained athlete
     /// sleeps; 240 leaves room above the highest rate predicted by age (220).
     public static let plausibleBPM: ClosedRange<UInt16> = 30...240
 
-    /// What is implausible about `measurement`; empty when nothing is.
+    /// What is implausible about `measurement` by itself; empty when nothing is.
     public static func judge(_ measurement: HeartRateMeasurement) -> Plausibility {
         var findings: Plausibility = []
         if measurement.contact == .notDetected { findings.insert(.contactLost) }
@@ -37,6 +50,21 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
         if contains(.contactLost) { names.append("contactLost") }
         if contains(.zeroRate) { names.append("zeroRate") }
         if contains(.outOfRange) { names.append("outOfRange") }
+        if contains(.frozenRR) { names.append("frozenRR") }
+        if contains(.impossibleJump) { names.append("impossibleJump") }
         return names
+    }
+
+    /// The flag of this name, nil when there is none.
+    public init?(name: String) {
+        // Octets, since comparing strings takes Unicode tables that an embedded program lacks.
+        for bit in 0..<UInt16.bitWidth {
+            let flag = Plausibility(rawValue: 1 << UInt16(bit))
+            if let known = flag.names.first, known.utf8.elementsEqual(name.utf8) {
+                self = flag
+                return
+            }
+        }
+        return nil
     }
 }

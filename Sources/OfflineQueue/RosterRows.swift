@@ -67,15 +67,22 @@ extension SampleQueue {
     }
 
     static func end(
-        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading
+        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading,
+        _ ledgers: inout [Int64: KeptLedger]
     ) throws {
+        let open = try Int64.fetchOne(
+            db, sql: "SELECT id FROM assignment WHERE sensor = ? AND ended_boot IS NULL",
+            arguments: [sensor])
+        guard let open else { return }
+        try endLedger(
+            &ledgers, db, assignment: open, boot: boot, uptime: reading.uptimeMicroseconds)
         try db.execute(
             sql: """
                 UPDATE assignment SET ended_boot = ?, ended_uptime_us = ?, ended_wall_us = ?
-                WHERE sensor = ? AND ended_boot IS NULL
+                WHERE id = ?
                 """,
             arguments: [
-                boot, reading.uptimeMicroseconds, reading.trustedWallMicroseconds, sensor,
+                boot, reading.uptimeMicroseconds, reading.trustedWallMicroseconds, open,
             ])
     }
 

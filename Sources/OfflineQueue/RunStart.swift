@@ -8,6 +8,8 @@ struct RunStart: Sendable {
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
     var salvage: SalvageReport?
+    /// The ledgers of the open assignments, which begin with this run.
+    var ledgers: [Int64: KeptLedger] = [:]
 
     init(_ db: Database, bootID: String, nonce: UInt64, reading: ClockReading) throws {
         try db.execute(
@@ -22,6 +24,7 @@ struct RunStart: Sendable {
         }
         wallOffset = try Int64.fetchOne(
             db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
+        let previous = try PreviousRun(db)
         try db.execute(
             sql: """
                 INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
@@ -37,6 +40,14 @@ struct RunStart: Sendable {
         salvage = try Row.fetchOne(
             db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
         ).map(SalvageReport.init(row:))
+        let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
+        let open = try Row.fetchCursor(
+            db, sql: "SELECT * FROM assignment WHERE ended_boot IS NULL")
+        while let row = try open.next() {
+            guard let id = row["id"] as Int64? else { continue }
+            let begin = try previous?.closeLedger(db, of: row, resumedAt: now) ?? now.uptime
+            ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
+        }
     }
 
     /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample

@@ -102,7 +102,12 @@ private struct SalvageWriter {
         self.source = source
         self.shapes = shapes
         segments = [:]
+        let columns = Set(shapes.first { $0.name == "segment" }?.columns.map(\.name) ?? [])
         for (id, row) in source.rows["segment"] ?? [:] {
+            // What stands where a number should is not taken over.
+            let row = row.filter { name, value in
+                columns.contains(name) && (value.isNull || Int64.fromDatabaseValue(value) != nil)
+            }
             segments[id] = SalvagedSegment(id: id, row: row)
         }
     }

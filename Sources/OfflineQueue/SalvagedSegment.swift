@@ -40,6 +40,12 @@ struct SalvagedSegment: Sendable {
         "first_sample", "last_sample", "settled_through", "pruned_through",
     ]
 
+    private static let written = Set(
+        counters + cursors + [
+            "id", "assignment", "run", "first_uptime_us", "last_uptime_us", "undecodable_pruned",
+            "identity_shift",
+        ])
+
     private static func number(_ row: SalvageSource.Values, _ name: String) -> Int64? {
         row[name].flatMap(Int64.fromDatabaseValue)
     }
@@ -113,6 +119,11 @@ struct SalvagedSegment: Sendable {
                 dropped, stored - Int64(found), undecodable - badFrames,
                 Self.number(row, "identity_shift") ?? 0,
             ])
+        // What other steps of the schema added is taken over as it is.
+        for (name, value) in row where !Self.written.contains(name) {
+            try db.execute(
+                sql: "UPDATE segment SET \"\(name)\" = ? WHERE id = ?", arguments: [value, id])
+        }
         return dropped - droppedBefore
     }
 

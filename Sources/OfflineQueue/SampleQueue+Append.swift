@@ -22,9 +22,17 @@ extension SampleQueue {
             }
             latest = arrival.uptimeMicroseconds
             guard buffer.count < settings.bufferedSamplesMax else {
+                ledgers[arrival.assignmentID]?.ledger
+                    .frame(without: .queueFull, at: arrival.uptimeMicroseconds)
                 refusals[arrival.assignmentID, default: 0] += 1
                 refusedCount += 1
                 continue
+            }
+            if arrival.faultStored == nil {
+                ledgers[arrival.assignmentID]?.ledger.sample(at: arrival.uptimeMicroseconds)
+            } else {
+                ledgers[arrival.assignmentID]?.ledger
+                    .frame(without: .undecodable, at: arrival.uptimeMicroseconds)
             }
             buffer.append(arrival)
             group.add(uptime: arrival.uptimeMicroseconds)
@@ -40,7 +48,11 @@ extension SampleQueue {
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
         try? salvageIfDamaged()
-        if group.isDue(uptime: uptime) { try? commitBuffer(uptime: uptime) }
+        if group.isDue(uptime: uptime) {
+            try? commitBuffer(uptime: uptime)
+        } else {
+            keepLedgersIfDue(uptime: uptime)
+        }
     }
 
     /// Writes everything buffered, now: at a disconnect, before a batch, at shutdown.
@@ -63,7 +75,7 @@ extension SampleQueue {
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {
-            repeat { try commitChunk() } while !buffer.isEmpty
+            repeat { try commitChunk(uptime: uptime) } while !buffer.isEmpty
         } catch {
             note(error, rowsOnly: true)
             fault = error
@@ -75,15 +87,18 @@ extension SampleQueue {
         failingSince = nil
     }
 
-    /// One transaction: the oldest buffered frames, their segments' counters, and refusals to date.
-    private func commitChunk() throws(QueueError) {
+    /// One transaction: the oldest buffered frames, their segments' counters, and refusals to date;
+    /// of the gaps those that the frames before them are stored with.
+    private func commitChunk(uptime: Int64) throws(QueueError) {
         let count = min(buffer.count, Self.commitRowsMax)
         let chunk = buffer[..<count]
         let refused = refusals
         let offset = wallOffset ?? Self.offset(in: chunk)
         let isNewOffset = wallOffset == nil && offset != nil
         let plan = Commit(run: run, nextSample: nextSample, tails: tails)
-        let done = try write("commit samples") { [boot, settings] db -> Commit in
+        let last = count < buffer.count ? chunk.last?.uptimeMicroseconds : nil
+        var kept = ledgers
+        let done = try write("commit samples") { [run, boot, settings] db -> Commit in
             var commit = plan
             try commit.insert(chunk, settings, db)
             for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
@@ -93,10 +108,13 @@ extension SampleQueue {
             if isNewOffset, let offset {
                 try Self.vouch(db, boot: boot, offset: offset, source: "clock")
             }
+            try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime, through: last)
             return commit
         }
         nextSample = done.nextSample
         tails = done.tails
+        ledgers = kept
+        aliveUptime = uptime
         wallOffset = offset
         refusals = [:]
         refusedCount += done.unhoused
@@ -135,6 +153,8 @@ private struct Commit {
         var refused = 0
         var lastSample: Int64
         var lastUptime: Int64
+        /// Of the last frame stored as a sample; nil if there is none.
+        var lastSampleUptime: Int64?
     }
 
     init(run: Int64, nextSample: Int64, tails: [Int64: SampleQueue.Tail]) {
@@ -175,8 +195,7 @@ private struct Commit {
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         let wall = arrival.trustedWallMicroseconds
         var change = change(of: segment, uptime: uptime)
-        let isOversize = arrival.frame.count > Arrival.frameBytesMax
-        if let fault = isOversize ? "frame longer than 512 octets" : arrival.fault {
+        if let fault = arrival.faultStored {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO undecodable (segment, uptime_us, wall_us, fault, frame)
@@ -205,6 +224,7 @@ private struct Commit {
             tails[arrival.assignmentID]?.lastSample = id
             change.stored += 1
             change.lastSample = id
+            change.lastSampleUptime = max(uptime, change.lastSampleUptime ?? uptime)
         }
         changes[segment.segment] = change
     }
@@ -226,12 +246,15 @@ private struct Commit {
                 sql: """
                     UPDATE segment SET received = received + ?, stored = stored + ?,
                         undecodable = undecodable + ?, refused = refused + ?, last_sample = ?,
-                        last_uptime_us = max(last_uptime_us, ?)
-                    WHERE id = ?
+                        last_uptime_us = max(last_uptime_us, ?),
+                        last_sample_uptime_us = coalesce(
+                            max(coalesce(last_sample_uptime_us, ?7), ?7), last_sample_uptime_us)
+                    WHERE id = ?8
                     """
             ).execute(arguments: [
                 change.stored + change.undecodable + change.refused, change.stored,
-                change.undecodable, change.refused, change.lastSample, change.lastUptime, segment,
+                change.undecodable, change.refused, change.lastSample, change.lastUptime,
+                change.lastSampleUptime, segment,
             ])
         }
     }

@@ -11,7 +11,7 @@ extension SampleQueue {
         return balance
     }
 
-    private static func condition(_ scope: BalanceScope) -> (String, StatementArguments) {
+    static func condition(_ scope: BalanceScope) -> (String, StatementArguments) {
         switch scope {
         case .everything: ("TRUE", [])
         case .enrollment(let id): ("a.enrollment = ?", [id])

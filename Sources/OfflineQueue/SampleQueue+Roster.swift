@@ -48,13 +48,19 @@ extension SampleQueue {
 
     /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
     public func forgetSensor(_ id: Int64) throws(QueueError) {
+        // What is in memory is stored with the gaps it lies between.
+        try? flush()
         let reading = clock.read()
-        try write("forget sensor") { [boot] db in
+        var kept = ledgers
+        try write("forget sensor") { [run, boot] db in
             _ = try Self.sensor(db, id)
-            try Self.end(db, sensor: id, boot: boot, reading: reading)
+            try Self.end(db, sensor: id, boot: boot, reading: reading, &kept)
+            try Self.keepAll(
+                &kept, db, run: run, boot: boot, uptime: reading.uptimeMicroseconds)
             try db.execute(
                 sql: "UPDATE sensor SET is_forgotten = 1 WHERE id = ?", arguments: [id])
         }
+        ledgers = kept
     }
 
     /// Records an authorization. Throws `already-set` if the name is taken.
@@ -148,14 +154,17 @@ extension SampleQueue {
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, since: Int64? = nil
     ) throws(QueueError) -> Assignment {
+        try? flush()
+        var kept = ledgers
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
-        let assignment = try write("assign sensor") { [boot] db -> Assignment in
+        let assignment = try write("assign sensor") { [run, boot] db -> Assignment in
             guard try !Self.sensor(db, sensor).isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
             }
             if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
             let open = try Self.assignments(db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor])
+            var noted: GapCause?
             if let open = open.first {
                 if open.enrollmentID == enrollment, open.patient == patient { return open }
                 if open.enrollmentID == nil, let enrollment,
@@ -163,7 +172,9 @@ extension SampleQueue {
                 {
                     return try Self.bind(db, open.id, enrollment, patient)
                 }
-                try Self.end(db, sensor: sensor, boot: boot, reading: reading)
+                // The strap is the same one: what is known of it goes on.
+                noted = kept[open.id]?.ledger.noted
+                try Self.end(db, sensor: sensor, boot: boot, reading: reading, &kept)
             }
             try db.execute(
                 sql: """
@@ -175,8 +186,14 @@ extension SampleQueue {
                     sensor, enrollment, patient, boot, reading.uptimeMicroseconds,
                     reading.trustedWallMicroseconds,
                 ])
-            return try Self.assignment(db, db.lastInsertedRowID)
+            let id = db.lastInsertedRowID
+            kept[id] = KeptLedger(
+                ledger: GapLedger(beginning: reading.uptimeMicroseconds, noted: noted))
+            try Self.keepAll(
+                &kept, db, run: run, boot: boot, uptime: now.uptimeMicroseconds)
+            return try Self.assignment(db, id)
         }
+        ledgers = kept
         assignmentIDs.insert(assignment.id)
         return assignment
     }
@@ -199,10 +216,15 @@ extension SampleQueue {
 
     /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
     public func endAssignment(sensor: Int64) throws(QueueError) {
+        try? flush()
         let reading = clock.read()
-        try write("end assignment") { [boot] db in
-            try Self.end(db, sensor: sensor, boot: boot, reading: reading)
+        var kept = ledgers
+        try write("end assignment") { [run, boot] db in
+            try Self.end(db, sensor: sensor, boot: boot, reading: reading, &kept)
+            try Self.keepAll(
+                &kept, db, run: run, boot: boot, uptime: reading.uptimeMicroseconds)
         }
+        ledgers = kept
     }
 
     /// The assignments in force, one a sensor at most.

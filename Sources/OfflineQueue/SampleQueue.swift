@@ -28,6 +28,8 @@ import GRDB
 //     sample      id, segment, uptime, wall (only if trusted at arrival), flags, crc, frame
 //     undecodable frames no measurement could be read from, kept with the fault
 //     dead_letter what an exchange refused for good; its sample row stays too
+//     gap         when an assignment had no samples and why; what no gap holds, samples speak for
+//                 (GapLedger.swift); open while until_boot is NULL
 //     loss        counts by segment, kind (refused: never stored; dropped: stored, then withheld)
 //                 and reason
 //     request     a lane's request that was begun and not answered for certain: the exchange may
@@ -110,7 +112,7 @@ public actor SampleQueue {
         var lastSample: Int64
     }
 
-    nonisolated let thread = SerialThread()
+    nonisolated let thread: any SerialExecutor
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -146,20 +148,27 @@ public actor SampleQueue {
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
+    /// The gap ledgers of the open assignments.
+    var ledgers: [Int64: KeptLedger]
+    /// Uptime of the last transaction that told how long this run lived.
+    var aliveUptime: Int64
 
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
-    /// `bootID` names the running boot (``BootID/current()``). Throws ``QueueError``: in use, newer
+    /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
+    /// thread of the store's own, such as one under simulated time. Throws ``QueueError``: in use, newer
     /// schema, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
     /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
-        bootID: String
+        bootID: String, executor: (any SerialExecutor)? = nil
     ) throws(QueueError) {
+        thread = executor ?? SerialThread()
         let lock = try StoreLock(path)
+        let reading = clock.read()
         let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
         let (database, start) = try Self.begin(
-            path: path, settings: settings, reading: clock.read(), bootID: bootID, nonce: nonce)
+            path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce)
         self.lock = lock
         self.path = path
         self.database = database
@@ -173,6 +182,8 @@ public actor SampleQueue {
         wallOffset = start.wallOffset
         nextSample = start.nextSample
         assignmentIDs = start.assignmentIDs
+        ledgers = start.ledgers
+        aliveUptime = reading.uptimeMicroseconds
         group = GroupCommit(
             samplesMax: settings.commitSamplesMax,
             ageMicrosecondsMax: settings.commitAgeMicrosecondsMax)
@@ -185,10 +196,16 @@ public actor SampleQueue {
         try? salvageIfDamaged()
         try flush()
         let uptime = clock.read().uptimeMicroseconds
-        try write("end run") { [run] db in
+        var kept = ledgers
+        try write("end run") { [run, boot] db in
+            for id in kept.keys.sorted() {
+                kept[id]?.ledger.end(at: uptime)
+                try kept[id]?.write(db, assignment: id, boot: boot, uptime: uptime)
+            }
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
         }
+        ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }
         lock = nil
     }

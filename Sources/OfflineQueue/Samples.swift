@@ -17,6 +17,11 @@ public struct Arrival: Sendable, Hashable {
     /// Why the frame cannot be decoded; nil for a sample. At most 200 characters are kept.
     public var fault: String?
 
+    /// Why it is stored as undecodable; nil for a sample.
+    var faultStored: String? {
+        frame.count > Self.frameBytesMax ? "frame longer than 512 octets" : fault
+    }
+
     /// A frame that arrived at `reading`.
     public init(
         assignmentID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,

@@ -7,6 +7,7 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1") { db in try db.execute(sql: version1) }
+        migrator.registerMigration("v2") { db in try db.execute(sql: version2) }
         migrator.registerMigration("v3") { db in try db.execute(sql: version3) }
         return migrator
     }
@@ -171,5 +172,25 @@ enum Schema {
             count INTEGER NOT NULL,
             outcome TEXT NOT NULL
         ) STRICT;
+        """
+
+    // Gaps. A gap ends in another boot than it began in when the gateway was off meanwhile.
+    private static let version2 = """
+        ALTER TABLE segment ADD COLUMN last_sample_uptime_us INTEGER;
+        ALTER TABLE run ADD COLUMN alive_uptime_us INTEGER;
+
+        CREATE TABLE gap (
+            id INTEGER PRIMARY KEY,
+            assignment INTEGER NOT NULL REFERENCES assignment(id),
+            cause TEXT NOT NULL,
+            from_boot INTEGER NOT NULL REFERENCES boot(id),
+            from_uptime_us INTEGER NOT NULL,
+            until_boot INTEGER REFERENCES boot(id),
+            until_uptime_us INTEGER,
+            CHECK ((until_boot IS NULL) = (until_uptime_us IS NULL)),
+            CHECK (until_boot IS NOT from_boot OR from_uptime_us < until_uptime_us)
+        ) STRICT;
+        CREATE INDEX gap_assignment ON gap(assignment);
+        CREATE UNIQUE INDEX gap_open ON gap(assignment) WHERE until_boot IS NULL;
         """
 }

@@ -24,7 +24,8 @@ actor Stage {
     init(
         straps: [String] = [Stage.strap], adapters: [SimulatedAdapter] = [SimulatedAdapter()],
         habits change: @Sendable (inout BlueZHabits) -> Void = { _ in },
-        settings adjust: @Sendable (inout CentralSettings) -> Void = { _ in }
+        settings adjust: @Sendable (inout CentralSettings) -> Void = { _ in },
+        each dress: @Sendable (inout SimulatedStrap) -> Void = { _ in }
     ) async throws {
         let bus = try await PrivateBus.start()
         self.bus = bus
@@ -38,8 +39,10 @@ actor Stage {
         bluez = try await SimulatedBlueZ.start(
             on: bus, adapters: adapters,
             straps: straps.enumerated().map {
-                SimulatedStrap(
+                var strap = SimulatedStrap(
                     address: $0.element, name: "HR-\($0.offset)", heart: heart, style: style)
+                dress(&strap)
+                return strap
             },
             habits: habits)
         var settings = CentralSettings(service: Stage.service)
@@ -377,7 +380,7 @@ struct CentralTests {
     func inspectAbsent() async throws {
         let stage = try await Stage(straps: [])
         await stage.start()
-        await #expect(throws: DBusFault.self) {
+        await #expect(throws: InspectionFault.notHeard) {
             try await stage.central.inspect(
                 address: Stage.strap, service: Stage.service, characteristic: Stage.measurement,
                 reading: [], deadline: .milliseconds(500))

@@ -217,23 +217,6 @@ struct ObjectTreeTests {
         #expect(!ObjectPath.isPath("/org/bluez/hci1", below: "/org/bluez/hci1"))
     }
 
-    @Test("the pairing agent agrees to what needs no input, in its window only")
-    func agent() {
-        func answer(_ member: String, window: Bool = true) -> DBusMessage {
-            var call = DBusMessage(
-                kind: .call, path: BlueZClient.pairingAgentPath, interface: Names.agent,
-                member: member)
-            call.serial = 3
-            return BlueZClient.answer(
-                to: call, agentPath: window ? BlueZClient.pairingAgentPath : nil)
-        }
-        #expect(answer("RequestAuthorization").kind == .reply)
-        #expect(answer("AuthorizeService").kind == .reply)
-        #expect(answer("RequestPasskey").errorName == "org.bluez.Error.Rejected")
-        #expect(answer("RequestConfirmation").errorName == "org.bluez.Error.Rejected")
-        #expect(answer("RequestAuthorization", window: false).errorName == DBusFault.unknownMethod)
-    }
-
     @Test("without Bluetooth in the kernel the list of controllers is empty and says why")
     func controllers() {
         let (controllers, errno) = Controller.list()

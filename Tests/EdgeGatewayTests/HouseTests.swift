@@ -7,15 +7,16 @@ import Testing
         .deletingLastPathComponent().deletingLastPathComponent()
 
     private static let ours: Set<String> = [
-        "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "CCurl", "Uplink",
-        "EdgeGateway", "Testbed", "GatewayDemo",
+        "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording", "CCurl",
+        "Uplink", "EdgeGateway", "Testbed", "GatewayDemo",
     ]
 
     @Test(
         arguments: [
             ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
+            ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
-            ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Uplink"]),
+            ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink"]),
             ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])
     func aRoomKnowsOnlyItsNeighbours(room: String, neighbours: Set<String>) throws {

@@ -10,6 +10,13 @@ struct Main {
             measurement.rrIntervals == [945], measurement.anomalies == .oddTail,
             Plausibility.judge(measurement) == []
         else { fatalError("decoded wrongly") }
+
+        var judge = PlausibilityJudge()
+        var stream = DoubledStream()
+        var line = BeatTimeline()
+        guard judge.judge(measurement, at: 0) == [], !stream.note(frame, at: 0),
+            line.add(rr: measurement.rrIntervals, arrivedAt: 0).count == 1
+        else { fatalError("judged wrongly") }
         print("decoded \(measurement.bpm) bpm without the Swift runtime")
     }
 }

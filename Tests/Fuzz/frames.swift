@@ -7,6 +7,7 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = UnsafeBufferPointer(start: start, count: count)
     checkFrame(input.span)
     checkValues(input.span)
+    checkStream(input.span)
     return 0
 }
 
@@ -56,6 +57,41 @@ private func checkValues(_ value: Span<UInt8>) {
     promise(
         (HeartRateControlPoint.fault(of: value) == nil) == (value.count == 1 && value[0] == 1),
         "a reset made up")
+}
+
+/// Reads the input as a stream of frames, each after two octets of when and one of how long it is.
+private func checkStream(_ input: Span<UInt8>) {
+    var judge = PlausibilityJudge()
+    var stream = DoubledStream()
+    var line = BeatTimeline()
+    var time: Int64 = 0
+    var beats = 0
+    var next = 0
+    while next + 3 <= input.count {
+        // The low bits count hundredths of a second; the high ones make a leap of them.
+        let when = UInt64(littleEndian16(input, at: next))
+        let leap = Int64(bitPattern: ((when & 0x3FF) &* 10_000) << ((when >> 12) * 3))
+        time = when & 0x800 == 0 ? time &+ leap : time &- leap
+        let end = min(next + 3 + Int(input[next + 2]), input.count)
+        let frame = input.extracting(next + 3..<end)
+        next = end
+
+        var octets: [UInt8] = []
+        for index in 0..<frame.count { octets.append(frame[index]) }
+        stream.note(octets, at: time)
+        guard let measurement = try? decode(frame, .lenient).get() else { continue }
+        let alone = Plausibility.judge(measurement)
+        let found = judge.judge(measurement, at: time)
+        promise(found.isSuperset(of: alone), "a flag was taken back by what came before")
+        promise(found.isSubset(of: .all), "a flag made up")
+        let added = line.add(rr: measurement.rrIntervals, arrivedAt: time)
+        promise(added.count <= measurement.rrIntervals.count, "beats made up")
+        promise(
+            added.allSatisfy { $0.uncertaintyMicroseconds >= 0 }, "surer than certain")
+        beats += added.count
+    }
+    promise(line.beatCount == beats, "beats miscounted")
+    promise(line.estimatedLostBeats >= 0 && line.estimatedLostFrames >= 0, "found more than sent")
 }
 
 private func decode(

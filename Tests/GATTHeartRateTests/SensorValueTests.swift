@@ -94,7 +94,13 @@ struct PlausibilityTests {
         #expect(Plausibility.contactLost.rawValue == 1)
         #expect(Plausibility.zeroRate.rawValue == 2)
         #expect(Plausibility.outOfRange.rawValue == 4)
-        let all: Plausibility = [.contactLost, .zeroRate, .outOfRange]
-        #expect(all.names == ["contactLost", "zeroRate", "outOfRange"])
+        #expect(Plausibility.frozenRR.rawValue == 8)
+        #expect(Plausibility.impossibleJump.rawValue == 16)
+        let names = ["contactLost", "zeroRate", "outOfRange", "frozenRR", "impossibleJump"]
+        #expect(Plausibility.all.names == names)
+        for (bit, name) in names.enumerated() {
+            #expect(Plausibility(name: name) == Plausibility(rawValue: 1 << UInt16(bit)))
+        }
+        #expect(Plausibility(name: "frozenrr") == nil)
     }
 }

@@ -118,6 +118,7 @@ private struct ModelRun {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
         let lane = ([nil] + lanes.map(Optional.some)).randomElement(using: &random) ?? nil
         let assignment = try await queue.assign(sensor: sensor, enrollment: lane)
+        model.commit()
         if let lane { model.lanes[assignment.id] = lane }
         open[sensor] = assignment.id
         return "assign sensor \(sensor) to \(lane ?? 0)"

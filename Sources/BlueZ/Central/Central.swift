@@ -19,7 +19,7 @@ public actor Central {
     /// How long `stop` waits for links to end.
     static let stopPatience = Duration.seconds(4)
 
-    public typealias Connect = @Sendable () async throws(DBusFault) -> DBusConnection
+    public typealias Connect = @Sendable () async throws(DBusFault) -> any BusConnection
 
     let settings: CentralSettings
     let clock: CentralClock
@@ -34,6 +34,8 @@ public actor Central {
     var isDaemonPresent = false
     var adapters: [String: Adapter] = [:]
     var radios: [String: AdapterRadio<String>] = [:]
+    var watches: [String: RadioWatch] = [:]
+    var linkLimits: [String: LinkLimit] = [:]
     var resets: [Int64] = []
     /// Devices that are watched or offer the service, by address and path.
     var devices: [String: [String: Device]] = [:]
@@ -163,8 +165,18 @@ public actor Central {
             return LinkSnapshot(
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
                 linkGeneration: link.machine.attempt, name: device?.name, rssi: device?.rssi,
-                isPaired: device?.isPaired ?? false,
-                adapter: link.adapter.flatMap { adapters[$0]?.address })
+                isPaired: device?.isPaired ?? false, isBondLost: isBondLost(link),
+                adapter: link.adapter.flatMap { adapters[$0]?.address }, upSince: link.upSince,
+                fixedAge: link.ages.fixedAge(current: link.upSince.map { clock.now() - $0 }))
+        }
+    }
+
+    /// The adapters and how their radios do, ordered by path.
+    public func adapterSnapshots() -> [AdapterSnapshot] {
+        knownAdapters().map {
+            AdapterSnapshot(
+                adapter: $0, silentSince: watches[$0.path]?.silentSince, isFull: isFull($0.path),
+                linkCount: linkCount(of: $0.path))
         }
     }
 
@@ -173,9 +185,6 @@ public actor Central {
 
     /// Errors so far, by class.
     public func errorCounts() -> [BlueZErrorClass: Int] { counts }
-
-    /// The client of the present bus connection, for what a central does not do itself: pairing.
-    public func currentClient() -> BlueZClient? { client }
 
     /// Ends everything: discovery, the links if asked for, the bus connection.
     ///
@@ -212,6 +221,7 @@ public actor Central {
         let deadlines =
             links.values.compactMap(\.machine.nextDeadline)
             + radios.values.compactMap(\.nextDeadline)
+            + watches.values.compactMap(\.nextDeadline)
         guard let next = deadlines.min() else { return }
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
@@ -231,6 +241,10 @@ public actor Central {
         }
         for (path, radio) in radios where radio.nextDeadline.map({ $0 <= now }) ?? false {
             handle(.tick, radioAt: path)
+        }
+        for path in watches.keys {
+            let action = watches[path]?.tick(hasLinks: linkCount(of: path) > 0, at: now)
+            perform(action, radioAt: path)
         }
         settle()
     }

@@ -5,9 +5,26 @@ extension Central {
         let beforeReason = link.machine.reason
         let actions = link.machine.handle(event, at: clock.now())
         if link.machine.state.name != before.name || link.machine.reason != beforeReason {
+            noteAge(of: link)
+            link.reasons.insert(link.machine.reason)
             tell(link)
         }
         for action in actions { perform(action, link) }
+    }
+
+    /// Keeps the book of how long links last.
+    private func noteAge(of link: WatchedLink) {
+        switch link.machine.state {
+        case .resolving, .subscribing:
+            link.upSince = link.upSince ?? clock.now()
+        case .streaming:
+            link.connectFailures = 0
+        default:
+            if let upSince = link.upSince, link.machine.reason == .linkLost {
+                link.ages.note(age: clock.now() - upSince)
+            }
+            link.upSince = nil
+        }
     }
 
     private func tell(_ link: WatchedLink) {
@@ -36,7 +53,8 @@ extension Central {
             guard let device = link.device else { return }
             callInOrder(link) { client throws(DBusFault) in try await client.disconnect(device) }
         case .forgetDevice: forgetDevice(link)
-        case .resetAdapter: resetAdapter(link)
+        case .resetAdapter:
+            if let adapter = link.adapter { resetAdapter(adapter, isThorough: false) }
         case .finish:
             releaseSlot(of: link)
             forgetPlace(of: link)
@@ -63,14 +81,27 @@ extension Central {
             } catch {
                 failure = BlueZErrorClass(error)
                 self.count(error)
+                self.noteConnectFailure(error, of: link, on: adapter)
             }
             self.handle(.connectFinished(attempt: attempt, failure), link)
+            if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
             // The radio is free whether or not the link still cares about the answer.
             if link.slotAttempt == attempt {
                 link.slotAttempt = nil
                 self.handle(.done(link.address), radioAt: adapter)
             }
             self.settle()
+        }
+    }
+
+    private func noteConnectFailure(_ fault: DBusFault, of link: WatchedLink, on adapter: String) {
+        let kind = BlueZErrorClass(fault)
+        if kind == .slots { noteFull(adapter) }
+        let isHeard = link.device.flatMap { heardAt[$0] }.map {
+            $0 + Self.heardMicroseconds > clock.now()
+        }
+        if kind == .auth || (kind == .transientRadio && isHeard == true) {
+            link.connectFailures = min(link.connectFailures + 1, 1000)
         }
     }
 
@@ -105,12 +136,7 @@ extension Central {
                 guard link.device == device, link.machine.attempt == attempt else { return }
                 // Before the call: the first notification may overtake its answer.
                 self.assign(found.path, to: link)
-                do throws(DBusFault) {
-                    try await client.startNotify(found.path)
-                } catch {
-                    failure = BlueZErrorClass(error)
-                    self.count(error)
-                }
+                failure = await self.startNotify(found, of: link, device, client)
             } else {
                 failure = .cache
             }
@@ -176,27 +202,6 @@ extension Central {
         else { return }
         callInOrder(link) { client throws(DBusFault) in
             try await client.remove(device: path, adapter: device.adapter)
-        }
-    }
-
-    private func resetAdapter(_ link: WatchedLink) {
-        let now = clock.now()
-        let hour: Int64 = 3_600_000_000
-        resets.removeAll { $0 + hour < now }
-        guard let client, let path = link.adapter, let adapter = adapters[path],
-            resets.count < settings.adapterResetsPerHourMax
-        else { return }
-        resets.append(now)
-        mailbox.post([.adapterReset(address: adapter.address)])
-        Task { [clock] in
-            do throws(DBusFault) {
-                try await client.powerOff(path)
-                // What the kernel's own management interface needs to take a controller down.
-                await clock.sleep(.seconds(2))
-                try await client.powerOn(path)
-            } catch {
-                self.count(error)
-            }
         }
     }
 }

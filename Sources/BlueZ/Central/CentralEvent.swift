@@ -10,7 +10,9 @@ public enum CentralEvent: Sendable, Hashable {
     case daemon(isPresent: Bool)
     /// The bus came or went.
     case bus(isPresent: Bool)
-    /// An adapter was power-cycled because it did not come out of "busy".
+    /// A sensor's battery, in percent.
+    case battery(address: String, percent: Int)
+    /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
     case adapterReset(address: String)
 }
 
@@ -52,13 +54,6 @@ public struct Sighting: Sendable, Hashable {
     public let uptimeMicroseconds: Int64
 }
 
-/// What `Central.inspect` found.
-public struct Inspection: Sendable {
-    public let sighting: Sighting
-    /// For each UUID that was asked for, its value or why there is none.
-    public let values: [String: Result<[UInt8], DBusFault>]
-}
-
 /// A link as it stands.
 public struct LinkSnapshot: Sendable, Hashable {
     public let address: String
@@ -68,8 +63,24 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let name: String?
     public let rssi: Int?
     public let isPaired: Bool
+    /// There is a bond here, and the sensor does not let itself be connected to with it.
+    public let isBondLost: Bool
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
+    /// Since when the link is up, `CLOCK_BOOTTIME` µs.
+    public let upSince: Int64?
+    /// The age in µs at which the sensor ends its links again and again.
+    public let fixedAge: Int64?
+}
+
+/// An adapter as it stands.
+public struct AdapterSnapshot: Sendable, Hashable {
+    public let adapter: Adapter
+    /// Since when it hears nothing at all though it listens to everyone, `CLOCK_BOOTTIME` µs.
+    public let silentSince: Int64?
+    /// It has refused a further link, and still has as many.
+    public let isFull: Bool
+    public let linkCount: Int
 }
 
 /// Where a `Central` gets its time from.
@@ -103,6 +114,9 @@ public struct CentralSettings: Sendable {
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.
     public var seed = UInt64.random(in: .min ... .max)
+    /// Resets the controller with this address more thoroughly than by its power, and tells whether
+    /// that was done; nil where nothing can.
+    public var resetsController: (@Sendable (String) async -> Bool)?
     /// Adapter resets in an hour at most: a broken one does not get better by more.
     public var adapterResetsPerHourMax = 4
 

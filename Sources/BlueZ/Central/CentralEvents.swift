@@ -62,6 +62,8 @@ extension Central {
         }
         adapters = [:]
         radios = [:]
+        watches = [:]
+        linkLimits = [:]
         devices = [:]
         heardAt = [:]
         subscribers = [:]
@@ -97,7 +99,7 @@ extension Central {
         settings.adapterAddress.map { $0.uppercased() == adapter.address } ?? true
     }
 
-    private func isUsable(_ adapter: Adapter) -> Bool { adapter.isPowered && isAllowed(adapter) }
+    func isUsable(_ adapter: Adapter) -> Bool { adapter.isPowered && isAllowed(adapter) }
 
     private func hasUsableAdapter(for link: WatchedLink) -> Bool {
         if let path = link.adapter { return adapters[path].map(isUsable) ?? false }
@@ -109,6 +111,7 @@ extension Central {
         adapters[adapter.path] = adapter
         mailbox.post([.adapter(adapter)])
         if radios[adapter.path] == nil { radios[adapter.path] = AdapterRadio() }
+        if watches[adapter.path] == nil { watches[adapter.path] = RadioWatch() }
         handle(.usable(isUsable(adapter)), radioAt: adapter.path)
         if before?.isDiscovering == true, !adapter.isDiscovering {
             handle(.scanLost, radioAt: adapter.path)
@@ -129,6 +132,8 @@ extension Central {
     private func loseAdapter(_ path: String, _ address: String) {
         adapters[path] = nil
         radios[path] = nil
+        watches[path] = nil
+        linkLimits[path] = nil
         for (device, known) in devices {
             devices[device] = known.filter { !ObjectPath.isPath($0.key, below: path) }
         }
@@ -161,9 +166,15 @@ extension Central {
     // MARK: Devices
 
     private func takeDevice(_ device: Device, isSighting: Bool) -> Bool {
+        if isSighting {
+            perform(watches[device.adapter]?.hear(at: clock.now()), radioAt: device.adapter)
+        }
         let link = links[device.address]
         guard link != nil || device.offers(service: settings.service) else { return true }
-        devices[device.address, default: [:]][device.path] = device
+        let before = devices[device.address, default: [:]].updateValue(device, forKey: device.path)
+        if let percent = device.batteryPercent, percent != before?.batteryPercent {
+            mailbox.post([.battery(address: device.address, percent: percent)])
+        }
         if isSighting {
             let now = clock.now()
             heardAt[device.path] = now
@@ -178,14 +189,16 @@ extension Central {
         // A link in use stays with its object; an idle one goes where the sensor is.
         if link.device != device.path {
             guard link.device == nil || link.machine.wantsScan else { return true }
-            link.device = device.path
-            link.adapter = device.adapter
+            let place = bestPlace(of: device.address) ?? device
+            link.device = place.path
+            link.adapter = place.adapter
+            guard place.path == device.path else { return true }
         }
-        let before = link.machine.state
+        let state = link.machine.state
         handle(
             .device(isConnected: device.isConnected, isResolved: device.areServicesResolved), link)
         if isSighting { handle(.sighted, link) }
-        return link.machine.state == before
+        return link.machine.state == state
     }
 
     private func loseDevice(_ path: String, _ address: String) {

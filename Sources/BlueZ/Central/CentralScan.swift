@@ -1,12 +1,5 @@
 /// The radio: scanning, and whose turn it is to connect.
 extension Central {
-    /// How long `inspect` looks for the sensor and its services.
-    public static let inspectDeadline = Duration.seconds(45)
-    /// How long an inspected sensor stays connected, for `watch` to take the link over.
-    public static let inspectLinger = Duration.seconds(10)
-    /// Between two looks at a link that is waited for.
-    static let inspectPause = Duration.milliseconds(50)
-
     func handle(_ event: AdapterRadio<String>.Event, radioAt path: String) {
         guard let actions = radios[path]?.handle(event, at: clock.now()) else { return }
         for action in actions {
@@ -25,15 +18,28 @@ extension Central {
 
     func settleScans() {
         let isWanted = scanRequests > 0 || links.values.contains { $0.machine.wantsScan }
-        for path in radios.keys { handle(.wantScan(isWanted), radioAt: path) }
+        for path in radios.keys {
+            handle(.wantScan(isWanted), radioAt: path)
+            perform(watches[path]?.wantScan(isWanted, at: clock.now()), radioAt: path)
+        }
+    }
+
+    func perform(_ action: RadioWatch.Action?, radioAt path: String) {
+        switch action {
+        case nil: break
+        case .listenToEveryone, .listenToOurs: handle(.renewScan, radioAt: path)
+        case .powerCycle: resetAdapter(path, isThorough: false)
+        case .resetController: resetAdapter(path, isThorough: true)
+        }
     }
 
     private func startScan(_ path: String) {
         guard let client else { return }
-        Task { [service = settings.service] in
+        let services = watches[path]?.listensToEveryone == true ? [] : [settings.service]
+        Task {
             var hasStarted = true
             do throws(DBusFault) {
-                try await client.setDiscoveryFilter(path, services: [service])
+                try await client.setDiscoveryFilter(path, services: services)
                 try await client.startDiscovery(path)
             } catch {
                 self.count(error)
@@ -75,55 +81,5 @@ extension Central {
         return found.map(sighting).sorted {
             ($0.rssi ?? .min, $1.address) > ($1.rssi ?? .min, $0.address)
         }
-    }
-
-    /// Connects to a sensor, makes sure that it notifies, and reads some of its characteristics.
-    ///
-    /// A sensor that is not watched stays connected for `inspectLinger`, so that a `watch` that
-    /// follows finds the link up.
-    ///
-    /// - Parameter reading: 128-bit UUIDs of the characteristics to read.
-    /// - Throws: what stood in the way last, when the deadline is over.
-    public func inspect(
-        address: String, service: String, characteristic: String, reading: [String],
-        deadline: Duration = inspectDeadline
-    ) async throws(DBusFault) -> Inspection {
-        let address = address.uppercased()
-        watch(address, service, characteristic, isTemporary: true)
-        defer {
-            Task { [clock] in
-                await clock.sleep(Self.inspectLinger)
-                if self.links[address]?.isTemporary == true { self.unwatch(address: address) }
-            }
-        }
-        let until = clock.now() + deadline.microseconds
-        while clock.now() < until, !Task.isCancelled {
-            if let link = links[address], link.machine.isStreaming { break }
-            await clock.sleep(Self.inspectPause)
-        }
-        guard let link = links[address], link.machine.isStreaming, let client,
-            let path = link.device, let device = devices[address]?[path]
-        else {
-            let machine = links[address]?.machine
-            throw DBusFault(
-                name: DBusFault.noReply,
-                text: "the sensor was not reached: it is \(machine?.state.name ?? "not watched")"
-                    + " (\(machine?.reason.name ?? "released"))")
-        }
-        let present = await client.characteristics(ofDevice: path)
-        var values: [String: Result<[UInt8], DBusFault>] = [:]
-        for uuid in reading {
-            guard let found = present.first(where: { $0.uuid == uuid.lowercased() }) else {
-                values[uuid] = .failure(
-                    DBusFault(name: "org.bluez.Error.DoesNotExist", text: "no such characteristic"))
-                continue
-            }
-            do throws(DBusFault) {
-                values[uuid] = .success(try await client.readValue(found.path))
-            } catch {
-                values[uuid] = .failure(error)
-            }
-        }
-        return Inspection(sighting: sighting(of: device), values: values)
     }
 }

@@ -10,6 +10,18 @@ final class WatchedLink {
     var characteristicPath: String?
     /// Watched only for an inspection.
     var isTemporary: Bool
+    /// Who is asked while a person pairs the sensor.
+    var agent: PairingAgent?
+    /// Why there is no bond, if one was tried for.
+    var bondFault: DBusFault?
+    var hasTriedBond = false
+    /// Why it was in its states since the inspection began.
+    var reasons: Set<LinkReason> = []
+    /// Connects in a row that failed although the sensor was heard.
+    var connectFailures = 0
+    /// Since when the link is up, `CLOCK_BOOTTIME` µs.
+    var upSince: Int64?
+    var ages = LinkAges()
     /// The attempt that holds the radio.
     var slotAttempt: UInt64?
     /// The adapter whose radio was asked for.

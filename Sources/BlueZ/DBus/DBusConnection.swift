@@ -7,7 +7,7 @@
 /// One dedicated thread owns it. Every call has a deadline; when the bus goes away all outstanding
 /// calls fail with `DBusFault.disconnected` and `incoming()` ends. Losing the bus never ends the
 /// process. Dropping the last reference closes it.
-public final class DBusConnection: Sendable {
+public final class DBusConnection: BusConnection {
     /// The system bus, where `DBUS_SYSTEM_BUS_ADDRESS` does not name another.
     public static let systemBusAddress = "unix:path=/var/run/dbus/system_bus_socket"
     /// Incoming messages that may wait for their consumer.

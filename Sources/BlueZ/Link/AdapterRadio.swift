@@ -26,6 +26,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case scanStarted
         case scanFailed
         case scanStopped
+        /// The scan is to be begun anew, because it seems deaf or with another filter.
+        case renewScan
         /// Discovery ended without our doing.
         case scanLost
         case tick
@@ -112,6 +114,10 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             guard scan == .stopping else { break }
             scan = .off
             quietUntil = now + Self.pauseMicroseconds
+        case .renewScan:
+            guard scan == .on else { break }
+            scan = .stopping
+            return isUsable ? [.stopScan] : []
         case .scanLost:
             guard scan == .on else { break }
             scan = .off

@@ -12,6 +12,8 @@ public struct LinkPolicy: Sendable, Hashable {
     /// How long an unanswered `StartNotify` is waited for beyond that. Disconnecting before has
     /// crashed bluetoothd; an ATT request fails by itself after 30 s.
     public var subscribeGrace = Duration.seconds(25)
+    /// For a bond: as long as bluetoothd's own `Pair` may take, a person being asked for a code.
+    public var bond = Duration.seconds(60)
     /// From subscribed to the first frame, worn: a strap notifies once a second.
     public var firstFrame = Duration.seconds(5)
     /// Between frames, worn.

@@ -20,6 +20,8 @@ public struct SensorLink: Sendable {
         case connectFinished(attempt: UInt64, BlueZErrorClass?)
         case subscribeFinished(attempt: UInt64, BlueZErrorClass?)
         case frame
+        /// A bond is being made, which may wait for a person.
+        case bonding
         /// Whether the sensor is worn, as far as its frames tell.
         case contact(Bool)
         /// The link is not wanted any more.
@@ -106,6 +108,14 @@ public struct SensorLink: Sendable {
         if case .streaming = state { true } else { false }
     }
 
+    /// Whether it has the adapter's attention or a link on it.
+    var hasLink: Bool {
+        switch state {
+        case .connecting, .resolving, .subscribing, .streaming, .draining: true
+        case .absent, .seen, .suspended: false
+        }
+    }
+
     /// How long silence is borne, in µs.
     var silenceLimit: Int64 {
         guard isWorn, !(wasSilent && !hasFrame) else {
@@ -118,6 +128,9 @@ public struct SensorLink: Sendable {
     public mutating func handle(_ event: Event, at now: Int64) -> [Action] {
         switch event {
         case .frame: return takeFrame(at: now)
+        case .bonding:
+            if state == .subscribing { deadline = now + policy.bond.microseconds }
+            return []
         case .contact(let isWorn):
             self.isWorn = isWorn
             return []

@@ -40,6 +40,16 @@ struct ControlServer {
         router.post("v1/pair") { [gateway] request, _ in
             try await answer(request) { (pair: PairRequest) in try await gateway.pair(pair) }
         }
+        router.get("v1/pairing/:address") { [gateway] _, context in
+            let address = context.parameters.get("address") ?? ""
+            return try await answer { try await gateway.pairingQuestion(of: address) }
+        }
+        router.post("v1/pairing/:address") { [gateway] request, context in
+            let address = context.parameters.get("address") ?? ""
+            return try await answer(request) { (ask: PairingAnswerRequest) in
+                try await gateway.answerPairing(ask, of: address)
+            }
+        }
         router.post("v1/forget") { [gateway] request, _ in
             try await answer(request) { (forget: ForgetRequest) in
                 try await gateway.forget(address: forget.address)

@@ -36,6 +36,8 @@ struct SensorReport: Codable, Equatable {
     var contact: Bool?
     var secondsSinceFrame: Double?
     var batteryPercent: Int?
+    /// Notifications lost on the way since the daemon started, estimated from the RR intervals.
+    var lostFrames: Int?
     var enrollment: String?
     var stored: Int
     var pending: Int
@@ -123,6 +125,23 @@ struct PairRequest: Codable {
     var enrollment: String?
     var patient: String?
     var name: String?
+    /// The six digits that the sensor shows, if they are known beforehand.
+    var passkey: Int?
+    /// Somebody fetches `GET /v1/pairing/ADDRESS` meanwhile and answers what is asked there.
+    var attended: Bool?
+}
+/// `GET /v1/pairing/ADDRESS`: what a sensor that is being paired asks for.
+struct PairingReport: Codable, Equatable {
+    /// `enter-passkey` (the sensor shows it), `type-passkey` (into the sensor) or `confirm-passkey`;
+    /// nil when nothing is asked.
+    var question: String?
+    /// Six digits, where the question has some.
+    var passkey: String?
+}
+/// `POST /v1/pairing/ADDRESS`: the answer.
+struct PairingAnswerRequest: Codable {
+    var passkey: Int?
+    var agreed: Bool?
 }
 /// `POST /v1/forget`
 struct ForgetRequest: Codable { var address: String }

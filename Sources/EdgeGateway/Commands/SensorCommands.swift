@@ -42,48 +42,6 @@ struct ScanCommand: AsyncParsableCommand {
     }
 }
 
-struct PairCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "pair", abstract: "Records a sensor from now on, for one patient.",
-        discussion: """
-            Connects, checks that the sensor has the Heart Rate Service, reads what it says of \
-            itself and waits for the first heartbeat. Without any enrollment the sensor records \
-            and its samples are held; pair it again to assign them.
-
-            Example: edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
-            """)
-
-    @Argument(help: "The sensor's address, as `scan` shows it.")
-    var address: String
-    @Option(help: "Enrollment to deliver through (default: the only one).")
-    var enrollment: String?
-    @Option(help: "Patient, for an enrollment that serves several.")
-    var patient: String?
-    @Option(help: "Name to show for this sensor.")
-    var name: String?
-    @OptionGroup var daemon: DaemonOptions
-
-    func run() async throws {
-        let report: PairReport = try await daemon.client().post(
-            "/v1/pair",
-            PairRequest(address: address, enrollment: enrollment, patient: patient, name: name),
-            secondsMax: 120)
-        if daemon.json { return try Terminal.printJSON(report) }
-        var facts = [report.manufacturer, report.model, report.firmware.map { "firmware \($0)" }]
-            .compactMap { $0 }.joined(separator: " ")
-        if let location = report.bodyLocation {
-            facts += (facts.isEmpty ? "" : ", ") + "worn on: \(location)"
-        }
-        print("paired \(report.sensor.address) \(Terminal.printable(report.sensor.name))")
-        if !facts.isEmpty { print("  \(Terminal.printable(facts))") }
-        if let battery = report.sensor.batteryPercent { print("  battery \(battery) %") }
-        if let bpm = report.firstBpm { print("  first heartbeat: \(bpm) bpm") }
-        let destination = report.sensor.enrollment.map { "delivers through \($0)" }
-        print("  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
-        for note in report.notes { print("  note: \(note)") }
-    }
-}
-
 struct ForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",

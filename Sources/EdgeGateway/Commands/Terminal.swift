@@ -7,6 +7,11 @@ enum Terminal {
         FileHandle.standardError.write(Data("edge-gateway: \(message)\n".utf8))
     }
 
+    /// Something for the person at the terminal that is not the command's result.
+    static func write(_ text: String) {
+        FileHandle.standardError.write(Data(text.utf8))
+    }
+
     /// A report as JSON on standard output.
     static func printJSON(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder(pretty: true).encode(report)

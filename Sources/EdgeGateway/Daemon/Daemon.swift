@@ -22,8 +22,7 @@ struct Daemon {
         let logger = makeLogger()
         let clock = SystemClock(trust: settings.clockTrust)
         let queue = try openQueue(clock: clock)
-        let central = Central(
-            settings: CentralSettings(service: HeartRateService.service))
+        let central = Central(settings: centralSettings())
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger)
         let notifier = SystemdNotifier()
@@ -47,6 +46,18 @@ struct Daemon {
             throw SettingsFault(description: "run: \(error); see the log")
         }
         await leave(gateway, queue, notifier, logger)
+    }
+
+    private func centralSettings() -> CentralSettings {
+        var central = CentralSettings(service: HeartRateService.service)
+        let helper = RadioResetClient(socketPath: settings.radioResetSocket)
+        // On a thread of its own: the kernel may take its time with a hung controller.
+        central.resetsController = { address in
+            await withCheckedContinuation { continuation in
+                Thread.detachNewThread { continuation.resume(returning: helper.reset(address)) }
+            }
+        }
+        return central
     }
 
     private func makeLogger() -> Logger {

@@ -1,5 +1,6 @@
 import BlueZ
 import OfflineQueue
+import Recording
 import Uplink
 
 /// What is not well now, in the order in which a person would mend it.
@@ -9,6 +10,8 @@ extension Gateway {
     ) async -> [HealthCondition] {
         var conditions: [HealthCondition] = []
         conditions += await radioConditions()
+        conditions += await adapterConditions()
+        conditions += await strapConditions(sensors)
         conditions += await storeConditions(reading)
         conditions += await laneConditions()
         if conditions.allSatisfy({ !Self.silencesStraps.contains($0.name) }) {

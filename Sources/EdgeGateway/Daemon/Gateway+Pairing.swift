@@ -3,6 +3,7 @@ import Foundation
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Recording
 
 /// Scanning, pairing and forgetting.
 extension Gateway {
@@ -41,17 +42,20 @@ extension Gateway {
     /// - Throws: ``ProblemReport``; then nothing about the sensor has changed.
     func pair(_ request: PairRequest) async throws -> PairReport {
         let address = try Self.checked(request.address)
+        try Self.check(passkey: request.passkey)
         let enrollment = try await enrollment(for: request)
         try await requireRadio()
         await recorder.beginPairing(address)
         do {
-            let inspection = try await inspect(address)
+            let inspection = try await inspect(address, request)
             let (sensor, assignment) = try await asking {
                 try await store(address, request, enrollment, inspection)
             }
             await record(sensor, as: assignment.id)
-            if case .success(let battery) = inspection.values[BatteryService.level] {
-                await recorder.noteBattery(battery, of: address)
+            if let percent = inspection.batteryPercent {
+                await recorder.noteBattery(percent, of: address)
+            } else if let value = inspection.value(BatteryService.level) {
+                await recorder.noteBattery(value: value, of: address)
             }
             if let enrollment { await lanes.nudge(enrollment.id) }
             logger.info("paired", metadata: ["sensor": "\(Recorder.masked(address))"])
@@ -75,7 +79,7 @@ extension Gateway {
             try await queue.flush()
             try await queue.forgetSensor(sensor.id)
             await recorder.forget(address)
-            await central.unwatch(address: address)
+            await central.forget(address: address)
             return try await report(on: sensor, enrollment: nil)
         }
     }
@@ -92,6 +96,13 @@ extension Gateway {
                 advice: "edge-gateway scan shows addresses such as C0:00:00:00:00:01")
         }
         return octets.joined(separator: ":")
+    }
+
+    static func check(passkey: Int?) throws {
+        guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
+        throw ProblemReport(
+            code: "bad-request", message: "a pairing code has at most six digits",
+            advice: "edge-gateway pair ADDRESS --passkey 123456")
     }
 
     /// After a start, bluetoothd and its adapters take a moment to show.
@@ -145,23 +156,22 @@ extension Gateway {
 
     // MARK: - Steps
 
-    private func inspect(_ address: String) async throws -> Inspection {
+    private func inspect(_ address: String, _ request: PairRequest) async throws -> Inspection {
+        let passkey = request.passkey.flatMap(UInt32.init(exactly:))
+        await desk.open(address, passkey: passkey, isAttended: request.attended ?? false)
+        let agent = PairingAgent(address: address) { [desk] question in
+            await desk.ask(question, of: address)
+        }
         let inspection: Inspection
         do {
             inspection = try await central.inspect(
                 address: address, service: HeartRateService.service,
-                characteristic: HeartRateService.measurement, reading: Self.readAtPairing)
+                characteristic: HeartRateService.measurement, reading: Self.readAtPairing,
+                agent: agent)
+            await desk.close(address)
         } catch {
-            let isRefused = await recorder.wasRefused(address)
-            throw ProblemReport(
-                code: isRefused ? "sensor-refuses" : "sensor-not-reached",
-                message: isRefused
-                    ? "not paired: the sensor was reached and lets nobody read it without a bond"
-                    : "not paired: \(error.text)",
-                advice: isRefused
-                    ? "such sensors are not supported yet; use one that needs no pairing code"
-                    : "wear the strap with moist electrodes, end its connection to phones and "
-                        + "watches, bring it nearer, and try again")
+            let wentUnanswered = await desk.close(address)
+            throw wentUnanswered ? .passkeyNeeded : error.problem(passkeyGiven: passkey != nil)
         }
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)

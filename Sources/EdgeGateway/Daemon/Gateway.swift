@@ -3,6 +3,7 @@ import Foundation
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Recording
 import Uplink
 
 /// The gateway as commands see it: knows the radio, the store and the lanes, and wires them.
@@ -12,6 +13,7 @@ actor Gateway {
     let central: Central
     let recorder: Recorder
     let lanes: Lanes
+    let desk = PairingDesk()
     let clock: any GatewayClock
     let logger: Logger
 
@@ -104,7 +106,8 @@ actor Gateway {
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
-            enrollment: enrollment, stored: balance.stored, pending: balance.unsent)
+            lostFrames: session?.lostFrames, enrollment: enrollment, stored: balance.stored,
+            pending: balance.unsent)
     }
 
     /// The whole state.

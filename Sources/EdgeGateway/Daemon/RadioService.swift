@@ -1,4 +1,5 @@
 import BlueZ
+import Recording
 import ServiceLifecycle
 
 /// Runs the radio and feeds the recorder with what it tells.

@@ -44,6 +44,12 @@ extension SettingKey {
             name: "decode.policy", kind: .choice(["strict", "clinical", "lenient"]),
             fallback: "clinical", help: "what to do with disputed heart-rate frames"),
         SettingKey(
+            name: "sensors.battery_low_percent", kind: .integer(0...100), fallback: "15",
+            help: "battery charge, in percent, below which a strap is complained of"),
+        SettingKey(
+            name: "radio.reset_socket", kind: .text, fallback: "/run/edge-gateway-radio/reset.sock",
+            help: "socket of the radio-reset helper; a missing one means that it is not installed"),
+        SettingKey(
             name: "storage.commit_samples", kind: .integer(1...1000), fallback: "50",
             help: "samples kept in memory before they are committed"),
         SettingKey(

@@ -15,6 +15,8 @@ struct Settings: Sendable {
     var socketPath: String { text("socket") }
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
+    var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
+    var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitSeconds: Int { integer("storage.commit_seconds") }
     var keepDeliveredHours: Int { integer("storage.keep_delivered_hours") }

@@ -6,13 +6,15 @@ import Synchronization
 /// `setpriv --pdeathsig KILL` asks the kernel to kill the child when its parent goes. To the kernel
 /// the parent is the *thread* that started it, and threads of a pool come and go; so each child has
 /// a thread of its own that starts it and then only waits for its end.
-final class ChildProcess: Sendable {
+public final class ChildProcess: Sendable {
     /// Why a program could not be started.
-    struct Fault: Error, CustomStringConvertible {
-        var description: String
+    public struct Fault: Error, CustomStringConvertible {
+        /// One line: what was started and why it failed.
+        public var description: String
     }
 
-    let pid: pid_t
+    /// Its process.
+    public let pid: pid_t
     /// The exit code, or 128 + signal, once it is over.
     private let end = Mutex<Int32?>(nil)
     /// How often a wait looks whether the end has come.
@@ -67,7 +69,7 @@ final class ChildProcess: Sendable {
     ///   - arguments: without the program's own name.
     ///   - environment: instead of this process's own.
     ///   - log: path of a file for what it prints.
-    static func launch(
+    public static func launch(
         _ program: String, _ arguments: [String], environment: [String: String], log: String
     ) async throws -> ChildProcess {
         try await withCheckedThrowingContinuation { continuation in
@@ -89,17 +91,17 @@ final class ChildProcess: Sendable {
     }
 
     /// Whether it has not ended.
-    var isRunning: Bool { end.withLock { $0 == nil } }
+    public var isRunning: Bool { end.withLock { $0 == nil } }
 
     /// Sends it a signal, if it has not ended.
-    func signal(_ number: Int32) {
+    public func signal(_ number: Int32) {
         end.withLock { if $0 == nil { _ = kill(pid, number) } }
     }
 
     /// Waits for its end.
     ///
     /// - Returns: the exit code, or 128 + signal.
-    func wait() async -> Int32 {
+    public func wait() async -> Int32 {
         while true {
             if let status = end.withLock({ $0 }) { return status }
             try? await Task.sleep(for: Self.waitPause)
@@ -107,7 +109,7 @@ final class ChildProcess: Sendable {
     }
 
     /// Kills the program and waits until it is gone.
-    func stop() async {
+    public func stop() async {
         signal(SIGKILL)
         _ = await wait()
     }

@@ -59,6 +59,9 @@ public actor GatewayProcess {
     /// Whether the daemon's process lives.
     public var isRunning: Bool { daemon?.isRunning ?? false }
 
+    /// The daemon's process, while it lives.
+    public var processID: pid_t? { isRunning ? daemon?.pid : nil }
+
     /// Starts the daemon and waits until its control socket answers.
     ///
     /// - Throws: ``Fault`` with the end of its log when it leaves or stays silent.

@@ -37,6 +37,8 @@ public struct BlueZHabits: Sendable, Hashable {
     public var vanishesOnDrop = 0.0
     /// Whether `ServicesResolved` comes before the GATT objects do.
     public var resolvesEarly = false
+    /// Whether a read or subscription that wants a bond brings one about, if an agent is there.
+    public var bondsOnDemand = true
     /// Whether subscribing to an encrypted characteristic without a bond is never answered, instead
     /// of refused.
     public var encryptedStartNotifyHangs = false

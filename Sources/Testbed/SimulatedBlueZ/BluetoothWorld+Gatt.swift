@@ -63,9 +63,14 @@ extension BluetoothWorld {
             return refuse(call, BlueZFault.att(0x0e))
         }
         let isRefused =
-            characteristic.isProtected && strap.strap.security == .encrypted
+            characteristic.isProtected && strap.strap.security != .open
             && !(state.isPaired && strap.bonds.contains(state.adapter))
         if isRefused {
+            if habits.bondsOnDemand, let client = call.sender, agents[client] != nil {
+                devices[device]?.waitingForBond.append(call)
+                if state.bonding == nil { beginPairing(device, asking: client) }
+                return
+            }
             if call.member == "StartNotify", habits.encryptedStartNotifyHangs { return }
             forget(call, device: device)
             return refuse(call, BlueZFault.notPaired)
@@ -102,7 +107,7 @@ extension BluetoothWorld {
     }
 
     /// A subscription that came to nothing leaves no session.
-    private mutating func forget(_ call: DBusMessage, device: String) {
+    mutating func forget(_ call: DBusMessage, device: String) {
         guard call.member == "StartNotify", let path = call.path else { return }
         devices[device]?.notifySessions[path]?.remove(call.sender ?? "")
     }

@@ -20,17 +20,13 @@ extension BluetoothWorld {
             guard device.isConnected else { return answer(call) }
             disconnect(path, call)
         case "Pair":
-            if attempting.contains(path) || device.pairCall != nil {
-                return refuse(call, BlueZFault.inProgress)
-            }
-            if device.isPaired { return refuse(call, BlueZFault.alreadyExists) }
-            devices[path]?.pairCall = call
-            if device.isConnected { beginPairing(path) } else { connect(path) }
+            performPair(call, at: path, device)
         case "CancelPairing":
             guard let pairCall = device.pairCall else {
                 return refuse(call, BlueZFault.doesNotExist)
             }
             devices[path]?.pairCall = nil
+            devices[path]?.bonding = nil
             refuse(pairCall, BlueZFault.authenticationCanceled)
             answer(call)
         default:
@@ -40,7 +36,7 @@ extension BluetoothWorld {
 
     // MARK: Connecting
 
-    private mutating func connect(_ path: String) {
+    mutating func connect(_ path: String) {
         let attempt = nextNumber()
         devices[path]?.attempt = attempt
         attempting.insert(path)
@@ -114,7 +110,7 @@ extension BluetoothWorld {
             .resolved(device: path, link: link, early: habits.resolvesEarly),
             afterMilliseconds: device.hasGatt
                 ? habits.resolveCachedMilliseconds : habits.resolveMilliseconds)
-        if devices[path]?.pairCall != nil { beginPairing(path) }
+        if let call = devices[path]?.pairCall { beginPairing(path, asking: call.sender) }
     }
 
     /// Ends a connect that has not come to a link.
@@ -190,6 +186,8 @@ extension BluetoothWorld {
         devices[path]?.armed = []
         devices[path]?.disconnectCalls = []
         devices[path]?.pairCall = nil
+        devices[path]?.bonding = nil
+        devices[path]?.waitingForBond = []
         if let call = device.pairCall { refuse(call, BlueZFault.authenticationCanceled) }
         send(tree.remove(path, interface: BlueZName.battery))
         send(
@@ -214,35 +212,5 @@ extension BluetoothWorld {
         } else {
             unlink(path)
         }
-    }
-
-    // MARK: Pairing
-
-    private mutating func beginPairing(_ path: String) {
-        guard let device = devices[path] else { return }
-        schedule(
-            .paired(device: path, link: device.link), afterMilliseconds: habits.pairMilliseconds)
-    }
-
-    mutating func endPairing(_ path: String, link: UInt64) {
-        guard let device = devices[path], device.isConnected, device.link == link,
-            device.pairCall != nil
-        else { return }
-        straps[device.strap]?.bonds.insert(device.adapter)
-        devices[path]?.isPaired = true
-        store(path)
-        send(
-            tree.set(
-                path, BlueZName.device, ["Paired": .boolean(true), "Bonded": .boolean(true)]))
-        replyPaired(path)
-    }
-
-    /// `Pair` is answered once the bond is there and the services are known.
-    private mutating func replyPaired(_ path: String) {
-        guard let device = devices[path], device.isPaired, device.isResolved,
-            let call = device.pairCall
-        else { return }
-        devices[path]?.pairCall = nil
-        answer(call)
     }
 }

@@ -14,6 +14,7 @@ struct BluetoothWorld {
         case connectEnds(device: String, attempt: UInt64, DBusFault?)
         case resolved(device: String, link: UInt64, early: Bool)
         case paired(device: String, link: UInt64)
+        case bondingFails(device: String, number: UInt64, DBusFault)
         case unlinked(device: String, link: UInt64)
         case attEnds(device: String, link: UInt64, DBusMessage)
         case vanishes(device: String)
@@ -73,6 +74,10 @@ struct BluetoothWorld {
         var isDisconnecting = false
         var connectCall: DBusMessage?
         var pairCall: DBusMessage?
+        /// Number of the bonding that goes on.
+        var bonding: UInt64?
+        /// Calls that brought the bonding about.
+        var waitingForBond: [DBusMessage] = []
         var disconnectCalls: [DBusMessage] = []
         /// Bus names with a notify session, by characteristic path. They outlive the link.
         var notifySessions: [String: Set<String>] = [:]
@@ -183,6 +188,8 @@ struct BluetoothWorld {
             endConnect(device, attempt: attempt, fault)
         case .resolved(let device, let link, let early): resolve(device, link: link, early: early)
         case .paired(let device, let link): endPairing(device, link: link)
+        case .bondingFails(let device, let number, let fault):
+            failBonding(device, number: number, fault)
         case .unlinked(let device, let link):
             if devices[device]?.link == link { unlink(device) }
         case .attEnds(let device, let link, let call): endAtt(device, link: link, call)

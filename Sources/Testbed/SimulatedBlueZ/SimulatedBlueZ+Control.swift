@@ -64,6 +64,11 @@ extension SimulatedBlueZ {
         change { $0.setBattery(address, percent) }
     }
 
+    /// The wearer types a code into a strap that asks for one.
+    public func typePasskey(_ code: UInt32, into address: String) {
+        change { $0.typePasskey(code, into: address) }
+    }
+
     /// Makes a strap forget its bonds, as a change of its battery may.
     public func forgetBonds(_ address: String) {
         change { $0.straps[address]?.bonds = [] }

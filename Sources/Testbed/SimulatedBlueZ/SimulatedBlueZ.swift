@@ -24,6 +24,8 @@ public actor SimulatedBlueZ {
 
     /// How long to wait before messages are offered to a full connection again.
     private static let fullPause = Duration.milliseconds(1)
+    /// How long bluetoothd waits for an agent.
+    private static let agentDeadline = Duration.seconds(60)
     /// How often a bluetoothd without a bus looks for it.
     private static let busPause = Duration.milliseconds(50)
     /// Bounds of a timer, in µs: what is due within a millisecond is done together, and what is
@@ -177,7 +179,7 @@ public actor SimulatedBlueZ {
     private func sendWaiting() {
         guard !isSending, let connection else { return }
         var sent = 0
-        while sent < waiting.count, connection.send(waiting[sent]) { sent += 1 }
+        while sent < waiting.count, send(waiting[sent], over: connection) { sent += 1 }
         waiting.removeFirst(sent)
         guard !waiting.isEmpty else { return }
         isSending = true
@@ -185,6 +187,22 @@ public actor SimulatedBlueZ {
             try? await Task.sleep(for: Self.fullPause)
             await self?.sendAgain()
         }
+    }
+
+    /// Sends a message; an agent's answer to a call comes back to the world.
+    private func send(_ message: DBusMessage, over connection: DBusConnection) -> Bool {
+        guard message.kind == .call else { return connection.send(message) }
+        Task { [weak self] in
+            let answer = try? await connection.request(message, deadline: Self.agentDeadline)
+            await self?.agentAnswered(message.serial, answer?.body)
+        }
+        return true
+    }
+
+    private func agentAnswered(_ number: UInt32, _ body: [DBusValue]?) {
+        catchUp()
+        world.agentAnswered(number, body)
+        flush()
     }
 
     private func sendAgain() {

@@ -6,6 +6,12 @@ public struct SimulatedStrap: Sendable {
         case open
         /// A bond; "Just Works" pairing makes it.
         case encrypted
+        /// A bond with a code that the sensor shows and the person types into the gateway.
+        case passkeyShown(UInt32)
+        /// A bond with a code that the gateway shows and the person types into the sensor.
+        case passkeyTyped(UInt32)
+        /// A bond after both have shown this code and the person has compared.
+        case comparison(UInt32)
     }
 
     /// Static random or public address, `AA:BB:CC:DD:EE:FF`.

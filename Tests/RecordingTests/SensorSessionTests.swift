@@ -2,7 +2,7 @@ import GATTHeartRate
 import OfflineQueue
 import Testing
 
-@testable import EdgeGateway
+@testable import Recording
 
 @Suite struct SensorSessionTests {
     private let now = ClockReading(

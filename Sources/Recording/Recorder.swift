@@ -4,14 +4,16 @@ import Logging
 import OfflineQueue
 
 /// Takes what the radio tells and puts frames into the queue, in order of arrival.
-actor Recorder {
+public actor Recorder {
     /// What the radio is able to do.
-    enum Radio: Equatable {
-        case unknown, ready, noBus, noDaemon, noAdapter, poweredOff
+    public enum Radio: Sendable, Equatable {
+        /// Nothing was told yet.
+        case unknown
+        case ready, noBus, noDaemon, noAdapter, poweredOff
     }
 
-    /// Frames of a sensor that is being paired wait for its assignment, this many at most: pairing
-    /// takes under a minute, and sensors send about one a second.
+    /// Frames of a sensor that is being paired wait for its assignment, this many at most: the first
+    /// heartbeat comes within seconds of the first frame, and sensors send about one a second.
     private static let waitingFramesMax = 240
 
     private let queue: SampleQueue
@@ -28,7 +30,10 @@ actor Recorder {
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
 
-    init(
+    /// A recorder that records nobody yet.
+    ///
+    /// - Parameter policy: for disputed frames.
+    public init(
         queue: SampleQueue, central: Central, clock: any GatewayClock, policy: DecodePolicy,
         logger: Logger
     ) {
@@ -42,17 +47,26 @@ actor Recorder {
     // MARK: - From the radio
 
     /// Takes a batch of events; returns when its frames are in the queue.
-    func take(_ batch: [CentralEvent]) async {
+    public func take(_ batch: [CentralEvent]) async {
         let now = clock.read()
         var arrivals: [Arrival] = []
         var hasLinkEnded = false
         for event in batch {
             switch event {
             case .frame(let frame):
-                if let arrival = take(frame, now) { arrivals.append(arrival) }
+                guard let arrival = take(frame, now) else { continue }
+                arrivals.append(arrival)
+                if hasContactChanged(of: frame.address) {
+                    await append(arrivals)
+                    arrivals = []
+                    await noteSilence(of: frame.address, at: frame.uptimeMicroseconds)
+                }
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
-                take(change)
+                // What came before is stored before: the ledger of gaps goes by the order.
+                await append(arrivals)
+                arrivals = []
+                await take(change)
             case .bus(let isPresent):
                 isBusPresent = isPresent
                 if !isPresent { loseDaemon() }
@@ -64,7 +78,8 @@ actor Recorder {
                 }
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
-            case .adapterReset: logger.warning("adapter was reset: it stayed busy")
+            case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
+            case .battery(let address, let percent): noteBattery(percent, of: address)
             case .sighting: break
             }
         }
@@ -76,15 +91,18 @@ actor Recorder {
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
         if let count = waiting[frame.address]?.count {
-            if count < Self.waitingFramesMax { waiting[frame.address]?.append(frame) }
+            // The assignment begins with the oldest that is kept: those before are nobody's.
+            if count >= Self.waitingFramesMax { waiting[frame.address]?.removeFirst() }
+            waiting[frame.address]?.append(frame)
             return nil
         }
-        guard let before = sessions[frame.address]?.latest?.contact else {
-            return receive(frame, now)
-        }
+        let before = sessions[frame.address]
         let arrival = receive(frame, now)
-        let contact = sessions[frame.address]?.latest?.contact ?? before
-        if contact != before { noteContact(contact, of: frame.address) }
+        guard let before, let after = sessions[frame.address] else { return arrival }
+        if let contact = after.latest?.contact, contact != before.latest?.contact {
+            noteContact(contact, of: frame.address)
+        }
+        if after.wantsEnergyReset, !before.wantsEnergyReset { resetEnergy(of: frame.address) }
         return arrival
     }
 
@@ -93,12 +111,39 @@ actor Recorder {
             frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
     }
 
+    /// A strap whose energy count has reached its end counts on only after a reset.
+    private func resetEnergy(of address: String) {
+        Task { [central, logger] in
+            do throws(DBusFault) {
+                try await central.write(
+                    HeartRateControlPoint.resetEnergyExpended, to: HeartRateService.controlPoint,
+                    of: address)
+            } catch {
+                logger.debug("reset energy: \(error.name)")
+            }
+        }
+    }
+
     private func noteContact(_ contact: SensorContact, of address: String) {
         Task { await central.note(contact: contact != .notDetected, of: address) }
     }
 
-    private func take(_ change: LinkChange) {
+    private func hasContactChanged(of address: String) -> Bool {
+        guard let contact = sessions[address]?.latest?.contact else { return false }
+        return sessions[address]?.silence.follow(contact: contact) ?? false
+    }
+
+    /// Tells the store what explains a silence of this strap from now on.
+    private func noteSilence(of address: String, at uptime: Int64) async {
+        guard let session = sessions[address] else { return }
+        await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
+    }
+
+    private func take(_ change: LinkChange) async {
         links[change.address] = change
+        if sessions[change.address]?.silence.follow(change) == true {
+            await noteSilence(of: change.address, at: change.uptimeMicroseconds)
+        }
         logger.info(
             "link \(change.state.name)",
             metadata: [
@@ -110,7 +155,7 @@ actor Recorder {
     }
 
     /// The daemon leaves: what ends from now on ends because of us.
-    func stop() { isStopping = true }
+    public func stop() { isStopping = true }
 
     private func loseDaemon() {
         isDaemonPresent = false
@@ -127,34 +172,37 @@ actor Recorder {
         }
     }
 
+    /// Where bluetoothd does not tell the battery by itself, it is read at each connect.
     private func readBattery(of address: String) async {
-        let found = try? await central.inspect(
-            address: address, service: HeartRateService.service,
-            characteristic: HeartRateService.measurement, reading: [BatteryService.level])
-        guard case .success(let value) = found?.values[BatteryService.level] else { return }
-        noteBattery(value, of: address)
+        guard let value = try? await central.read(BatteryService.level, of: address) else { return }
+        noteBattery(value: value, of: address)
     }
 
     /// Takes the value of a Battery Level characteristic over.
-    func noteBattery(_ value: [UInt8], of address: String) {
+    public func noteBattery(value: [UInt8], of address: String) {
         guard let level = try? BatteryLevel(value: value) else { return }
-        sessions[address]?.batteryPercent = Int(level.percent)
+        noteBattery(Int(level.percent), of: address)
+    }
+
+    /// A sensor's battery, in percent.
+    public func noteBattery(_ percent: Int, of address: String) {
+        sessions[address]?.batteryPercent = percent
     }
 
     // MARK: - Who wears what
 
     /// Frames of this sensor wait for an assignment from now on.
-    func beginPairing(_ address: String) {
+    public func beginPairing(_ address: String) {
         if sessions[address] == nil { waiting[address] = [] }
     }
 
     /// No assignment came: what waited was nobody's.
-    func abandonPairing(_ address: String) {
+    public func abandonPairing(_ address: String) {
         waiting[address] = nil
     }
 
     /// The last frame that waits, decoded: the proof of life.
-    func firstMeasurement(of address: String) -> HeartRateMeasurement? {
+    public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
         guard let waiting = waiting[address] else { return sessions[address]?.latest }
         return waiting.reversed().lazy
             .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
@@ -162,14 +210,16 @@ actor Recorder {
     }
 
     /// When the first frame that waits arrived, `CLOCK_BOOTTIME` µs.
-    func firstArrival(of address: String) -> Int64? {
+    public func firstArrival(of address: String) -> Int64? {
         waiting[address]?.first?.uptimeMicroseconds
     }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
-    func record(address: String, sensorID: Int64, assignmentID: Int64) async {
-        if sessions[address] != nil {
+    public func record(address: String, sensorID: Int64, assignmentID: Int64) async {
+        if let session = sessions[address] {
             sessions[address]?.assignmentID = assignmentID
+            await queue.note(
+                session.silence.cause, of: assignmentID, at: clock.read().uptimeMicroseconds)
             return
         }
         var session = SensorSession(
@@ -186,11 +236,14 @@ actor Recorder {
                 })
         }
         waiting[address] = nil
+        // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
+        if let change = links[address] { _ = session.silence.follow(change) }
         sessions[address] = session
+        await noteSilence(of: address, at: clock.read().uptimeMicroseconds)
     }
 
     /// Stores nothing of this sensor any more.
-    func forget(_ address: String) {
+    public func forget(_ address: String) {
         sessions[address] = nil
         links[address] = nil
         waiting[address] = nil
@@ -198,7 +251,8 @@ actor Recorder {
 
     // MARK: - How it is
 
-    var radio: Radio {
+    /// What the radio is able to do now.
+    public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
         if !isDaemonPresent { return .noDaemon }
@@ -206,10 +260,11 @@ actor Recorder {
         return adaptersPowered.values.contains(true) ? .ready : .poweredOff
     }
 
-    func session(of address: String) -> SensorSession? { sessions[address] }
+    /// What is known of a recorded sensor.
+    public func session(of address: String) -> SensorSession? { sessions[address] }
 
     /// Where the link of a sensor stands, and why it does not stream.
-    func link(of address: String) -> (state: String, detail: String?) {
+    public func link(of address: String) -> (state: String, detail: String?) {
         guard let change = links[address] else { return ("absent", nil) }
         switch change.state {
         case .streaming: return ("streaming", nil)
@@ -218,21 +273,13 @@ actor Recorder {
         }
     }
 
-    /// Whether a sensor was reached and did not let itself be subscribed to.
-    func wasRefused(_ address: String) -> Bool {
-        switch links[address]?.reason {
-        case .subscribeTimeout, .error(.auth), .error(.permission): true
-        default: false
-        }
-    }
-
     /// How long a recorded sensor has sent nothing, in seconds.
-    func silentSeconds(of address: String, uptime: Int64) -> Double {
+    public func silentSeconds(of address: String, uptime: Int64) -> Double {
         sessions[address]?.silentSeconds(uptime: uptime) ?? 0
     }
 
     /// An address as it may stand in a log: the last two octets.
-    static func masked(_ address: String) -> String {
+    public static func masked(_ address: String) -> String {
         "…" + address.suffix(5)
     }
 }

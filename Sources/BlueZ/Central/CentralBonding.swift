@@ -1,0 +1,144 @@
+/// Bonds: made only in a pairing window and only where the sensor asks for one.
+extension Central {
+    /// Connects in a row that must fail, with a bond and the sensor in earshot, before the bond is
+    /// taken to be lost on the sensor's side: one or two fail on any day.
+    static let bondLostFailures = 3
+
+    /// Whether the sensor seems to have forgotten the bond that bluetoothd still keeps.
+    func isBondLost(_ link: WatchedLink) -> Bool {
+        guard let path = link.device, devices[link.address]?[path]?.isPaired == true else {
+            return false
+        }
+        return link.connectFailures >= Self.bondLostFailures
+            || link.machine.reason == .error(.auth)
+    }
+
+    func beginBonding(_ address: String, _ agent: PairingAgent) {
+        guard let link = links[address] else { return }
+        // The person takes their time; the link must not give up meanwhile.
+        link.agent = PairingAgent(address: address) { [weak self] question in
+            await self?.extendBonding(address)
+            return await agent.answer(question)
+        }
+        link.bondFault = nil
+        link.hasTriedBond = false
+        link.reasons = []
+    }
+
+    func endBonding(_ address: String) async {
+        links[address]?.agent = nil
+        await client?.closePairingWindow(address)
+    }
+
+    private func extendBonding(_ address: String) {
+        guard let link = links[address] else { return }
+        handle(.bonding, link)
+        settle()
+    }
+
+    /// What waiting alone does not bring about.
+    func helpBonding(_ link: WatchedLink) async {
+        guard let client, let agent = link.agent else { return }
+        if await !client.hasPairingWindow(link.address) {
+            do throws(DBusFault) {
+                try await client.openPairingWindow(link.address, agent)
+            } catch {
+                // Straps that need no bond are paired all the same.
+                count(error)
+            }
+        }
+        guard let path = link.device, let device = devices[link.address]?[path] else { return }
+        if isBondLost(link) {
+            // Nothing but a new bond helps, and the person at the terminal asks for one.
+            link.connectFailures = 0
+            try? await client.remove(device: path, adapter: device.adapter)
+        } else if link.machine.state == .subscribing, link.machine.reason == .subscribeTimeout,
+            !device.isPaired
+        {
+            // The subscription that should have brought the bond about is stuck.
+            _ = await bond(link, path, client)
+        }
+    }
+
+    /// Asks for notifications; with an agent at hand, bonds first if the sensor wants it.
+    func startNotify(
+        _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
+        _ client: BlueZClient
+    ) async -> BlueZErrorClass? {
+        if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
+            let failure = await bond(link, device, client)
+        {
+            return failure
+        }
+        do throws(DBusFault) {
+            try await client.startNotify(characteristic.path)
+            return nil
+        } catch {
+            count(error)
+            let failure = BlueZErrorClass(error)
+            guard link.agent != nil, failure == .auth || failure == .permission else {
+                return failure
+            }
+        }
+        if let failure = await bond(link, device, client) { return failure }
+        do throws(DBusFault) {
+            try await client.startNotify(characteristic.path)
+            return nil
+        } catch {
+            count(error)
+            return BlueZErrorClass(error)
+        }
+    }
+
+    /// A subscription that brings the bond about may never be answered; a read is. So what can be
+    /// read in the same service is read first.
+    private func isReadRefused(
+        besides characteristic: Characteristic, _ device: String, _ client: BlueZClient
+    ) async -> Bool {
+        let readable = await client.characteristics(ofDevice: device).first {
+            $0.service == characteristic.service && $0.flags.contains("read")
+        }
+        guard let readable else { return false }
+        do throws(DBusFault) {
+            _ = try await client.readValue(readable.path)
+            return false
+        } catch {
+            count(error)
+            return [.auth, .permission].contains(BlueZErrorClass(error))
+        }
+    }
+
+    private func bond(
+        _ link: WatchedLink, _ device: String, _ client: BlueZClient
+    ) async -> BlueZErrorClass? {
+        guard !link.hasTriedBond else { return .auth }
+        link.hasTriedBond = true
+        extendBonding(link.address)
+        do throws(DBusFault) {
+            try await client.pair(device)
+            return nil
+        } catch {
+            count(error)
+            link.bondFault = error
+            return BlueZErrorClass(error)
+        }
+    }
+
+    /// Undoes what pairing did: ends the watch and the link, and makes bluetoothd forget the sensor
+    /// with its bond on every adapter.
+    public func forget(address: String) async {
+        let address = address.uppercased()
+        unwatch(address: address)
+        let until = clock.now() + Self.stopPatience.microseconds
+        while links[address] != nil, clock.now() < until { await clock.sleep(Self.inspectPause) }
+        guard let client else { return }
+        for device in await client.devices where device.address == address {
+            do throws(DBusFault) {
+                try await client.remove(device: device.path, adapter: device.adapter)
+            } catch {
+                count(error)
+            }
+        }
+        devices[address] = nil
+    }
+}

@@ -1,0 +1,145 @@
+/// Looking at a sensor closely: its services, what it tells about itself, and a bond if it wants one.
+extension Central {
+    /// How long `inspect` looks for the sensor and its services.
+    public static let inspectDeadline = Duration.seconds(45)
+    /// The same with an agent: a person may have to find a code, and a first attempt to fail.
+    public static let bondDeadline = Duration.seconds(100)
+    /// How long an inspected sensor stays connected, for `watch` to take the link over.
+    public static let inspectLinger = Duration.seconds(10)
+    /// Between two looks at a link that is waited for.
+    static let inspectPause = Duration.milliseconds(50)
+
+    /// Connects to a sensor, makes sure that it notifies, and reads some of its characteristics.
+    ///
+    /// A sensor that is not watched stays connected for `inspectLinger`, so that a `watch` that
+    /// follows finds the link up.
+    ///
+    /// - Parameters:
+    ///   - reading: 128-bit UUIDs of the characteristics to read.
+    ///   - agent: asks a person for what a bond needs; without one no bond is made. A bond that the
+    ///     sensor has forgotten is then removed and made anew.
+    ///   - deadline: instead of `inspectDeadline` or `bondDeadline`.
+    /// - Throws: what stood in the way, when the deadline is over or nothing can come of waiting.
+    public func inspect(
+        address: String, service: String, characteristic: String, reading: [String],
+        agent: PairingAgent? = nil, deadline: Duration? = nil
+    ) async throws(InspectionFault) -> Inspection {
+        let address = address.uppercased()
+        watch(address, service, characteristic, isTemporary: true)
+        defer {
+            Task { [clock] in
+                await clock.sleep(Self.inspectLinger)
+                if self.links[address]?.isTemporary == true { self.unwatch(address: address) }
+            }
+        }
+        if let agent { beginBonding(address, agent) }
+        let begun = clock.now()
+        let limit = deadline ?? (agent == nil ? Self.inspectDeadline : Self.bondDeadline)
+        await awaitStream(of: address, until: begun + limit.microseconds)
+        if agent != nil { await endBonding(address) }
+        guard let link = links[address], link.machine.isStreaming, let client,
+            let path = link.device, let device = devices[address]?[path]
+        else { throw fault(of: address, since: begun) }
+        let present = await client.characteristics(ofDevice: path)
+        var values: [String: Result<[UInt8], DBusFault>] = [:]
+        for uuid in reading {
+            guard let found = present.first(where: { $0.uuid == uuid.lowercased() }) else {
+                values[uuid] = .failure(Self.noCharacteristic)
+                continue
+            }
+            do throws(DBusFault) {
+                values[uuid] = .success(try await client.readValue(found.path))
+            } catch {
+                values[uuid] = .failure(error)
+            }
+        }
+        return Inspection(
+            sighting: sighting(of: device), batteryPercent: devices[address]?[path]?.batteryPercent,
+            values: values)
+    }
+
+    static let noCharacteristic = DBusFault(
+        name: "org.bluez.Error.DoesNotExist", text: "no such characteristic")
+
+    private func awaitStream(of address: String, until deadline: Int64) async {
+        while clock.now() < deadline, !Task.isCancelled {
+            guard let link = links[address], !link.machine.isStreaming else { return }
+            // A refusal does not get better by waiting.
+            if link.bondFault != nil, !link.machine.hasLink { return }
+            if link.agent != nil { await helpBonding(link) }
+            await clock.sleep(Self.inspectPause)
+        }
+    }
+
+    private func fault(of address: String, since begun: Int64) -> InspectionFault {
+        guard let link = links[address] else { return .notHeard }
+        if let fault = link.bondFault { return .bondRefused(fault) }
+        let reasons = link.reasons
+        if case .suspended(let what) = link.machine.state, what != .outOfRange { return .noRadio }
+        if !reasons.isDisjoint(with: [.error(.auth), .error(.permission)]) { return .wantsBond }
+        if reasons.contains(.error(.slots)) { return .adapterFull }
+        if reasons.contains(.error(.cache)) { return .noHeartRate }
+        if reasons.contains(.subscribeTimeout) {
+            return link.agent == nil ? .wantsBond : .unanswered
+        }
+        let wasHeard = (devices[address] ?? [:]).keys.contains {
+            heardAt[$0].map { $0 >= begun - Self.heardMicroseconds } ?? false
+        }
+        return wasHeard ? .notConnected : .notHeard
+    }
+
+    // MARK: One characteristic
+
+    /// Reads a characteristic of a sensor whose link is up.
+    public func read(_ uuid: String, of address: String) async throws(DBusFault) -> [UInt8] {
+        let (client, path) = try await characteristic(uuid, of: address)
+        return try await client.readValue(path)
+    }
+
+    /// Writes a characteristic of a sensor whose link is up, with response.
+    public func write(
+        _ bytes: [UInt8], to uuid: String, of address: String
+    ) async throws(DBusFault) {
+        let (client, path) = try await characteristic(uuid, of: address)
+        try await client.writeValue(path, bytes)
+    }
+
+    private func characteristic(
+        _ uuid: String, of address: String
+    ) async throws(DBusFault) -> (BlueZClient, String) {
+        guard let client, let device = links[address.uppercased()]?.device,
+            let found = await client.characteristics(ofDevice: device)
+                .first(where: { $0.uuid == uuid.lowercased() })
+        else { throw Self.noCharacteristic }
+        return (client, found.path)
+    }
+}
+
+/// What `Central.inspect` found.
+public struct Inspection: Sendable {
+    public let sighting: Sighting
+    /// In percent, where bluetoothd tells it by itself.
+    public let batteryPercent: Int?
+    /// For each UUID that was asked for, its value or why there is none.
+    public let values: [String: Result<[UInt8], DBusFault>]
+}
+
+/// Why a sensor could not be inspected.
+public enum InspectionFault: Error, Sendable, Hashable {
+    /// Not one advert: it is off, away, or connected to something else.
+    case notHeard
+    /// Heard, and not to be connected to.
+    case notConnected
+    /// Connected, without the service or the characteristic that was asked for.
+    case noHeartRate
+    /// It lets nobody subscribe without a bond, and there was no agent.
+    case wantsBond
+    /// A bond was tried for and refused.
+    case bondRefused(DBusFault)
+    /// It does not answer to the subscription.
+    case unanswered
+    /// The adapter carries no further link.
+    case adapterFull
+    /// bluetoothd or the adapter went away meanwhile.
+    case noRadio
+}

@@ -1,0 +1,84 @@
+/// Notices an adapter that says it scans and hears nothing at all: a value that decides what to do.
+///
+/// Straps out of range are normal, a radio that hears nobody is not. The scan asks for our sensors
+/// only, so before anything is done the adapter is made to listen to everyone: that alone restarts a
+/// stalled scan, and one stranger's advert shows that the radio is well. Times are
+/// `CLOCK_BOOTTIME` µs.
+struct RadioWatch: Sendable {
+    /// Silence that is borne first; a strap advertises every second or more often. Doubles with each
+    /// step that did not help, because a place may really be without any other Bluetooth device.
+    static let quietMicroseconds: Int64 = 90_000_000
+    static let quietMicrosecondsMax: Int64 = 3_600_000_000
+    /// How long everyone is listened to. A phone or beacon nearby is heard within seconds.
+    static let everyoneMicroseconds: Int64 = 20_000_000
+
+    enum Action: Sendable, Hashable {
+        case listenToEveryone
+        case listenToOurs
+        /// Only asked for while no link of the adapter is up.
+        case powerCycle
+        /// Power-cycling did not help: the controller itself is to be reset.
+        case resetController
+    }
+
+    private enum Phase: Hashable {
+        case ours
+        case everyone
+    }
+
+    private var phase = Phase.ours
+    private var isScanWanted = false
+    private var quietSince: Int64 = 0
+    private var steps: Int64 = 0
+    /// Since when nothing was heard although everyone was listened to; nil while the radio hears.
+    private(set) var silentSince: Int64?
+
+    /// Whether adverts of everyone are asked for.
+    var listensToEveryone: Bool { phase == .everyone }
+
+    /// When `tick` is due, if ever.
+    var nextDeadline: Int64? { isScanWanted ? quietSince + patience : nil }
+
+    private var patience: Int64 {
+        switch phase {
+        case .ours: min(Self.quietMicroseconds << min(steps, 6), Self.quietMicrosecondsMax)
+        case .everyone: Self.everyoneMicroseconds
+        }
+    }
+
+    /// Somebody wants to hear sensors, or nobody does any more.
+    mutating func wantScan(_ isWanted: Bool, at now: Int64) -> Action? {
+        guard isWanted != isScanWanted else { return nil }
+        isScanWanted = isWanted
+        quietSince = now
+        defer { phase = .ours }
+        return phase == .everyone ? .listenToOurs : nil
+    }
+
+    /// An advert came through, anybody's.
+    mutating func hear(at now: Int64) -> Action? {
+        quietSince = now
+        steps = 0
+        silentSince = nil
+        guard phase == .everyone else { return nil }
+        phase = .ours
+        return .listenToOurs
+    }
+
+    /// Looks at the time.
+    ///
+    /// - Parameter hasLinks: links of this adapter are up, which a reset would cut.
+    mutating func tick(hasLinks: Bool, at now: Int64) -> Action? {
+        guard let deadline = nextDeadline, deadline <= now else { return nil }
+        quietSince = now
+        if phase == .ours {
+            phase = .everyone
+            return .listenToEveryone
+        }
+        phase = .ours
+        silentSince = silentSince ?? now
+        steps += 1
+        if hasLinks { return .listenToOurs }
+        return steps == 1 ? .powerCycle : .resetController
+    }
+}

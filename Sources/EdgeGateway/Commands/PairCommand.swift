@@ -1,0 +1,102 @@
+import ArgumentParser
+import Foundation
+import Glibc
+
+struct PairCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pair", abstract: "Records a sensor from now on, for one patient.",
+        discussion: """
+            Connects, checks that the sensor has the Heart Rate Service, reads what it says of \
+            itself and waits for the first heartbeat. A sensor that wants a bond gets one; if it \
+            shows or wants a code of six digits, this command asks. Without any enrollment the \
+            sensor records and its samples are held; pair it again to assign them.
+
+            Examples: edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
+                      edge-gateway pair C0:00:00:00:00:01 --passkey 123456
+            """)
+
+    /// A pairing waits for a person up to a minute, and for the radio.
+    private static let secondsMax = 180
+    /// Between two looks at what the sensor asks: soon enough for a person.
+    private static let questionPause = Duration.milliseconds(300)
+
+    @Argument(help: "The sensor's address, as `scan` shows it.")
+    var address: String
+    @Option(help: "Enrollment to deliver through (default: the only one).")
+    var enrollment: String?
+    @Option(help: "Patient, for an enrollment that serves several.")
+    var patient: String?
+    @Option(help: "Name to show for this sensor.")
+    var name: String?
+    @Option(help: "The code of six digits that the sensor shows, if it shows one.")
+    var passkey: Int?
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        if let passkey, !(0...999_999).contains(passkey) {
+            throw ValidationError("--passkey takes at most six digits")
+        }
+    }
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
+        let request = PairRequest(
+            address: address, enrollment: enrollment, patient: patient, name: name,
+            passkey: passkey, attended: isAttended)
+        let questions = Task { await watchQuestions(client, isAttended: isAttended) }
+        defer { questions.cancel() }
+        let report: PairReport = try await client.post(
+            "/v1/pair", request, secondsMax: Self.secondsMax)
+        if daemon.json { return try Terminal.printJSON(report) }
+        Self.show(report)
+    }
+
+    /// Shows what the sensor asks for meanwhile, on standard error, and sends what is typed.
+    private func watchQuestions(_ client: ControlClient, isAttended: Bool) async {
+        var shown: PairingReport?
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.questionPause)
+            guard !Task.isCancelled,
+                let report: PairingReport = try? await client.get("/v1/pairing/\(address)"),
+                let question = report.question, report != shown
+            else { continue }
+            shown = report
+            let code = report.passkey ?? ""
+            switch question {
+            case "type-passkey":
+                Terminal.write("Type \(code) into the sensor.\n")
+            case "confirm-passkey" where isAttended:
+                Terminal.write("Does the sensor show \(code)? [y/N] ")
+                let isSame = readLine()?.lowercased().hasPrefix("y") ?? false
+                await answer(client, PairingAnswerRequest(agreed: isSame))
+            case "enter-passkey" where isAttended:
+                Terminal.write("Which six digits does the sensor show? ")
+                let typed = readLine().flatMap { Int($0.filter(\.isNumber)) }
+                await answer(client, PairingAnswerRequest(passkey: typed, agreed: false))
+            default: break
+            }
+        }
+    }
+
+    private func answer(_ client: ControlClient, _ answer: PairingAnswerRequest) async {
+        // If it comes too late, `pair` itself says so.
+        let _: PairingReport? = try? await client.post(
+            "/v1/pairing/\(address)", answer, secondsMax: 10)
+    }
+
+    private static func show(_ report: PairReport) {
+        var facts = [report.manufacturer, report.model, report.firmware.map { "firmware \($0)" }]
+            .compactMap { $0 }.joined(separator: " ")
+        if let location = report.bodyLocation {
+            facts += (facts.isEmpty ? "" : ", ") + "worn on: \(location)"
+        }
+        print("paired \(report.sensor.address) \(Terminal.printable(report.sensor.name))")
+        if !facts.isEmpty { print("  \(Terminal.printable(facts))") }
+        if let battery = report.sensor.batteryPercent { print("  battery \(battery) %") }
+        if let bpm = report.firstBpm { print("  first heartbeat: \(bpm) bpm") }
+        let destination = report.sensor.enrollment.map { "delivers through \($0)" }
+        print("  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
+        for note in report.notes { print("  note: \(note)") }
+    }
+}

@@ -1,0 +1,69 @@
+import BlueZ
+
+/// Where a sensor's questions wait for the technician who pairs it: `pair` runs in one request, its
+/// questions are fetched and answered in others.
+actor PairingDesk {
+    private struct Visit {
+        var isAttended: Bool
+        /// The code given beforehand.
+        var passkey: UInt32?
+        var question: PairingQuestion?
+        var answer: CheckedContinuation<PairingAnswer, Never>?
+        /// Nobody was there to answer.
+        var wentUnanswered = false
+    }
+
+    private var visits: [String: Visit] = [:]
+
+    /// A sensor is being paired from now on.
+    ///
+    /// - Parameter isAttended: somebody fetches the questions.
+    func open(_ address: String, passkey: UInt32?, isAttended: Bool) {
+        visits[address] = Visit(isAttended: isAttended, passkey: passkey)
+    }
+
+    /// Ends it; an open question is answered with no.
+    ///
+    /// - Returns: whether a question found nobody to answer it.
+    @discardableResult
+    func close(_ address: String) -> Bool {
+        let visit = visits.removeValue(forKey: address)
+        visit?.answer?.resume(returning: .no)
+        return visit?.wentUnanswered ?? false
+    }
+
+    /// Puts a sensor's question to the technician.
+    func ask(_ question: PairingQuestion, of address: String) async -> PairingAnswer {
+        guard let visit = visits[address] else { return .no }
+        switch (question, visit.passkey) {
+        case (.enterPasskey, let passkey?): return .passkey(passkey)
+        case (.confirmPasskey(let shown), let passkey?): return shown == passkey ? .yes : .no
+        case (.typePasskey, _):
+            visits[address]?.question = question
+            return .yes
+        default: break
+        }
+        guard visit.isAttended else {
+            visits[address]?.wentUnanswered = true
+            return .no
+        }
+        return await withCheckedContinuation { continuation in
+            // A second question takes the place of the first.
+            visits[address]?.answer?.resume(returning: .no)
+            visits[address]?.question = question
+            visits[address]?.answer = continuation
+        }
+    }
+
+    /// What is asked at present.
+    func question(of address: String) -> PairingQuestion? { visits[address]?.question }
+
+    /// Takes the technician's answer; false if nothing is asked.
+    func answer(_ answer: PairingAnswer, for address: String) -> Bool {
+        guard let continuation = visits[address]?.answer else { return false }
+        visits[address]?.answer = nil
+        visits[address]?.question = nil
+        continuation.resume(returning: answer)
+        return true
+    }
+}

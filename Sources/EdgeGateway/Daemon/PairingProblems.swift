@@ -1,0 +1,105 @@
+import BlueZ
+
+extension Gateway {
+    /// What a sensor that is being paired asks for.
+    func pairingQuestion(of text: String) async throws -> PairingReport {
+        let question = await desk.question(of: try Self.checked(text))
+        switch question {
+        case nil: return PairingReport()
+        case .enterPasskey: return PairingReport(question: "enter-passkey")
+        case .typePasskey(let code):
+            return PairingReport(question: "type-passkey", passkey: Self.digits(code))
+        case .confirmPasskey(let code):
+            return PairingReport(question: "confirm-passkey", passkey: Self.digits(code))
+        }
+    }
+
+    /// Takes the technician's answer to what a sensor asks.
+    func answerPairing(
+        _ request: PairingAnswerRequest, of text: String
+    ) async throws -> PairingReport {
+        let address = try Self.checked(text)
+        try Self.check(passkey: request.passkey)
+        let answer: PairingAnswer =
+            if let passkey = request.passkey.flatMap(UInt32.init(exactly:)) {
+                .passkey(passkey)
+            } else if request.agreed == true { .yes } else { .no }
+        guard await desk.answer(answer, for: address) else {
+            throw ProblemReport(
+                code: "nothing-asked", message: "this sensor asks for nothing now",
+                advice: "edge-gateway pair ADDRESS")
+        }
+        return try await pairingQuestion(of: text)
+    }
+
+    private static func digits(_ code: UInt32) -> String {
+        let text = String(code)
+        return String(repeating: "0", count: max(0, 6 - text.count)) + text
+    }
+}
+
+extension ProblemReport {
+    /// The sensor asked and nobody was there.
+    static let passkeyNeeded = ProblemReport(
+        code: "passkey-needed", message: "not paired: the sensor wants a pairing code",
+        advice: "run edge-gateway pair in a terminal, or give the code it shows: --passkey 123456")
+}
+
+extension InspectionFault {
+    /// What a technician is told.
+    func problem(passkeyGiven: Bool) -> ProblemReport {
+        let wear = "wear the strap with moist electrodes"
+        let facts: (code: String, message: String, advice: String) =
+            switch self {
+            case .notHeard:
+                (
+                    "sensor-not-heard", "the sensor does not advertise",
+                    "\(wear), end its connection to phones, watches and bike computers, "
+                        + "bring it nearer, and try again"
+                )
+            case .notConnected:
+                (
+                    "sensor-not-reached", "the sensor was heard and cannot be connected to",
+                    "bring it within 2 m, move 2.4 GHz Wi-Fi and USB 3 devices away, and try again"
+                )
+            case .noHeartRate:
+                (
+                    "no-heart-rate", "it has no heart-rate service (0x180D with 0x2A37)",
+                    "edge-gateway scan lists heart-rate sensors; this one is something else"
+                )
+            case .wantsBond:
+                (
+                    "sensor-refuses", "the sensor lets nobody read it without a bond",
+                    "put it into its pairing mode (see its manual) and try again"
+                )
+            case .bondRefused where passkeyGiven:
+                (
+                    "bond-refused", "the sensor did not take the pairing code",
+                    "read the six digits it shows and try again; they may change each time"
+                )
+            case .bondRefused:
+                (
+                    "bond-refused", "the sensor refused to be bonded",
+                    "it may be paired elsewhere: remove it there, put it into its pairing mode, "
+                        + "and try again"
+                )
+            case .unanswered:
+                (
+                    "sensor-not-answering", "the sensor is connected and does not answer",
+                    "take its battery out for a minute, then try again"
+                )
+            case .adapterFull:
+                (
+                    "adapter-full", "the Bluetooth adapter carries no further link",
+                    "plug in a second adapter, or forget a strap that is not used"
+                )
+            case .noRadio:
+                (
+                    "radio-lost", "bluetoothd or the adapter went away meanwhile",
+                    "edge-gateway status, then try again"
+                )
+            }
+        return ProblemReport(
+            code: facts.code, message: "not paired: " + facts.message, advice: facts.advice)
+    }
+}

@@ -1,0 +1,46 @@
+/// The rhythm in which frames arrive: whether one is in step with those before it.
+struct Cadence: Hashable, Sendable {
+    /// What the time between two frames says of the second one.
+    enum Pace: Hashable {
+        /// Too few frames are known.
+        case unknown
+        /// It arrived when it was due.
+        case inStep
+        /// It arrived too soon after the one before: that one, or this one, was held up.
+        case early
+        /// It was held up, or this many frames before it were lost.
+        case late(missing: Int)
+    }
+
+    /// The typical gap is the median of so many: neither seven held-up frames in a row nor a link
+    /// that loses every third one move it.
+    static let gapsMax = 15
+    /// Gaps that make a first median.
+    static let gapsMin = 3
+
+    /// When the last frame arrived, microseconds.
+    private(set) var lastArrival: Int64?
+    /// Whether the last frame was in step.
+    private(set) var isInStep = false
+    private var gaps: [Int64] = []
+
+    /// Takes a frame that arrived then. Not before the last one.
+    mutating func note(_ arrival: Int64) -> Pace {
+        isInStep = false
+        defer { lastArrival = arrival }
+        guard let lastArrival else { return .unknown }
+        let gap = arrival - lastArrival
+        let typical = gaps.count < Self.gapsMin ? 0 : gaps.sorted()[gaps.count / 2]
+        if gaps.count == Self.gapsMax { gaps.removeFirst() }
+        gaps.append(gap)
+        guard typical > 0 else { return .unknown }
+        // Half of the longest way in step may be this frame's own, the other half is then that of
+        // the one before.
+        if gap > typical + min(typical, BeatTimeline.delayMicrosecondsMax) / 2 {
+            return .late(missing: Int(clamping: (gap + typical / 2) / typical) - 1)
+        }
+        guard gap >= typical / 2 else { return .early }
+        isInStep = true
+        return .inStep
+    }
+}

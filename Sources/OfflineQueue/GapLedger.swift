@@ -1,0 +1,161 @@
+/// What one assignment was without data, and why: splits its time line into time that samples speak
+/// for and gaps, each with one cause.
+///
+/// A value without I/O or clock: every call brings the uptime (`CLOCK_BOOTTIME`, µs) of one boot. It
+/// keeps only what is not closed yet, so that a strap that sends costs nothing.
+///
+///     sample        sample                                   sample
+///       ├──covered────┤──────────gap: cause──────┤──cause──────┤──covered──
+///       └ ≤ 3 s apart ┘                          └ the cause changed
+///
+/// Uptimes that go back are taken as the latest known: what is explained is never opened again.
+public struct GapLedger: Sendable, Hashable {
+    /// The longest silence that is no gap, µs. Straps notify once a second; one or two lost
+    /// notifications are the air's noise, and one row for each would wear the card.
+    ///
+    /// The beginning and the end of an assignment and of a run bound a silence as samples do. The
+    /// same time bounds how long frames may be awaited without being called `silent`, and how long
+    /// a frame without a measurement explains that none came.
+    public static let silenceMax: Int64 = 3_000_000
+
+    /// A stretch of uptime with one cause; `until` is nil while it goes on.
+    public struct Interval: Sendable, Hashable {
+        /// Where it begins, uptime µs.
+        public var from: Int64
+        /// Where it ends, uptime µs; nil while it goes on.
+        public var until: Int64?
+        /// Its cause.
+        public var cause: GapCause
+    }
+
+    /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed(through:)``.
+    public private(set) var closed: [Interval] = []
+    /// What the caller last noted; nil while frames are expected.
+    public private(set) var noted: GapCause?
+
+    /// Where the present silence begins: at the last sample, or at the beginning.
+    private var silenceFrom: Int64
+    /// The present silence up to `settled`: a part ends where the next one begins. Empty while no
+    /// cause is found.
+    private var parts: [Interval] = []
+    private var settled: Int64
+    /// What explains the silence from `settled` on; nil while a frame is expected.
+    private var prevailing: GapCause?
+    /// The last frame without a measurement, if `prevailing` is because of it.
+    private var emptyFrame: Int64?
+
+    /// A ledger that begins at `uptime`, under a cause that was noted before.
+    public init(beginning uptime: Int64, noted: GapCause? = nil) {
+        silenceFrom = uptime
+        settled = uptime
+        self.noted = noted
+        prevailing = noted
+    }
+
+    /// A sample arrived.
+    public mutating func sample(at uptime: Int64) {
+        if uptime > silenceFrom {
+            // A sample from before the present cause was known does not undo it.
+            let isLate = parts.last.map { uptime <= $0.from } ?? false
+            closeSilence(at: isLate ? settled : uptime)
+        }
+        prevailing = noted
+        emptyFrame = nil
+    }
+
+    /// A frame came that is no sample: it could not be decoded, or not be stored.
+    public mutating func frame(without cause: GapCause, at uptime: Int64) {
+        settle(to: uptime)
+        prevailing = cause
+        emptyFrame = max(uptime, settled)
+        settled = max(uptime, settled)
+    }
+
+    /// What explains a silence from now on; nil while frames are expected.
+    public mutating func note(_ cause: GapCause?, at uptime: Int64) {
+        guard cause != noted else { return }
+        settle(to: uptime)
+        noted = cause
+        prevailing = cause
+        emptyFrame = nil
+        settled = max(uptime, settled)
+    }
+
+    /// The assignment or the run ends: what is open ends here.
+    public mutating func end(at uptime: Int64) {
+        closeSilence(at: max(uptime, settled))
+    }
+
+    /// The gap that is open at `uptime`, with the parts before its last moved to ``closed``; nil
+    /// while the silence is still short.
+    public mutating func open(at uptime: Int64) -> Interval? {
+        let uptime = max(uptime, settled)
+        guard Self.isGap(from: silenceFrom, until: uptime) else { return nil }
+        explain(until: uptime)
+        close(parts.count - 1, until: uptime)
+        return parts.first
+    }
+
+    /// Forgets what ended at `uptime` or before: it is stored.
+    public mutating func removeClosed(through uptime: Int64) {
+        closed.removeAll { ($0.until ?? .max) <= uptime }
+    }
+
+    /// Whether no data between these instants is a gap.
+    public static func isGap(from: Int64, until: Int64) -> Bool {
+        let (length, overflow) = until.subtractingReportingOverflow(from)
+        return until > from && (overflow || length > silenceMax)
+    }
+
+    private mutating func closeSilence(at uptime: Int64) {
+        if Self.isGap(from: silenceFrom, until: uptime) {
+            explain(until: uptime)
+            close(parts.count, until: uptime)
+        }
+        parts.removeAll(keepingCapacity: true)
+        silenceFrom = uptime
+        settled = uptime
+    }
+
+    /// Finds the causes up to `uptime`; what nobody explained is `silent`.
+    private mutating func explain(until uptime: Int64) {
+        settle(to: uptime)
+        if parts.isEmpty { addPart(.silent) }
+    }
+
+    private mutating func close(_ count: Int, until uptime: Int64) {
+        for index in 0..<max(0, count) {
+            var part = parts[index]
+            part.until = index + 1 < parts.count ? parts[index + 1].from : uptime
+            closed.append(part)
+        }
+        parts.removeFirst(max(0, count))
+    }
+
+    /// Gives the time from `settled` to `uptime` its cause.
+    ///
+    /// Frames expected for a moment only, after a cause or before one, belong to that cause: the
+    /// second between "connected" and the first frame is not `silent`.
+    private mutating func settle(to uptime: Int64) {
+        if let frame = emptyFrame, let cause = prevailing, Self.isGap(from: frame, until: uptime) {
+            addPart(cause)
+            settled = frame + Self.silenceMax  // Less than `uptime`, so it cannot overflow.
+            prevailing = noted
+            emptyFrame = nil
+        }
+        guard uptime > settled else { return }
+        if let prevailing {
+            addPart(prevailing)
+            settled = uptime
+        } else if Self.isGap(from: settled, until: uptime) {
+            addPart(.silent)
+            settled = uptime
+        }
+    }
+
+    private mutating func addPart(_ cause: GapCause) {
+        guard parts.last?.cause != cause else { return }
+        parts.append(
+            Interval(from: parts.isEmpty ? silenceFrom : settled, until: nil, cause: cause))
+    }
+}

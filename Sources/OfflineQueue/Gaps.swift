@@ -1,0 +1,79 @@
+/// Time of one assignment without samples, and the one cause of it.
+public struct Gap: Sendable, Hashable {
+    /// The assignment whose time line it is on.
+    public let assignmentID: Int64
+    /// The sensor worn.
+    public let sensorID: Int64
+    /// Why there is no data.
+    public let cause: GapCause
+    /// Where it begins, UTC µs; nil if nobody vouches for the clock of that boot.
+    public let fromMicroseconds: Int64?
+    /// Where it ends, UTC µs; nil if it goes on, or if nobody vouches for the clock of that boot.
+    public let untilMicroseconds: Int64?
+    /// The boot it begins in.
+    public let fromBootID: String
+    /// Where it begins, `CLOCK_BOOTTIME` of that boot, µs.
+    public let fromUptimeMicroseconds: Int64
+    /// The boot it ends in, another one only if the machine was restarted meanwhile; the running
+    /// boot if it goes on.
+    public let untilBootID: String
+    /// Where it ends, `CLOCK_BOOTTIME` of that boot, µs; now if it goes on.
+    public let untilUptimeMicroseconds: Int64
+    /// Whether it goes on.
+    public let isOpen: Bool
+    /// How long it is, up to now if it goes on, µs; nil for `clock-unknown`.
+    public let durationMicroseconds: Int64?
+}
+
+/// How much of a day there is data for.
+public struct Coverage: Sendable, Hashable {
+    /// A UTC day, µs; UTC has no summer time, and CLOCK_REALTIME no leap second.
+    public static let dayMicroseconds: Int64 = 86_400_000_000
+
+    /// Where the day begins, UTC µs.
+    public let dayStartMicroseconds: Int64
+    /// Seconds of the day in which a strap was assigned, up to now; several straps add up.
+    public internal(set) var expectedSeconds = 0.0
+    /// Seconds that samples speak for.
+    public internal(set) var coveredSeconds = 0.0
+    /// The longest stretch without data, whatever its causes.
+    public internal(set) var longestGapSeconds = 0.0
+    /// Seconds without data, by cause; with `coveredSeconds` they add up to `expectedSeconds`.
+    public internal(set) var secondsByCause: [GapCause: Double] = [:]
+
+    /// Covered of expected, 0…100; nil where nothing was expected.
+    public var percent: Double? {
+        expectedSeconds > 0 ? 100 * coveredSeconds / expectedSeconds : nil
+    }
+
+    init(dayStartMicroseconds: Int64) { self.dayStartMicroseconds = dayStartMicroseconds }
+
+    /// Adds one assignment's tiles, which follow one another without holes, as far as they lie in the day.
+    mutating func add(_ tiles: [TimeTile]) {
+        let (dayEnd, overflow) =
+            dayStartMicroseconds.addingReportingOverflow(Self.dayMicroseconds)
+        var stretch = 0.0
+        for tile in tiles {
+            let from = max(tile.from, dayStartMicroseconds)
+            let until = min(tile.until, overflow ? .max : dayEnd)
+            guard from < until else { continue }
+            let seconds = (Double(until) - Double(from)) / 1_000_000
+            expectedSeconds += seconds
+            if let cause = tile.cause {
+                secondsByCause[cause, default: 0] += seconds
+                stretch += seconds
+                longestGapSeconds = max(longestGapSeconds, stretch)
+            } else {
+                coveredSeconds += seconds
+                stretch = 0
+            }
+        }
+    }
+}
+
+/// A stretch of UTC (µs) that samples speak for, or with the cause why they do not.
+struct TimeTile: Sendable, Hashable {
+    var from: Int64
+    var until: Int64
+    var cause: GapCause?
+}

@@ -1,0 +1,161 @@
+import GRDB
+
+/// A point on an assignment's time line: an uptime (µs) of a boot (its row).
+struct Instant: Sendable, Hashable {
+    var boot: Int64
+    var uptime: Int64
+}
+
+/// A ledger and what of it is in the store.
+struct KeptLedger: Sendable {
+    var ledger: GapLedger
+    /// Where the gap begins that is in the store as open.
+    private var storedFrom: Int64?
+
+    init(ledger: GapLedger) { self.ledger = ledger }
+
+    /// Writes what ended, with `through` only what ended by then, else also what is open at `uptime`.
+    /// Returns whether there was anything to write.
+    @discardableResult
+    mutating func write(
+        _ db: Database, assignment: Int64, boot: Int64, uptime: Int64, through: Int64? = nil
+    ) throws -> Bool {
+        let open = through == nil ? ledger.open(at: uptime) : nil
+        let over = ledger.closed.filter { ($0.until ?? .max) <= through ?? .max }
+        for interval in over {
+            let until = Instant(boot: boot, uptime: interval.until ?? uptime)
+            if interval.from == storedFrom {
+                try db.closeGap(of: assignment, at: until)
+                storedFrom = nil
+            } else {
+                try db.insertGap(
+                    of: assignment, interval.cause,
+                    from: Instant(boot: boot, uptime: interval.from), until: until)
+            }
+        }
+        ledger.removeClosed(through: through ?? .max)
+        guard let open, open.from != storedFrom else { return !over.isEmpty }
+        try db.insertGap(
+            of: assignment, open.cause, from: Instant(boot: boot, uptime: open.from), until: nil)
+        storedFrom = open.from
+        return true
+    }
+
+    /// What the store does not know yet, or knows as open only, at `uptime`.
+    func unstored(at uptime: Int64) -> [GapLedger.Interval] {
+        var ledger = ledger
+        let open = ledger.open(at: uptime)
+        return ledger.closed + (open.map { [$0] } ?? [])
+    }
+}
+
+extension Database {
+    func insertGap(
+        of assignment: Int64, _ cause: GapCause, from: Instant, until: Instant?
+    ) throws {
+        try cachedStatement(
+            sql: """
+                INSERT INTO gap (assignment, cause, from_boot, from_uptime_us, until_boot,
+                    until_uptime_us)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            assignment, cause.rawValue, from.boot, from.uptime, until?.boot, until?.uptime,
+        ])
+    }
+
+    func closeGap(of assignment: Int64, at until: Instant) throws {
+        try cachedStatement(
+            sql: """
+                UPDATE gap SET until_boot = ?, until_uptime_us = ?
+                WHERE assignment = ? AND until_boot IS NULL
+                """
+        ).execute(arguments: [until.boot, until.uptime, assignment])
+    }
+}
+
+/// The run before this one: it knows when the gateway was last known to record.
+struct PreviousRun: Sendable {
+    private let id: Int64
+    private let boot: Int64
+    private let started: Int64
+    private let lastAlive: Int64
+
+    /// Nil if there was none. An orderly end is exact; else the run lived at least until its last
+    /// commit.
+    init?(_ db: Database) throws {
+        let row = try Row.fetchOne(
+            db, sql: "SELECT * FROM run WHERE is_imported = 0 ORDER BY id DESC LIMIT 1")
+        guard let row, let id = row["id"] as Int64?, let boot = row["boot"] as Int64? else {
+            return nil
+        }
+        self.id = id
+        self.boot = boot
+        let started: Int64 = row["started_uptime_us"] ?? 0
+        self.started = started
+        if let ended = row["ended_uptime_us"] as Int64? {
+            lastAlive = max(started, ended)
+        } else {
+            let committed = try Int64.fetchOne(
+                db, sql: "SELECT max(last_uptime_us) FROM segment WHERE run = ?", arguments: [id])
+            lastAlive = max(started, row["alive_uptime_us"] ?? started, committed ?? started)
+        }
+    }
+
+    /// Closes what that run left of an open assignment's ledger, and accounts for the time until now
+    /// as `gateway-off`. Returns the uptime of this boot up to which everything is explained.
+    func closeLedger(
+        _ db: Database, of assignment: Row, resumedAt now: Instant
+    ) throws -> Int64 {
+        let id: Int64 = assignment["id"] ?? 0
+        let end: Instant
+        if let from = try openGap(db, id) {
+            end = Instant(boot: boot, uptime: max(lastAlive, from))
+            if end.uptime > from {
+                try db.closeGap(of: id, at: end)
+            } else {
+                try db.execute(
+                    sql: "DELETE FROM gap WHERE assignment = ? AND until_boot IS NULL",
+                    arguments: [id])
+            }
+        } else {
+            let known = try explained(db, assignment, id)
+            end = Instant(boot: boot, uptime: max(lastAlive, known))
+            if GapLedger.isGap(from: known, until: end.uptime) {
+                try db.insertGap(
+                    of: id, .silent, from: Instant(boot: boot, uptime: known), until: end)
+            }
+        }
+        if end.boot == now.boot, end.uptime >= now.uptime { return end.uptime }
+        try db.insertGap(of: id, .gatewayOff, from: end, until: now)
+        return now.uptime
+    }
+
+    private func openGap(_ db: Database, _ assignment: Int64) throws -> Int64? {
+        try Int64.fetchOne(
+            db,
+            sql: "SELECT from_uptime_us FROM gap WHERE assignment = ? AND until_boot IS NULL",
+            arguments: [assignment])
+    }
+
+    /// The last uptime of that run for which there are samples or a gap that is over.
+    private func explained(_ db: Database, _ assignment: Row, _ id: Int64) throws -> Int64 {
+        var known = started
+        if assignment["began_boot"] == boot {
+            known = max(known, assignment["began_uptime_us"] ?? known)
+        }
+        let gap = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(until_uptime_us) FROM gap WHERE assignment = ? AND until_boot = ?
+                """, arguments: [id, boot])
+        // Rows of schema v1 do not tell samples from undecodable frames.
+        let sample = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT max(coalesce(last_sample_uptime_us, iif(stored > 0, last_uptime_us, NULL)))
+                FROM segment WHERE run = ? AND assignment = ?
+                """, arguments: [self.id, id])
+        return max(known, gap ?? known, sample ?? known)
+    }
+}

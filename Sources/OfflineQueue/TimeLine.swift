@@ -1,0 +1,142 @@
+import GRDB
+
+/// The boots of the store and their clocks.
+struct Boots: Sendable {
+    private var ids: [Int64: String] = [:]
+    private var offsets: [Int64: Int64] = [:]
+
+    init(_ db: Database) throws {
+        let rows = try Row.fetchCursor(db, sql: "SELECT id, boot_id, wall_offset_us FROM boot")
+        while let row = try rows.next() {
+            guard let boot = row[0] as Int64? else { continue }
+            ids[boot] = row[1] ?? ""
+            offsets[boot] = row[2]
+        }
+    }
+
+    func id(_ boot: Int64) -> String { ids[boot] ?? "" }
+
+    /// UTC µs of an instant, if somebody vouches for its boot's clock.
+    func utc(_ instant: Instant) -> Int64? {
+        guard let offset = offsets[instant.boot] else { return nil }
+        let (time, overflow) = instant.uptime.addingReportingOverflow(offset)
+        return overflow ? nil : time
+    }
+
+    /// µs from one instant to another: by uptime in one boot, else by the wall clocks if both are
+    /// known and agree on the order.
+    func length(from: Instant, until: Instant) -> Int64? {
+        if from.boot == until.boot {
+            return Self.difference(until.uptime, from.uptime)
+        }
+        guard let begin = utc(from), let end = utc(until) else { return nil }
+        return Self.difference(end, begin)
+    }
+
+    private static func difference(_ end: Int64, _ begin: Int64) -> Int64? {
+        let (length, overflow) = end.subtractingReportingOverflow(begin)
+        return overflow || length < 0 ? nil : length
+    }
+}
+
+/// A gap as it is in the store, or as the ledger in memory has it.
+struct GapRow: Sendable {
+    var assignment: Int64
+    var sensor: Int64
+    var cause: GapCause
+    var from: Instant
+    var until: Instant
+    var isOpen = false
+
+    /// The order of time lines: boots are numbered as they come.
+    static func isEarlier(_ one: GapRow, _ other: GapRow) -> Bool {
+        (one.from.boot, one.from.uptime, one.assignment)
+            < (other.from.boot, other.from.uptime, other.assignment)
+    }
+
+    func gap(_ boots: Boots) -> Gap {
+        let length = boots.length(from: from, until: until)
+        return Gap(
+            assignmentID: assignment, sensorID: sensor,
+            cause: length == nil ? .clockUnknown : cause,
+            fromMicroseconds: boots.utc(from), untilMicroseconds: isOpen ? nil : boots.utc(until),
+            fromBootID: boots.id(from.boot), fromUptimeMicroseconds: from.uptime,
+            untilBootID: boots.id(until.boot), untilUptimeMicroseconds: until.uptime,
+            isOpen: isOpen, durationMicroseconds: length)
+    }
+
+    /// The gaps of the store that are over, oldest first, that overlap a span of UTC or whose time
+    /// nobody knows.
+    static func closed(
+        _ db: Database, assignment: Int64?, since: Int64?, until: Int64?, limit: Int
+    ) throws -> [GapRow] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us,
+                    g.until_boot, g.until_uptime_us
+                FROM gap g
+                JOIN assignment a ON a.id = g.assignment
+                JOIN boot b ON b.id = g.from_boot
+                JOIN boot e ON e.id = g.until_boot
+                WHERE (?1 IS NULL OR g.assignment = ?1)
+                    AND (?2 IS NULL OR coalesce(g.until_uptime_us + e.wall_offset_us > ?2, TRUE))
+                    AND (?3 IS NULL OR coalesce(g.from_uptime_us + b.wall_offset_us < ?3, TRUE))
+                ORDER BY g.from_boot, g.from_uptime_us, g.assignment LIMIT ?4
+                """, arguments: [assignment, since, until, limit]
+        ).map { row in
+            GapRow(
+                assignment: row[0] ?? 0, sensor: row[1] ?? 0,
+                // A cause that this program has no word for cannot be told in its words.
+                cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
+                from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? 0),
+                until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? 0))
+        }
+    }
+}
+
+/// The time line of one assignment: gaps, and between them what samples speak for.
+struct TimeLine: Sendable {
+    var begin: Instant
+    var end: Instant
+    /// Oldest first.
+    var gaps: [GapRow]
+
+    /// The time line in UTC, without holes: time that nobody can put on it is `clock-unknown`.
+    func tiles(_ boots: Boots) -> [TimeTile] {
+        var tiles: [TimeTile] = []
+        var reached = boots.utc(begin)
+        func add(from: Instant, until: Instant, _ cause: GapCause?) {
+            guard let start = boots.utc(from), let stop = boots.utc(until) else { return }
+            // Where the clocks of two boots overlap, the earlier one has said what it was.
+            let begin = reached ?? start
+            if start > begin {
+                tiles.append(TimeTile(from: begin, until: start, cause: .clockUnknown))
+            }
+            guard stop > max(start, begin) else { return reached = max(begin, start) }
+            tiles.append(TimeTile(from: max(start, begin), until: stop, cause: cause))
+            reached = stop
+        }
+        var cursor = begin
+        for gap in gaps {
+            if gap.from.boot == cursor.boot, gap.from.uptime > cursor.uptime {
+                add(from: cursor, until: gap.from.clipped(to: end), nil)
+            }
+            let isOverlap = gap.from.boot == cursor.boot && gap.from.uptime < cursor.uptime
+            add(from: isOverlap ? cursor : gap.from, until: gap.until.clipped(to: end), gap.cause)
+            cursor = gap.until
+        }
+        if cursor.boot == end.boot { add(from: cursor, until: end, nil) }
+        if let stop = boots.utc(end), let reached, stop > reached {
+            tiles.append(TimeTile(from: reached, until: stop, cause: .clockUnknown))
+        }
+        return tiles
+    }
+}
+
+extension Instant {
+    /// The instant, or the end of the time line if that is earlier in the same boot.
+    fileprivate func clipped(to end: Instant) -> Instant {
+        boot == end.boot && end.uptime < uptime ? end : self
+    }
+}

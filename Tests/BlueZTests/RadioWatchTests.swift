@@ -1,0 +1,104 @@
+import Testing
+
+@testable import BlueZ
+
+@Suite("A radio that hears nothing")
+struct RadioWatchTests {
+    private static let second: Int64 = 1_000_000
+    private var watch = RadioWatch()
+
+    private func seconds(_ count: Int64) -> Int64 { count * Self.second }
+
+    @Test("is listened to more openly after 90 s, then power-cycled, then reset")
+    mutating func ladder() {
+        #expect(watch.wantScan(true, at: 0) == nil)
+        #expect(watch.tick(hasLinks: false, at: seconds(89)) == nil)
+        #expect(watch.tick(hasLinks: false, at: seconds(90)) == .listenToEveryone)
+        #expect(watch.listensToEveryone)
+        #expect(watch.tick(hasLinks: false, at: seconds(109)) == nil)
+        #expect(watch.tick(hasLinks: false, at: seconds(110)) == .powerCycle)
+        #expect(watch.silentSince == seconds(110))
+        // It did not help: more patience, then the controller itself.
+        #expect(watch.tick(hasLinks: false, at: seconds(110 + 179)) == nil)
+        #expect(watch.tick(hasLinks: false, at: seconds(110 + 180)) == .listenToEveryone)
+        #expect(watch.tick(hasLinks: false, at: seconds(110 + 200)) == .resetController)
+    }
+
+    @Test("is well as soon as anybody is heard, even a stranger")
+    mutating func stranger() {
+        _ = watch.wantScan(true, at: 0)
+        _ = watch.tick(hasLinks: false, at: seconds(90))
+        #expect(watch.hear(at: seconds(95)) == .listenToOurs)
+        #expect(!watch.listensToEveryone)
+        #expect(watch.silentSince == nil)
+        #expect(watch.nextDeadline == seconds(95 + 90))
+        #expect(watch.hear(at: seconds(100)) == nil)
+    }
+
+    @Test("is not reset while links are up: that would cut them")
+    mutating func links() {
+        _ = watch.wantScan(true, at: 0)
+        _ = watch.tick(hasLinks: true, at: seconds(90))
+        #expect(watch.tick(hasLinks: true, at: seconds(110)) == .listenToOurs)
+        #expect(watch.silentSince == seconds(110))
+    }
+
+    @Test("is not suspected while nobody wants to hear anything")
+    mutating func unwanted() {
+        #expect(watch.nextDeadline == nil)
+        _ = watch.wantScan(true, at: 0)
+        _ = watch.tick(hasLinks: false, at: seconds(90))
+        #expect(watch.wantScan(false, at: seconds(92)) == .listenToOurs)
+        #expect(watch.tick(hasLinks: false, at: seconds(500)) == nil)
+        _ = watch.wantScan(true, at: seconds(600))
+        #expect(watch.tick(hasLinks: false, at: seconds(689)) == nil)
+    }
+
+    @Test("in a place without any device, patience grows to an hour")
+    mutating func remotePlace() {
+        _ = watch.wantScan(true, at: 0)
+        var now: Int64 = 0
+        var resets = 0
+        while now < seconds(86_400) {
+            guard let next = watch.nextDeadline else { break }
+            now = next
+            let action = watch.tick(hasLinks: false, at: now)
+            if action == .powerCycle || action == .resetController { resets += 1 }
+        }
+        #expect(resets > 20 && resets < 35)
+    }
+}
+
+@Suite("Links that end at a fixed age")
+struct LinkAgesTests {
+    private static let second: Int64 = 1_000_000
+
+    @Test("are noticed when three of the last five agree within 2 s")
+    func signature() {
+        var ages = LinkAges()
+        for age: Int64 in [150, 3, 151] { ages.note(age: age * Self.second) }
+        #expect(ages.fixedAge(current: nil) == nil)
+        ages.note(age: 149 * Self.second)
+        #expect(ages.fixedAge(current: nil) == 150 * Self.second)
+        #expect(ages.fixedAge(current: 20 * Self.second) == 150 * Self.second)
+    }
+
+    @Test("are forgiven when a link outlives them")
+    func outlived() {
+        var ages = LinkAges()
+        for _ in 0..<3 { ages.note(age: 30 * Self.second) }
+        #expect(ages.fixedAge(current: 30 * Self.second) == 30 * Self.second)
+        #expect(ages.fixedAge(current: 40 * Self.second) == nil)
+    }
+
+    @Test("are not seen in short links, long links, or links of any length")
+    func others() {
+        for series: [Int64] in [
+            [1, 1, 1, 1, 1], [900, 900, 901, 900, 900], [20, 40, 60, 80, 100],
+        ] {
+            var ages = LinkAges()
+            for age in series { ages.note(age: age * Self.second) }
+            #expect(ages.fixedAge(current: nil) == nil)
+        }
+    }
+}

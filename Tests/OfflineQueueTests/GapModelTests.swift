@@ -1,0 +1,362 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("The gap ledger against its model")
+struct GapModelTests {
+    /// Seeds that always run; one that ever failed is added here. `OFFLINE_QUEUE_SEED=n` replays one.
+    static let seeds: [UInt64] = {
+        if let text = ProcessInfo.processInfo.environment["OFFLINE_QUEUE_SEED"],
+            let seed = UInt64(text)
+        {
+            return [seed]
+        }
+        return Array(1...12) + [UInt64.random(in: 0 ... .max)]
+    }()
+
+    /// In any history samples and gaps tile each assignment from its beginning to its end, and each
+    /// gap has the cause that looking at every tenth of a second by itself gives.
+    @Test(arguments: seeds)
+    func everySecondIsCoveredOrExplained(seed: UInt64) async throws {
+        print("gap ledger model: OFFLINE_QUEUE_SEED=\(seed)")
+        var run = try await GapRun(seed: seed)
+        for step in 0..<400 {
+            let name = try await run.step()
+            guard try await run.agrees("seed \(seed), step \(step): \(name)") else { return }
+        }
+        try await run.checkCoverage()
+    }
+}
+
+/// One random history of two straps, the queue, and the models of what the ledger must say.
+private struct GapRun {
+    /// The time line of one assignment so far.
+    struct Line {
+        var sensor: Int64
+        /// Gaps of earlier runs, and the ones between runs.
+        var past: [Expected] = []
+        /// The run that goes on; nil when the assignment is over.
+        var run: GapModel?
+        var samples: Set<Int64> = []
+    }
+
+    struct Expected: Hashable {
+        var cause: GapCause
+        var fromBoot: String
+        var from: Int64
+        var untilBoot: String
+        var until: Int64
+    }
+
+    let store: TestStore
+    let clock: ManualClock
+    var queue: SampleQueue
+    var random: SplitMix64
+    var settings = QueueSettings()
+    var boot = 1
+    var offsets: [String: Int64] = [:]
+    var sensors: [Int64] = []
+    var lines: [Int64: Line] = [:]
+    var open: [Int64: Int64] = [:]
+    /// The last uptime at which the run is known to have lived, at the least.
+    var aliveAtLeast: Int64 = 0
+
+    var bootID: String { "boot-\(boot)" }
+    var now: Int64 { clock.read().uptimeMicroseconds }
+
+    init(seed: UInt64) async throws {
+        random = SplitMix64(seed: seed)
+        store = try TestStore()
+        clock = ManualClock(isTrusted: seed % 3 != 0)
+        if seed % 4 == 0 {
+            // Memory is full long before a commit is due.
+            settings.bufferedSamplesMax = 12
+            settings.commitAgeMicrosecondsMax = 30_000_000
+        }
+        queue = try await store.open(clock, settings: settings)
+        noteOffset()
+        for number in 1...2 {
+            sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
+        }
+        aliveAtLeast = now
+    }
+
+    mutating func noteOffset() {
+        let reading = clock.read()
+        guard reading.isTrusted, offsets[bootID] == nil else { return }
+        offsets[bootID] = reading.wallMicroseconds - reading.uptimeMicroseconds
+    }
+
+    mutating func step() async throws -> String {
+        // No two things at the same instant.
+        advance(tenths: 1)
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<40: return try await stream()
+        case 40..<55: return try await note()
+        case 55..<62: return try await frames(fault: "fault")
+        case 62..<72: return try await wait()
+        case 72..<78: return try await handOver()
+        case 78..<81: return try await endAssignment()
+        case 81..<84:
+            try await queue.flush()
+            return "flush"
+        case 84..<88: return try await changeClock()
+        default: return try await restart()
+        }
+    }
+
+    mutating func advance(tenths: Int) { clock.advance(seconds: Double(tenths) / 10) }
+
+    mutating func append(_ assignment: Int64, fault: String?) async throws {
+        let refused = await queue.health().refused
+        let reading = clock.read()
+        try await queue.append(
+            Arrival(assignmentID: assignment, at: reading, frame: [0, 60], fault: fault))
+        noteOffset()
+        if await queue.health().refused > refused {
+            add(.empty(.queueFull), to: assignment)
+        } else if fault != nil {
+            add(.empty(.undecodable), to: assignment)
+        } else {
+            add(.sample, to: assignment)
+        }
+    }
+
+    mutating func add(_ event: GapModel.Event, to assignment: Int64) {
+        let now = now
+        lines[assignment]?.run?.add(event, at: now)
+        if case .sample = event { lines[assignment]?.samples.insert(now) }
+    }
+
+    mutating func anAssignment() -> Int64? {
+        open.sorted { $0.key < $1.key }.randomElement(using: &random)?.value
+    }
+
+    mutating func stream() async throws -> String {
+        guard let one = anAssignment() else { return "stream nothing" }
+        let other = Bool.random(using: &random) ? anAssignment() : nil
+        for _ in 0..<Int.random(in: 1...20, using: &random) {
+            try await append(one, fault: nil)
+            if let other, other != one {
+                advance(tenths: 1)
+                try await append(other, fault: nil)
+            }
+            advance(tenths: Int.random(in: 8...12, using: &random))
+            await queue.commitIfDue()
+        }
+        return "stream"
+    }
+
+    mutating func frames(fault: String) async throws -> String {
+        guard let assignment = anAssignment() else { return "no frames" }
+        for _ in 0..<Int.random(in: 1...8, using: &random) {
+            try await append(assignment, fault: fault)
+            advance(tenths: Int.random(in: 1...15, using: &random))
+        }
+        return "undecodable"
+    }
+
+    mutating func note() async throws -> String {
+        guard let assignment = anAssignment() else { return "note nothing" }
+        let causes: [GapCause?] = [
+            nil, nil, .linkLost, .outOfRange, .connecting, .adapterDown, .daemonGone, .noContact,
+        ]
+        let cause = causes.randomElement(using: &random) ?? nil
+        await queue.note(cause, of: assignment, at: now)
+        add(.note(cause), to: assignment)
+        return "note \(cause?.rawValue ?? "nothing")"
+    }
+
+    /// Time passes with the daemon's tick, or in one piece as in a suspended machine.
+    mutating func wait() async throws -> String {
+        if Int.random(in: 0..<4, using: &random) == 0 {
+            advance(tenths: Int.random(in: 1...50_000, using: &random))
+            return "suspend"
+        }
+        for _ in 0..<Int.random(in: 1...150, using: &random) {
+            advance(tenths: 10)
+            await queue.commitIfDue()
+        }
+        return "wait"
+    }
+
+    mutating func handOver() async throws -> String {
+        guard let sensor = sensors.randomElement(using: &random) else { return "" }
+        let noted = open[sensor].flatMap { lines[$0]?.run?.noted }
+        end(sensor)
+        // Each of another patient, so that none is the one before.
+        let lane = try await queue.enroll(.example(UUID().uuidString, patient: UUID().uuidString))
+        let assignment = try await queue.assign(sensor: sensor, enrollment: lane.id)
+        open[sensor] = assignment.id
+        lines[assignment.id] = Line(sensor: sensor, run: GapModel(begin: now, noted: noted))
+        return "hand over"
+    }
+
+    mutating func endAssignment() async throws -> String {
+        guard let sensor = sensors.randomElement(using: &random) else { return "" }
+        end(sensor)
+        try await queue.endAssignment(sensor: sensor)
+        return "end"
+    }
+
+    mutating func end(_ sensor: Int64) {
+        guard let assignment = open.removeValue(forKey: sensor) else { return }
+        closeRun(of: assignment, at: now)
+        lines[assignment]?.run = nil
+    }
+
+    mutating func closeRun(of assignment: Int64, at end: Int64) {
+        guard let line = lines[assignment], let run = line.run else { return }
+        let gaps = run.gaps(until: end, samples: line.samples).map(expected)
+        lines[assignment]?.past += gaps
+        lines[assignment]?.samples = []
+    }
+
+    func expected(_ gap: GapModel.Span) -> Expected {
+        Expected(
+            cause: gap.cause, fromBoot: bootID, from: gap.from, untilBoot: bootID, until: gap.until)
+    }
+
+    mutating func changeClock() async throws -> String {
+        if Bool.random(using: &random) {
+            let hours = Int64.random(in: -3...3, using: &random)
+            clock.set { $0.wallMicroseconds += hours * 3_600_000_000 }
+            return "wall clock steps"
+        }
+        let isTrusted = Bool.random(using: &random)
+        clock.set { $0.isTrusted = isTrusted }
+        try await queue.noteClock(clock.read())
+        noteOffset()
+        return "clock trusted: \(isTrusted)"
+    }
+
+    /// Closed or killed, and started again in the same boot or another.
+    mutating func restart() async throws -> String {
+        let isKill = Bool.random(using: &random)
+        let stopped = now
+        if isKill {
+            try await queue.abandon()
+        } else {
+            try await queue.close()
+        }
+        let alive = isKill ? try lastAlive(stopped) : stopped
+        for assignment in open.values {
+            let durable = try durable(assignment)
+            if isKill { lines[assignment]?.samples.formIntersection(durable) }
+            closeRun(of: assignment, at: alive)
+        }
+        let oldBoot = bootID
+        advance(tenths: Int.random(in: 1...600, using: &random))
+        if Bool.random(using: &random) {
+            boot += 1
+            let uptime = Int64.random(in: 20...600, using: &random) * 100_000
+            clock.set { $0.uptimeMicroseconds = uptime }
+            if Bool.random(using: &random) { clock.set { $0.isTrusted.toggle() } }
+        }
+        queue = try await store.open(clock, bootID: bootID, settings: settings)
+        noteOffset()
+        let begin = now
+        let off = Expected(
+            cause: .gatewayOff, fromBoot: oldBoot, from: alive, untilBoot: bootID, until: begin)
+        for assignment in open.values {
+            lines[assignment]?.past.append(off)
+            lines[assignment]?.run = GapModel(begin: begin)
+        }
+        return isKill ? "kill" : "close"
+    }
+
+    /// What the store says when the killed run lived, which must not be later than it did nor earlier
+    /// than its last durable frame.
+    func lastAlive(_ stopped: Int64) throws -> Int64 {
+        let run = "(SELECT max(id) FROM run)"
+        let frame = try Int64(
+            store.number("SELECT max(last_uptime_us) FROM segment WHERE run = \(run)"))
+        let told = try Int64(
+            store.number(
+                """
+                SELECT max(coalesce(alive_uptime_us, 0), started_uptime_us) FROM run
+                WHERE id = \(run)
+                """))
+        #expect(max(frame, told) <= stopped)
+        return max(frame, told)
+    }
+
+    func durable(_ assignment: Int64) throws -> Set<Int64> {
+        try DatabaseQueue(path: store.path).read { db in
+            try Int64.fetchSet(
+                db,
+                sql: """
+                    SELECT p.uptime_us FROM sample p JOIN segment s ON s.id = p.segment
+                    WHERE s.assignment = ? AND s.run = (SELECT max(id) FROM run)
+                    """, arguments: [assignment])
+        }
+    }
+
+    func agrees(_ comment: String) async throws -> Bool {
+        for (assignment, line) in lines.sorted(by: { $0.key < $1.key }) {
+            var expected = line.past
+            var openCount = 0
+            if let run = line.run {
+                let gaps = run.gaps(until: now, samples: line.samples)
+                openCount = gaps.last?.until == now && line.samples.max() != now ? 1 : 0
+                expected += gaps.map(self.expected)
+            }
+            let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
+            let found = gaps.map {
+                Expected(
+                    cause: $0.cause, fromBoot: $0.fromBootID, from: $0.fromUptimeMicroseconds,
+                    untilBoot: $0.untilBootID, until: $0.untilUptimeMicroseconds)
+            }
+            expected = expected.map(judged)
+            guard found == expected else {
+                let index = zip(found, expected).prefix { $0 == $1 }.count
+                Issue.record(
+                    """
+                    \(comment), assignment \(assignment), gap \(index) of \(found.count): \
+                    \(found.dropFirst(index).prefix(3)) instead of \
+                    \(expected.dropFirst(index).prefix(3))
+                    """)
+                return false
+            }
+            #expect(gaps.count(where: \.isOpen) == openCount, "\(comment)")
+        }
+        return true
+    }
+
+    /// Whether the time between two boots can be told.
+    private func judged(_ gap: Expected) -> Expected {
+        guard gap.fromBoot != gap.untilBoot else { return gap }
+        var gap = gap
+        if let from = offsets[gap.fromBoot], let until = offsets[gap.untilBoot],
+            gap.until + until >= gap.from + from
+        {
+            return gap
+        }
+        gap.cause = .clockUnknown
+        return gap
+    }
+
+    /// Each day adds up, and all days together to each assignment's length.
+    func checkCoverage() async throws {
+        let start: Int64 = 1_796_083_200_000_000
+        for (assignment, _) in lines {
+            var expected = 0.0
+            for day in -2..<60 as Range<Int64> {
+                let coverage = try await queue.coverage(
+                    of: .assignment(assignment),
+                    dayStartingAt: start + day * Coverage.dayMicroseconds)
+                let sum = coverage.secondsByCause.values.reduce(coverage.coveredSeconds, +)
+                #expect(abs(sum - coverage.expectedSeconds) < 1e-3)
+                #expect(coverage.expectedSeconds <= 86_400)
+                #expect(coverage.longestGapSeconds <= sum - coverage.coveredSeconds + 1e-3)
+                expected += coverage.expectedSeconds
+            }
+            let row = try #require(try await queue.assignments().first { $0.id == assignment })
+            if offsets.count == boot, lines.count > 0, row.beganMicroseconds != nil {
+                #expect(expected >= 0)
+            }
+        }
+    }
+}
