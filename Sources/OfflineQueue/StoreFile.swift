@@ -22,11 +22,7 @@ enum StoreFile {
         do {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
-            let isNewer = try database.read { try Schema.migrator.hasBeenSuperseded($0) }
-            guard !isNewer else {
-                throw QueueError(
-                    .newerSchema, operation, "the store was written by a newer version")
-            }
+            try database.read(checkVersion)
             try Schema.migrator.migrate(database)
             return database
         } catch {
@@ -47,15 +43,23 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
         let database = try DatabaseQueue(path: path, configuration: configuration)
-        let isNewer = try database.read { try Schema.migrator.hasBeenSuperseded($0) }
-        guard !isNewer else {
-            throw QueueError(.newerSchema, "open store", "the store was written by a newer version")
-        }
+        try database.read(checkVersion)
         guard try database.read({ try Schema.migrator.hasCompletedMigrations($0) }) else {
             throw QueueError(
                 .olderSchema, "open store", "the store was written by an older version")
         }
         return database
+    }
+
+    /// Throws `newer-schema` if the store has seen steps that this program does not know.
+    private static func checkVersion(_ db: Database) throws {
+        let unknown = try Schema.migrator.appliedIdentifiers(db)
+            .subtracting(Schema.migrator.migrations)
+        guard !unknown.isEmpty else { return }
+        guard unknown.allSatisfy({ $0.first == "v" && Int($0.dropFirst()) != nil }) else {
+            throw QueueError(.corrupt, "open store", "its version is no version")
+        }
+        throw QueueError(.newerSchema, "open store", "the store was written by a newer version")
     }
 
     /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a
