@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-bluez build release lint fuzz bench clean
+.PHONY: demo run test test-bluez day build release lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -23,9 +23,14 @@ test:                  ## everything that must stay true, third-party judges inc
 test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
 
+day: release           ## a simulated day of twelve straps in which everything goes wrong
+	$(RELEASE) --product simulated-day
+	.build/release/simulated-day
+
 release:
 	@deploy/setup
 	$(RELEASE) --product edge-gateway
+	$(RELEASE) --product edge-gateway-radio-reset
 	$(RELEASE) --product gateway-demo
 
 lint:
@@ -40,6 +45,7 @@ bench:                 ## figures beside their peers
 	@Tests/Conformance/setup
 	Benchmarks/decode
 	Benchmarks/uplink
+	Benchmarks/record
 
 clean:
 	rm -rf .build .build-*

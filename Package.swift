@@ -16,6 +16,7 @@ let package = Package(
         .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
+        .executable(name: "simulated-day", targets: ["SimulatedDay"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
     ],
     dependencies: [
@@ -102,6 +103,15 @@ let package = Package(
             name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
             exclude: ["peer.py"], swiftSettings: house),
 
+        .executableTarget(
+            name: "SimulatedDay",
+            dependencies: [
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Testbed",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/SimulatedDay", swiftSettings: house),
+
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
             swiftSettings: house),
@@ -126,7 +136,7 @@ let package = Package(
             exclude: ["bleak_check.py"], swiftSettings: house),
         .testTarget(
             name: "EdgeGatewayTests",
-            dependencies: ["EdgeGateway", "GATTHeartRate", "OfflineQueue"],
+            dependencies: ["BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed"],
             swiftSettings: house),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],

@@ -94,11 +94,14 @@ struct RecordBench {
         _ ours: RecordingRun.Cost, _ peer: RecordingRun.Cost
     ) -> [Verdict] {
         let at = "at \(ours.hertz) Hz"
+        // The goal is for many frames; at one a second both mostly wake up and go to sleep.
+        let hasGoal = ours.hertz == 20
+        let share = ours.cpuMicroseconds / peer.cpuMicroseconds
         return [
             Verdict(
-                figure: "CPU a notification, \(at)", goal: "peer/5",
+                figure: "CPU a notification, \(at)", goal: hasGoal ? "peer/5" : "",
                 ours: ours.cpuMicroseconds, peer: peer.cpuMicroseconds, unit: "µs",
-                isReached: ours.cpuMicroseconds <= peer.cpuMicroseconds * cpuShareMax),
+                isReached: hasGoal ? share <= cpuShareMax : nil),
             Verdict(
                 figure: "resident memory, \(at)", goal: "under peer",
                 ours: mebibytes(ours.memory.residentKiB), peer: mebibytes(peer.memory.residentKiB),

@@ -15,15 +15,16 @@ let code = ObservationCode(
     system: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0")
 let strap = StrapDatasheet(manufacturer: "Polar Electro Oy", model: "H10", firmware: "3.1.1")
 let writer = BundleWriter(
-    device: "70007", code: code, identifierSystem: "https://gateway.example/samples")
+    device: "70007", identifierSystem: "https://gateway.example/samples")
 let points = DataPointWriter(code: code, strap: strap)
 let entries = (0..<count).map { number in
     let digits = String(0xA000_0000_0000 + number * 7919, radix: 16)
     return BundleWriter.Entry(
-        point: HeartRatePoint(
+        point: DataPoint(
             uuid: "4a8ba8cc-39a9-8a77-a93a-" + digits,
-            timeMicroseconds: 1_795_285_548_585_999 + Int64(number) * 1_003_217,
-            bpm: 55 + number % 120),
+            .heartRate(
+                bpm: 55 + number % 120,
+                atMicroseconds: 1_795_285_548_585_999 + Int64(number) * 1_003_217)),
         patient: "40001", writer: points)
 }
 

@@ -14,6 +14,8 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable {
     case undecodable
     /// There is no adapter, or it is powered off.
     case adapterDown = "adapter-down"
+    /// The adapter carries no further link.
+    case adapterFull = "adapter-full"
     /// bluetoothd or the system bus does not answer.
     case daemonGone = "daemon-gone"
     /// The gateway did not run, or was killed and lost what it held in memory.

@@ -28,7 +28,7 @@ public struct GapLedger: Sendable, Hashable {
         public var cause: GapCause
     }
 
-    /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed(through:)``.
+    /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed()``.
     public private(set) var closed: [Interval] = []
     /// What the caller last noted; nil while frames are expected.
     public private(set) var noted: GapCause?
@@ -96,9 +96,9 @@ public struct GapLedger: Sendable, Hashable {
         return parts.first
     }
 
-    /// Forgets what ended at `uptime` or before: it is stored.
-    public mutating func removeClosed(through uptime: Int64) {
-        closed.removeAll { ($0.until ?? .max) <= uptime }
+    /// Forgets what is over: it is stored.
+    public mutating func removeClosed() {
+        closed.removeAll(keepingCapacity: true)
     }
 
     /// Whether no data between these instants is a gap.

@@ -9,31 +9,36 @@ struct Instant: Sendable, Hashable {
 /// A ledger and what of it is in the store.
 struct KeptLedger: Sendable {
     var ledger: GapLedger
+    /// Whether its assignment is over.
+    private(set) var isEnded = false
     /// Where the gap begins that is in the store as open.
     private var storedFrom: Int64?
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    /// Writes what ended, with `through` only what ended by then, else also what is open at `uptime`.
-    /// Returns whether there was anything to write.
-    @discardableResult
+    mutating func end(at uptime: Int64) {
+        ledger.end(at: uptime)
+        isEnded = true
+    }
+
+    /// Writes what is over, and what is open at `uptime`. Returns whether there was anything to write.
     mutating func write(
-        _ db: Database, assignment: Int64, boot: Int64, uptime: Int64, through: Int64? = nil
+        _ db: Database, assignment: Int64, boot: Int64, uptime: Int64
     ) throws -> Bool {
-        let open = through == nil ? ledger.open(at: uptime) : nil
-        let over = ledger.closed.filter { ($0.until ?? .max) <= through ?? .max }
+        let open = isEnded ? nil : ledger.open(at: uptime)
+        let over = ledger.closed
         for interval in over {
             let until = Instant(boot: boot, uptime: interval.until ?? uptime)
             if interval.from == storedFrom {
-                try db.closeGap(of: assignment, at: until)
                 storedFrom = nil
-            } else {
-                try db.insertGap(
-                    of: assignment, interval.cause,
-                    from: Instant(boot: boot, uptime: interval.from), until: until)
+                if try db.closeGap(of: assignment, at: until) { continue }
+                // The row is not there: the store was salvaged meanwhile.
             }
+            try db.insertGap(
+                of: assignment, interval.cause,
+                from: Instant(boot: boot, uptime: interval.from), until: until)
         }
-        ledger.removeClosed(through: through ?? .max)
+        ledger.removeClosed()
         guard let open, open.from != storedFrom else { return !over.isEmpty }
         try db.insertGap(
             of: assignment, open.cause, from: Instant(boot: boot, uptime: open.from), until: nil)
@@ -44,7 +49,7 @@ struct KeptLedger: Sendable {
     /// What the store does not know yet, or knows as open only, at `uptime`.
     func unstored(at uptime: Int64) -> [GapLedger.Interval] {
         var ledger = ledger
-        let open = ledger.open(at: uptime)
+        let open = isEnded ? nil : ledger.open(at: uptime)
         return ledger.closed + (open.map { [$0] } ?? [])
     }
 }
@@ -64,13 +69,16 @@ extension Database {
         ])
     }
 
-    func closeGap(of assignment: Int64, at until: Instant) throws {
+    /// Returns whether there was an open one.
+    @discardableResult
+    func closeGap(of assignment: Int64, at until: Instant) throws -> Bool {
         try cachedStatement(
             sql: """
                 UPDATE gap SET until_boot = ?, until_uptime_us = ?
                 WHERE assignment = ? AND until_boot IS NULL
                 """
         ).execute(arguments: [until.boot, until.uptime, assignment])
+        return changesCount > 0
     }
 }
 
@@ -102,12 +110,14 @@ struct PreviousRun: Sendable {
         }
     }
 
-    /// Closes what that run left of an open assignment's ledger, and accounts for the time until now
-    /// as `gateway-off`. Returns the uptime of this boot up to which everything is explained.
+    /// Closes what that run left of an assignment's ledger, and accounts for the time until `now`, or
+    /// until the assignment's end, as `gateway-off`. Returns the uptime up to which all is explained.
     func closeLedger(
         _ db: Database, of assignment: Row, resumedAt now: Instant
     ) throws -> Int64 {
         let id: Int64 = assignment["id"] ?? 0
+        let ended = assignment["ended_uptime_us"] as Int64?
+        let lastAlive = min(lastAlive, ended ?? lastAlive)
         let end: Instant
         if let from = try openGap(db, id) {
             end = Instant(boot: boot, uptime: max(lastAlive, from))
@@ -126,9 +136,21 @@ struct PreviousRun: Sendable {
                     of: id, .silent, from: Instant(boot: boot, uptime: known), until: end)
             }
         }
-        if end.boot == now.boot, end.uptime >= now.uptime { return end.uptime }
-        try db.insertGap(of: id, .gatewayOff, from: end, until: now)
-        return now.uptime
+        let until = ended.map { Instant(boot: boot, uptime: $0) } ?? now
+        if end.boot == until.boot, end.uptime >= until.uptime { return end.uptime }
+        try db.insertGap(of: id, .gatewayOff, from: end, until: until)
+        return until.uptime
+    }
+
+    /// The assignments whose ledgers that run kept to its end: those that are open, and those that
+    /// ended while their last samples were in memory only.
+    func assignments(_ db: Database) throws -> [Row] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT * FROM assignment WHERE ended_boot IS NULL
+                    OR (ended_boot = ? AND ended_uptime_us > ?)
+                """, arguments: [boot, lastAlive])
     }
 
     private func openGap(_ db: Database, _ assignment: Int64) throws -> Int64? {

@@ -66,16 +66,14 @@ extension SampleQueue {
         return try assignment(db, id)
     }
 
+    /// Ends the sensor's open assignment and returns it, if there is one.
     static func end(
-        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading,
-        _ ledgers: inout [Int64: KeptLedger]
-    ) throws {
+        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading
+    ) throws -> Int64? {
         let open = try Int64.fetchOne(
             db, sql: "SELECT id FROM assignment WHERE sensor = ? AND ended_boot IS NULL",
             arguments: [sensor])
-        guard let open else { return }
-        try endLedger(
-            &ledgers, db, assignment: open, boot: boot, uptime: reading.uptimeMicroseconds)
+        guard let open else { return nil }
         try db.execute(
             sql: """
                 UPDATE assignment SET ended_boot = ?, ended_uptime_us = ?, ended_wall_us = ?
@@ -84,6 +82,7 @@ extension SampleQueue {
             arguments: [
                 boot, reading.uptimeMicroseconds, reading.trustedWallMicroseconds, open,
             ])
+        return open
     }
 
     static func setDetails(_ db: Database, sensor: Int64, _ details: SensorDetails) throws {

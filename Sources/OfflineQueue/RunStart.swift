@@ -41,13 +41,13 @@ struct RunStart: Sendable {
             db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
         ).map(SalvageReport.init(row:))
         let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
-        let open = try Row.fetchCursor(
-            db, sql: "SELECT * FROM assignment WHERE ended_boot IS NULL")
-        while let row = try open.next() {
-            guard let id = row["id"] as Int64? else { continue }
-            let begin = try previous?.closeLedger(db, of: row, resumedAt: now) ?? now.uptime
+        for assignment in try previous?.assignments(db) ?? [] {
+            let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
+            guard let id = assignment["id"] as Int64?, assignment["ended_boot"] as Int64? == nil
+            else { continue }
             ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
         }
+        FaultPoint.ledgersClosed.reach()
     }
 
     /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample

@@ -6,8 +6,23 @@ public struct DataPointKind: RawRepresentable, Sendable, Hashable {
     /// A kind by its byte.
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// One heart rate from one frame. All other values are reserved.
+    // Kinds are never reused. 3…15 are reserved.
+
+    /// One heart rate from one frame.
     public static let heartRate = DataPointKind(rawValue: 0)
+    /// The average over ten seconds, named by its first sample.
+    public static let tenSecondAverage = DataPointKind(rawValue: 1)
+    /// The average over a minute, named by its first sample.
+    public static let sixtySecondAverage = DataPointKind(rawValue: 2)
+
+    /// RR intervals of a frame that have an identity. A notification of 512 octets could hold 255;
+    /// no heart puts 240 beats into one.
+    public static let intervalsMax = 240
+
+    /// The RR interval at `index` of a frame, counted from the oldest; nil from ``intervalsMax`` on.
+    public static func interval(_ index: Int) -> DataPointKind? {
+        (0..<intervalsMax).contains(index) ? DataPointKind(rawValue: UInt8(16 + index)) : nil
+    }
 }
 
 /// The identifier under which a data point is known to every server, for ever.

@@ -22,20 +22,14 @@ extension SampleQueue {
             }
             latest = arrival.uptimeMicroseconds
             guard buffer.count < settings.bufferedSamplesMax else {
-                ledgers[arrival.assignmentID]?.ledger
-                    .frame(without: .queueFull, at: arrival.uptimeMicroseconds)
+                noteRefusal(arrival)
                 refusals[arrival.assignmentID, default: 0] += 1
                 refusedCount += 1
                 continue
             }
-            if arrival.faultStored == nil {
-                ledgers[arrival.assignmentID]?.ledger.sample(at: arrival.uptimeMicroseconds)
-            } else {
-                ledgers[arrival.assignmentID]?.ledger
-                    .frame(without: .undecodable, at: arrival.uptimeMicroseconds)
-            }
             buffer.append(arrival)
             group.add(uptime: arrival.uptimeMicroseconds)
+            FaultPoint.append.reach()
         }
         if let latest, group.isDue(uptime: latest) {
             try? commitBuffer(uptime: latest)
@@ -87,8 +81,8 @@ extension SampleQueue {
         failingSince = nil
     }
 
-    /// One transaction: the oldest buffered frames, their segments' counters, and refusals to date;
-    /// of the gaps those that the frames before them are stored with.
+    /// One transaction: the oldest buffered frames, their segments' counters, the gaps up to the last
+    /// of them, and refusals to date.
     private func commitChunk(uptime: Int64) throws(QueueError) {
         let count = min(buffer.count, Self.commitRowsMax)
         let chunk = buffer[..<count]
@@ -96,25 +90,35 @@ extension SampleQueue {
         let offset = wallOffset ?? Self.offset(in: chunk)
         let isNewOffset = wallOffset == nil && offset != nil
         let plan = Commit(run: run, nextSample: nextSample, tails: tails)
-        let last = count < buffer.count ? chunk.last?.uptimeMicroseconds : nil
+        let isLast = count == buffer.count
+        let events = ledgerEvents.prefix { isLast || $0.frames < count }
+        let told = isLast ? uptime : chunk.last?.uptimeMicroseconds ?? uptime
         var kept = ledgers
         let done = try write("commit samples") { [run, boot, settings] db -> Commit in
+            FaultPoint.commitBegun.reach()
             var commit = plan
             try commit.insert(chunk, settings, db)
+            FaultPoint.commitRows.reach()
             for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
                 try commit.refuse(count, assignment: assignment, Self.storeUnwritable, db)
             }
             try commit.updateSegments(db)
+            FaultPoint.commitBooks.reach()
             if isNewOffset, let offset {
                 try Self.vouch(db, boot: boot, offset: offset, source: "clock")
             }
-            try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime, through: last)
+            kept.tell(chunk, events)
+            try Self.keep(&kept, db, run: run, boot: boot, uptime: told)
+            FaultPoint.commitGaps.reach()
             return commit
         }
+        FaultPoint.committed.reach()
         nextSample = done.nextSample
         tails = done.tails
         ledgers = kept
-        aliveUptime = uptime
+        ledgerEvents.removeFirst(events.count)
+        for index in ledgerEvents.indices { ledgerEvents[index].frames -= count }
+        aliveUptime = told
         wallOffset = offset
         refusals = [:]
         refusedCount += done.unhoused

@@ -47,14 +47,17 @@ extension SampleQueue {
                 let settlement = try Settlement(
                     db, segment: segment, enrollment: enrollment, outcomes: outcomes)
                 try settlement.write(db, wall: wall)
+                FaultPoint.settleSegment.reach()
             }
             if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
             if isAnswered {
                 try db.execute(
                     sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
             }
+            FaultPoint.settleUpload.reach()
         }
         lent.settled(outcomes)
+        FaultPoint.settled.reach()
     }
 
     /// Notes, durably, that a request of this lane is about to be sent.
@@ -135,7 +138,7 @@ extension SampleQueue {
         WHERE id BETWEEN ? AND ? ORDER BY id
         """
 
-    private static let requeuedSQL = """
+    static let requeuedSQL = """
         SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
             a.patient, s.identity_shift
@@ -151,7 +154,7 @@ extension SampleQueue {
 }
 
 extension SampleQueue.Walk {
-    fileprivate mutating func add(_ row: SampleRow, of segment: PendingSegment) {
+    mutating func add(_ row: SampleRow, of segment: PendingSegment) {
         guard row.isIntact, let time = row.time(wallOffset: segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
@@ -170,7 +173,7 @@ extension SampleQueue.Walk {
 }
 
 /// A segment with samples to send, and all its samples have in common.
-private struct PendingSegment: Sendable {
+struct PendingSegment: Sendable {
     var id: Int64
     /// Sample ids from the cursor's next to the last.
     var pending: ClosedRange<Int64>

@@ -16,7 +16,76 @@ extension SampleQueue {
     public func note(
         _ cause: GapCause?, of assignment: Int64, at uptimeMicroseconds: Int64
     ) {
-        ledgers[assignment]?.ledger.note(cause, at: uptimeMicroseconds)
+        tell(
+            LedgerEvent(
+                frames: buffer.count, assignment: assignment, uptime: uptimeMicroseconds,
+                kind: .note(cause)))
+    }
+
+    /// A frame was refused at the door.
+    func noteRefusal(_ arrival: Arrival) {
+        let uptime = arrival.uptimeMicroseconds
+        let last = ledgerEvents.lastIndex { $0.assignment == arrival.assignmentID }
+        if let last, case .refused(let through) = ledgerEvents[last].kind,
+            !GapLedger.isGap(from: through, until: uptime)
+        {
+            ledgerEvents[last].kind = .refused(through: max(through, uptime))
+            return
+        }
+        tell(
+            LedgerEvent(
+                frames: buffer.count, assignment: arrival.assignmentID, uptime: uptime,
+                kind: .refused(through: uptime)))
+    }
+
+    /// Tells the ledgers of it, at once if no frame is before it.
+    private func tell(_ event: LedgerEvent) {
+        guard ledgers[event.assignment] != nil else { return }
+        if buffer.isEmpty, ledgerEvents.isEmpty {
+            ledgers.tell([], [event])
+        } else if ledgerEvents.count < LedgerEvent.waitingMax || event.kind == .end {
+            ledgerEvents.append(event)
+        }
+    }
+
+    /// The cause that was noted last of an open assignment.
+    func noted(_ assignment: Int64) -> GapCause? {
+        for event in ledgerEvents.reversed() where event.assignment == assignment {
+            if case .note(let cause) = event.kind { return cause }
+        }
+        return ledgers[assignment]?.ledger.noted
+    }
+
+    /// One transaction in which an assignment may end (`body` returns it) or begin, with the ledgers.
+    ///
+    /// What is in memory is stored first, so that a ledger ends after its last sample. If the disk
+    /// refuses that, the ledger ends when it takes them.
+    func changeWearer<Value>(
+        _ operation: String, at reading: ClockReading,
+        _ body: (Database, inout [Int64: KeptLedger]) throws -> (ended: Int64?, Value)
+    ) throws(QueueError) -> Value {
+        try? flush()
+        let isStored = buffer.isEmpty
+        let uptime = clock.read().uptimeMicroseconds
+        var kept = ledgers
+        let (ended, value) = try write(operation) { [run, boot] db in
+            let (ended, value) = try body(db, &kept)
+            FaultPoint.wearerChanged.reach()
+            if isStored {
+                if let ended { kept[ended]?.end(at: reading.uptimeMicroseconds) }
+                try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+                FaultPoint.wearerGaps.reach()
+            }
+            return (ended, value)
+        }
+        ledgers = kept
+        if !isStored, let ended {
+            tell(
+                LedgerEvent(
+                    frames: buffer.count, assignment: ended, uptime: reading.uptimeMicroseconds,
+                    kind: .end))
+        }
+        return value
     }
 
     /// While no samples come there are no commits to tell how long this run lived.
@@ -30,6 +99,7 @@ extension SampleQueue {
         do {
             try write("keep gap ledger") { [run, boot] db in
                 try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+                FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
             fault = nil
@@ -45,21 +115,21 @@ extension SampleQueue {
         _ ledgers: inout [Int64: KeptLedger], _ db: Database, run: Int64, boot: Int64,
         uptime: Int64
     ) throws {
-        try keep(&ledgers, db, run: run, boot: boot, uptime: uptime, through: nil)
+        try keep(&ledgers, db, run: run, boot: boot, uptime: uptime)
         try setAlive(db, run: run, uptime: uptime)
     }
 
-    /// Writes what changed in the ledgers; see ``KeptLedger/write(_:assignment:boot:uptime:through:)``.
+    /// Writes what changed in the ledgers, and forgets those that have ended.
     static func keep(
         _ ledgers: inout [Int64: KeptLedger], _ db: Database, run: Int64, boot: Int64,
-        uptime: Int64, through: Int64?
+        uptime: Int64
     ) throws {
         var isWritten = false
         for id in ledgers.keys.sorted() {
             let isChanged =
-                try ledgers[id]?.write(
-                    db, assignment: id, boot: boot, uptime: uptime, through: through) ?? false
+                try ledgers[id]?.write(db, assignment: id, boot: boot, uptime: uptime) ?? false
             isWritten = isWritten || isChanged
+            if ledgers[id]?.isEnded == true { ledgers[id] = nil }
         }
         if isWritten { try setAlive(db, run: run, uptime: uptime) }
     }
@@ -67,16 +137,6 @@ extension SampleQueue {
     private static func setAlive(_ db: Database, run: Int64, uptime: Int64) throws {
         try db.cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
             .execute(arguments: [uptime, run])
-    }
-
-    /// Ends an assignment's ledger with the assignment.
-    static func endLedger(
-        _ ledgers: inout [Int64: KeptLedger], _ db: Database, assignment: Int64, boot: Int64,
-        uptime: Int64
-    ) throws {
-        ledgers[assignment]?.ledger.end(at: uptime)
-        try ledgers[assignment]?.write(db, assignment: assignment, boot: boot, uptime: uptime)
-        ledgers[assignment] = nil
     }
 
     // MARK: - Reading
@@ -144,7 +204,9 @@ extension SampleQueue {
     /// The gaps that only memory knows to their end.
     private func unstoredGaps(_ db: Database, at uptime: Int64) throws -> [GapRow] {
         var gaps: [GapRow] = []
-        for (id, kept) in ledgers.sorted(by: { $0.key < $1.key }) {
+        var told = ledgers
+        told.tell(buffer[...], ledgerEvents)
+        for (id, kept) in told.sorted(by: { $0.key < $1.key }) {
             let sensor = try Int64.fetchOne(
                 db, sql: "SELECT sensor FROM assignment WHERE id = ?", arguments: [id])
             for interval in kept.unstored(at: uptime) {

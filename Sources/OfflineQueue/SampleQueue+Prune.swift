@@ -25,6 +25,7 @@ extension SampleQueue {
                 arguments: [Self.uploadsKeptMax])
             return (try Self.prune(db, horizon: horizon), dropped)
         }
+        FaultPoint.pruned.reach()
         lent.drop(dropped)
         return pruned
     }
@@ -75,9 +76,11 @@ extension SampleQueue {
         try db.execute(
             sql: deleteSQL, arguments: [cursor, last, id, cursor, last])
         let count = db.changesCount
+        FaultPoint.pruneRows.reach()
         try db.execute(
             sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
             arguments: [last, count, id])
+        FaultPoint.pruneCursor.reach()
         return count
     }
 }

@@ -48,19 +48,14 @@ extension SampleQueue {
 
     /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
     public func forgetSensor(_ id: Int64) throws(QueueError) {
-        // What is in memory is stored with the gaps it lies between.
-        try? flush()
         let reading = clock.read()
-        var kept = ledgers
-        try write("forget sensor") { [run, boot] db in
+        try changeWearer("forget sensor", at: reading) { [boot] db, _ in
             _ = try Self.sensor(db, id)
-            try Self.end(db, sensor: id, boot: boot, reading: reading, &kept)
-            try Self.keepAll(
-                &kept, db, run: run, boot: boot, uptime: reading.uptimeMicroseconds)
+            let ended = try Self.end(db, sensor: id, boot: boot, reading: reading)
             try db.execute(
                 sql: "UPDATE sensor SET is_forgotten = 1 WHERE id = ?", arguments: [id])
+            return (ended, ())
         }
-        ledgers = kept
     }
 
     /// Records an authorization. Throws `already-set` if the name is taken.
@@ -154,28 +149,24 @@ extension SampleQueue {
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, since: Int64? = nil
     ) throws(QueueError) -> Assignment {
-        try? flush()
-        var kept = ledgers
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
-        let assignment = try write("assign sensor") { [run, boot] db -> Assignment in
+        let assignment = try changeWearer("assign sensor", at: reading) {
+            [boot] db, ledgers -> (Int64?, Assignment) in
             guard try !Self.sensor(db, sensor).isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
             }
             if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
             let open = try Self.assignments(db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor])
-            var noted: GapCause?
             if let open = open.first {
-                if open.enrollmentID == enrollment, open.patient == patient { return open }
+                if open.enrollmentID == enrollment, open.patient == patient { return (nil, open) }
                 if open.enrollmentID == nil, let enrollment,
                     open.patient == nil || open.patient == patient
                 {
-                    return try Self.bind(db, open.id, enrollment, patient)
+                    return (nil, try Self.bind(db, open.id, enrollment, patient))
                 }
-                // The strap is the same one: what is known of it goes on.
-                noted = kept[open.id]?.ledger.noted
-                try Self.end(db, sensor: sensor, boot: boot, reading: reading, &kept)
             }
+            let ended = try Self.end(db, sensor: sensor, boot: boot, reading: reading)
             try db.execute(
                 sql: """
                     INSERT INTO assignment (sensor, enrollment, patient, began_boot,
@@ -187,13 +178,12 @@ extension SampleQueue {
                     reading.trustedWallMicroseconds,
                 ])
             let id = db.lastInsertedRowID
-            kept[id] = KeptLedger(
-                ledger: GapLedger(beginning: reading.uptimeMicroseconds, noted: noted))
-            try Self.keepAll(
-                &kept, db, run: run, boot: boot, uptime: now.uptimeMicroseconds)
-            return try Self.assignment(db, id)
+            // The strap is the same one: what is known of it goes on.
+            let ledger = GapLedger(
+                beginning: reading.uptimeMicroseconds, noted: ended.flatMap { noted($0) })
+            ledgers[id] = KeptLedger(ledger: ledger)
+            return (ended, try Self.assignment(db, id))
         }
-        ledgers = kept
         assignmentIDs.insert(assignment.id)
         return assignment
     }
@@ -216,15 +206,10 @@ extension SampleQueue {
 
     /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
     public func endAssignment(sensor: Int64) throws(QueueError) {
-        try? flush()
         let reading = clock.read()
-        var kept = ledgers
-        try write("end assignment") { [run, boot] db in
-            try Self.end(db, sensor: sensor, boot: boot, reading: reading, &kept)
-            try Self.keepAll(
-                &kept, db, run: run, boot: boot, uptime: reading.uptimeMicroseconds)
+        try changeWearer("end assignment", at: reading) { [boot] db, _ in
+            (try Self.end(db, sensor: sensor, boot: boot, reading: reading), ())
         }
-        ledgers = kept
     }
 
     /// The assignments in force, one a sensor at most.

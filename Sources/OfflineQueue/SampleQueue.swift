@@ -148,8 +148,9 @@ public actor SampleQueue {
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
-    /// The gap ledgers of the open assignments.
+    /// The gap ledgers of the open assignments, as of the last commit, and what came since.
     var ledgers: [Int64: KeptLedger]
+    var ledgerEvents: [LedgerEvent] = []
     /// Uptime of the last transaction that told how long this run lived.
     var aliveUptime: Int64
 
@@ -169,6 +170,7 @@ public actor SampleQueue {
         let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
         let (database, start) = try Self.begin(
             path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce)
+        FaultPoint.runBegun.reach()
         self.lock = lock
         self.path = path
         self.database = database
@@ -198,12 +200,11 @@ public actor SampleQueue {
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
         try write("end run") { [run, boot] db in
-            for id in kept.keys.sorted() {
-                kept[id]?.ledger.end(at: uptime)
-                try kept[id]?.write(db, assignment: id, boot: boot, uptime: uptime)
-            }
+            for id in kept.keys { kept[id]?.end(at: uptime) }
+            try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime)
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
+            FaultPoint.runEnded.reach()
         }
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }

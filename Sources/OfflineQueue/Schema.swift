@@ -6,10 +6,15 @@ import GRDB
 enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("v1") { db in try db.execute(sql: version1) }
-        migrator.registerMigration("v2") { db in try db.execute(sql: version2) }
-        migrator.registerMigration("v3") { db in try db.execute(sql: version3) }
+        migrator.registerMigration("v1") { try step($0, version1) }
+        migrator.registerMigration("v2") { try step($0, version2) }
+        migrator.registerMigration("v3") { try step($0, version3) }
         return migrator
+    }
+
+    private static func step(_ db: Database, _ sql: String) throws {
+        try db.execute(sql: sql)
+        FaultPoint.migrate.reach()
     }
 
     // The checks are the second half of the assertions in the code: a transaction that would break

@@ -24,6 +24,7 @@ enum StoreFile {
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
             try database.read(checkVersion)
             try Schema.migrator.migrate(database)
+            FaultPoint.migrated.reach()
             return database
         } catch {
             throw QueueError(operation, error)

@@ -20,6 +20,7 @@ struct SilenceCause: Equatable {
         case .suspended(.adapter): cause = .adapterDown
         case .suspended(.daemon): cause = .daemonGone
         case .suspended(.outOfRange): cause = .outOfRange
+        case .suspended(.adapterFull): cause = .adapterFull
         case .absent: cause = change.reason == .removed && wasUp(before) ? .linkLost : .outOfRange
         case .seen, .connecting, .resolving, .subscribing, .draining:
             // A lost strap is tried for at once; until it is heard again it is lost, not connecting.

@@ -35,12 +35,21 @@ struct RadioWatchTests {
         #expect(watch.hear(at: seconds(100)) == nil)
     }
 
-    @Test("is not reset while links are up: that would cut them")
+    @Test("is not reset while links are up, until it has been silent for long")
     mutating func links() {
         _ = watch.wantScan(true, at: 0)
         _ = watch.tick(hasLinks: true, at: seconds(90))
         #expect(watch.tick(hasLinks: true, at: seconds(110)) == .listenToOurs)
         #expect(watch.silentSince == seconds(110))
+        var actions: [RadioWatch.Action] = []
+        var times: [Int64] = []
+        while actions.count < 4, let next = watch.nextDeadline {
+            guard let action = watch.tick(hasLinks: true, at: next) else { break }
+            actions.append(action)
+            times.append(next)
+        }
+        #expect(actions == [.listenToEveryone, .listenToOurs, .listenToEveryone, .powerCycle])
+        #expect(times.last == seconds(110 + 180 + 20 + 360 + 20))
     }
 
     @Test("is not suspected while nobody wants to hear anything")

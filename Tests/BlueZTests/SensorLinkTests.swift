@@ -387,13 +387,22 @@ struct SensorLinkTests {
         #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
     }
 
-    @Test("slots: at least 4 s")
+    @Test("slots: waits for a place, and tries all the same after a minute")
     func slotsError() {
         var bench = Bench.connecting()
         bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
         #expect(bench.link.reason == .error(.slots))
-        #expect(bench.wait(.milliseconds(3_999)) == [])
+        #expect(bench.link.state == .suspended(.adapterFull))
+        #expect(bench.link.wantsScan, "another adapter may hear it")
+        #expect(bench.wait(.milliseconds(59_999)) == [])
         #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+    }
+
+    @Test("slots: goes on at once when it is heard where there is a place")
+    func slotsFound() {
+        var bench = Bench.connecting()
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
+        #expect(bench.tell(.sighted) == [.requestSlot])
     }
 
     @Test("gone: absent until it is heard again")

@@ -37,35 +37,40 @@ import Uplink
             StrapDatasheet(
                 manufacturer: "Mödel \"ℍ\" 💓/\\\u{07}\u{2028}", model: "", firmware: "ü"),
         ]
-        let codes = ["omh:heart-rate:2.0"]
         // The ends of what is delivered, and times around a leap day and a change of year.
-        let rates = [30, 72, 240]
         let times: [Int64] = [
             1_793_491_200_000_000, 1_835_395_199_999_999, 1_830_297_599_000_000,
             4_102_444_799_999_000,
         ]
-        var lines: [String] = []
-        for name in codes {
-            let code = ObservationCode(system: "https://w3id.org/openmhealth", code: name)
-            let bundles = BundleWriter(
-                device: "70007", code: code, identifierSystem: "urn:edge-gateway:sample")
-            for strap in straps {
-                let points = DataPointWriter(code: code, strap: strap)
-                var entries: [BundleWriter.Entry] = []
-                for rate in rates {
-                    for time in times {
-                        let point = HeartRatePoint(
-                            uuid: UUID().uuidString.lowercased(), timeMicroseconds: time, bpm: rate)
-                        lines.append(line("datapoint", points.dataPoint(point)))
-                        let entry = BundleWriter.Entry(
-                            point: point, patient: "40001", writer: points)
-                        lines.append(line("observation", bundles.observation(entry)))
-                        entries.append(entry)
-                    }
-                }
-                lines.append(line("bundle", bundles.bundle(entries)))
-                lines.append(line("bundle", bundles.bundle(Array(entries.prefix(1)))))
+        let contents = times.flatMap { time -> [DataPoint.Content] in
+            let start = time / 60_000_000 * 60_000_000
+            let rates = [30, 72, 240].map {
+                DataPoint.Content.heartRate(bpm: $0, atMicroseconds: time)
             }
+            let averages = [10, 60].map { seconds in
+                DataPoint.Content.averageHeartRate(
+                    tenths: 723, count: seconds - 1,
+                    window: start..<start + Int64(seconds) * 1_000_000)
+            }
+            let intervals = [1, 843, UInt16.max].map {
+                DataPoint.Content.interval(ticks: $0, endMicroseconds: time)
+            }
+            return rates + averages + intervals
+        }
+        let bundles = BundleWriter(device: "70007", identifierSystem: "urn:edge-gateway:sample")
+        var lines: [String] = []
+        for strap in straps {
+            let points = DataPointWriter(strap: strap)
+            var entries: [BundleWriter.Entry] = []
+            for content in contents {
+                let point = DataPoint(uuid: UUID().uuidString.lowercased(), content)
+                lines.append(line("datapoint", points.dataPoint(point)))
+                let entry = BundleWriter.Entry(point: point, patient: "40001", writer: points)
+                lines.append(line("observation", bundles.observation(entry)))
+                entries.append(entry)
+            }
+            lines.append(line("bundle", bundles.bundle(entries)))
+            lines.append(line("bundle", bundles.bundle(Array(entries.prefix(1)))))
         }
         let file = FileManager.default.temporaryDirectory
             .appending(path: "written-\(UUID().uuidString).jsonl")

@@ -18,7 +18,8 @@ struct BacklogTests {
     }
 
     @Test(arguments: [
-        SampleQueue.walkSQL, Settlement.pendingSQL, SampleQueue.settledSQL, SampleQueue.deleteSQL,
+        SampleQueue.walkSQL, SampleQueue.stretchSQL, Settlement.pendingSQL,
+        SampleQueue.settledSQL, SampleQueue.deleteSQL,
     ])
     func everyWalkIsARangeOfThePrimaryKey(sql: String) async throws {
         try await store.open(clock).close()

@@ -106,7 +106,7 @@ struct GapLedgerTests {
         ledger.note(.connecting, at: 60 * Self.second)
         #expect(ledger.open(at: 61 * Self.second)?.cause == .connecting)
         #expect(ledger.closed.map(\.cause) == [.outOfRange])
-        ledger.removeClosed(through: 60 * Self.second)
+        ledger.removeClosed()
         #expect(ledger.closed.isEmpty)
     }
 

@@ -20,12 +20,13 @@ struct GapModel {
 
     let begin: Int64
     var noted: GapCause?
-    var events: [(uptime: Int64, event: Event)] = []
+    /// In order, each with the cause noted last.
+    private var events: [(uptime: Int64, event: Event, noted: GapCause?)] = []
 
     init(begin: Int64, noted: GapCause? = nil) {
         self.begin = begin
         self.noted = noted
-        if let noted { events.append((begin, .note(noted))) }
+        if let noted { events.append((begin, .note(noted), noted)) }
     }
 
     mutating func add(_ event: Event, at uptime: Int64) {
@@ -34,7 +35,7 @@ struct GapModel {
             if cause == noted { return }
             noted = cause
         }
-        events.append((uptime, event))
+        events.append((uptime, event, noted))
     }
 
     /// The gaps up to `end`, if of the samples only those at `samples` count.
@@ -76,15 +77,17 @@ struct GapModel {
 
     /// What explains the slot that begins at `uptime`: the latest event decides.
     private func cause(_ uptime: Int64) -> GapCause? {
-        let past = events.filter { $0.uptime <= uptime }
-        switch past.last?.event {
-        case .note(let cause): return cause
-        case .empty(let cause) where uptime < (past.last?.uptime ?? 0) + Self.bound: return cause
-        default: break
+        var low = 0
+        var high = events.count
+        while low < high {
+            let middle = (low + high) / 2
+            if events[middle].uptime <= uptime { low = middle + 1 } else { high = middle }
         }
-        for (_, event) in past.reversed() {
-            if case .note(let cause) = event { return cause }
+        guard low > 0 else { return nil }
+        let latest = events[low - 1]
+        if case .empty(let cause) = latest.event, uptime < latest.uptime + Self.bound {
+            return cause
         }
-        return nil
+        return latest.noted
     }
 }

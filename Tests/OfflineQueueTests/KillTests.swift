@@ -1,108 +1,129 @@
 import Foundation
+import GRDB
 import Testing
 
 @testable import OfflineQueue
 
 @Suite("A writer killed with kill -9")
 struct KillTests {
-    /// A child process appends, settles and prunes as fast as it can, and after each step notes in a
-    /// second file what it was told is durable; a thread of its own kills it in the middle.
+    /// Kills in the quick set; `OFFLINE_QUEUE_KILLS=200` makes it more.
+    static let kills =
+        ProcessInfo.processInfo.environment["OFFLINE_QUEUE_KILLS"].flatMap { Int($0) } ?? 50
+    /// Kills one store sees before the next one begins.
+    static let killsPerStore = 10
+
+    /// At any moment, as by a person.
     @Test func whatWasAcknowledgedIsThere() async throws {
         let store = try TestStore()
         let clock = ManualClock()
-        let first = try await store.open(clock)
-        let lane = try await Worn(first).enrollment.id
-        try await first.close()
-        var stored = 0
-        var delivered = 0
-
+        try await KilledWriter.prepare(store, clock)
+        var books = Balance()
         for round in 0..<6 {
             await #expect(processExitsWith: .signal(SIGKILL)) {
-                [path = store.path as String, round = round as Int] in
-                try await KillTests.writeUntilKilled(path, afterMilliseconds: 5 + round * 20)
-            }
-            let acknowledged = try Acknowledged.read(store.path)
-            clock.advance(seconds: 60)
-            let queue = try await store.open(clock)
-            let balance = try await queue.balance()
-            // Committed by chance just before the note of it: at most one step more.
-            #expect(acknowledged.stored >= 0 && acknowledged.delivered >= 0)
-            #expect(balance.stored >= stored + acknowledged.stored)
-            #expect(balance.stored <= stored + acknowledged.stored + Self.stepSamples)
-            #expect(balance.delivered >= delivered + acknowledged.delivered)
-            #expect(balance.delivered <= delivered + acknowledged.delivered + Self.stepSamples)
-            #expect(balance.isBalanced)
-            #expect(try await queue.audit().isClean)
-            stored = balance.stored
-            delivered = balance.delivered
-            let next = try await queue.nextBatch(enrollment: lane, limit: 1000)
-            #expect(next.map(\.id) == next.map(\.id).sorted())
-            try await queue.close()
-        }
-        #expect(stored > 0 && delivered > 0)
-    }
-
-    static let stepSamples = 20
-
-    /// Runs in the child.
-    static func writeUntilKilled(_ path: String, afterMilliseconds milliseconds: Int) async throws {
-        let clock = ManualClock()
-        clock.advance(seconds: 86_400 * 30)
-        var settings = QueueSettings()
-        settings.keepDeliveredMicroseconds = 1_000_000
-        let queue = try SampleQueue(path: path, settings: settings, clock: clock, bootID: "child")
-        guard let assignment = try await queue.openAssignments().first,
-            let lane = assignment.enrollmentID
-        else { return }
-        var acknowledged = Acknowledged(stored: 0, delivered: 0)
-        try acknowledged.write(path)
-        while true {
-            // From the second round of the loop on, so that on any machine something was done.
-            if acknowledged.stored == stepSamples {
-                Thread.detachNewThread {
-                    usleep(UInt32(milliseconds) * 1_000)
-                    kill(getpid(), SIGKILL)
+                [path = store.path as String, round = round as Int, first = books.stored as Int] in
+                try await KilledWriter.run(path, round: round, first: first) { step in
+                    // From the second step on, so that on any machine something was done.
+                    guard step == 1 else { return }
+                    Thread.detachNewThread {
+                        usleep(UInt32(5 + round * 20) * 1_000)
+                        kill(getpid(), SIGKILL)
+                    }
                 }
             }
-            for bpm in 0..<UInt8(stepSamples) {
-                try await queue.beat(assignment, bpm: bpm, clock)
-                clock.advance(seconds: 0.1)
-            }
-            try await queue.flush()
-            acknowledged.stored += stepSamples
-            try acknowledged.write(path)
-            let batch = try await queue.nextBatch(enrollment: lane, limit: stepSamples / 2)
-            try await queue.settle(
-                enrollment: lane, batch.map { SettledSample($0, .delivered) },
-                upload: UploadRecord(batch, outcome: "delivered"))
-            acknowledged.delivered += batch.count
-            try acknowledged.write(path)
-            try await queue.prune()
+            books = try await Self.look(store, clock, round: round, books, "round \(round)")
         }
+        #expect(books.stored > 0 && books.delivered > 0)
+    }
+
+    /// At every step of the code that has a ``FaultPoint``, in turn, each after some others.
+    @Test func atNoStepIsAnythingLostOrDoubled() async throws {
+        var random = SplitMix64(seed: 1)
+        let points = Self.steps.keys.sorted()
+        var store = try TestStore()
+        var clock = ManualClock()
+        var books = Balance()
+        for index in 0..<Self.kills {
+            let round = index % Self.killsPerStore
+            if round == 0 {
+                store = try TestStore()
+                clock = ManualClock()
+                books = Balance()
+                try await KilledWriter.prepare(store, clock)
+            }
+            let point = points[index % points.count]
+            let count = Int.random(in: 1...(Self.steps[point] ?? 1), using: &random)
+            let target = "\(point):\(count)"
+            await #expect(processExitsWith: .signal(SIGKILL), "\(target)") {
+                [
+                    path = store.path as String, round = round as Int,
+                    first = books.stored as Int, target = target as String
+                ] in
+                setenv("EDGE_GATEWAY_KILL_AT", target, 1)
+                try await KilledWriter.run(path, round: round, first: first, steps: 20)
+            }
+            books = try await Self.look(
+                store, clock, round: round, books, "kill \(index) at \(target)")
+        }
+    }
+
+    /// Every fault point a writer passes, with how often at the least in 20 steps.
+    private static let steps: [String: Int] = {
+        var steps: [String: Int] = [:]
+        for point in FaultPoint.allCases {
+            steps[point.rawValue] =
+                switch point {
+                case .append: 400
+                case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 20
+                case .settleSegment, .settleUpload, .settled: 20
+                case .pruneRows, .pruneCursor: 5
+                case .pruned, .ledgerKept: 20
+                case .wearerChanged, .wearerGaps: 6
+                case .migrate: nil
+                case .migrated, .ledgersClosed, .runBegun, .runEnded: 5
+                }
+        }
+        return steps
+    }()
+
+    /// A store of the first schema, killed on its way to this one.
+    @Test(arguments: ["migrate:1", "migrated:1", "ledgers-closed:1"])
+    func anUpgradeThatIsKilledIsDoneAtTheNextStart(target: String) async throws {
+        let store = try TestStore()
+        let database = try DatabaseQueue(path: store.path)
+        try Schema.migrator.migrate(database, upTo: "v1")
+        try await database.write { try $0.execute(sql: FirstSchema.rows) }
+        try database.close()
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            [path = store.path as String, target = target as String] in
+            setenv("EDGE_GATEWAY_KILL_AT", target, 1)
+            _ = try SampleQueue(path: path, clock: ManualClock(), bootID: "boot-1")
+        }
+        let queue = try await store.open(ManualClock())
+        #expect(try await queue.balance().stored == 2)
+        #expect(try await queue.gaps().map(\.cause) == [.gatewayOff])
+        #expect(try store.number("SELECT count(*) FROM run") == 2)
+    }
+
+    private static func look(
+        _ store: TestStore, _ clock: ManualClock, round: Int, _ books: Balance, _ comment: String
+    ) async throws -> Balance {
+        clock.advance(seconds: KilledWriter.roundSeconds)
+        let queue = try await store.open(clock, bootID: "parent-\(round)")
+        let now = try await KilledWriter.check(queue, store, since: books, comment)
+        try await queue.close()
+        return now
     }
 }
 
-/// What the child was told is durable. Two numbers in sixteen bytes, written by one pwrite(2): a
-/// killed process leaves the old or the new ones.
-private struct Acknowledged {
-    var stored: Int
-    var delivered: Int
-
-    func write(_ path: String) throws {
-        let descriptor = open(path + ".acknowledged", O_RDWR | O_CREAT, 0o600)
-        defer { close(descriptor) }
-        var numbers = (stored, delivered)
-        let count = withUnsafeBytes(of: &numbers) {
-            pwrite(descriptor, $0.baseAddress, $0.count, 0)
-        }
-        guard count == 16 else { throw POSIXError(.EIO) }
-    }
-
-    static func read(_ path: String) throws -> Acknowledged {
-        let data = try Data(contentsOf: URL(fileURLWithPath: path + ".acknowledged"))
-        let numbers = data.withUnsafeBytes {
-            ($0.loadUnaligned(as: Int.self), $0.loadUnaligned(fromByteOffset: 8, as: Int.self))
-        }
-        return Acknowledged(stored: numbers.0, delivered: numbers.1)
-    }
+/// A store as the first version wrote it: two samples, delivered and pruned.
+enum FirstSchema {
+    static let rows = """
+        INSERT INTO boot VALUES (1, 'boot-1', 1796083100000000, 'clock');
+        INSERT INTO run VALUES (1, 1, 5, 10000000, NULL, NULL);
+        INSERT INTO sensor (address) VALUES ('A0:9E:1A:00:00:01');
+        INSERT INTO assignment (sensor, began_boot, began_uptime_us) VALUES (1, 1, 11000000);
+        INSERT INTO segment (assignment, run, first_sample, last_sample, settled_through,
+            pruned_through, first_uptime_us, last_uptime_us, received, stored, delivered, pruned)
+        VALUES (1, 1, 1, 2, 2, 2, 12000000, 40000000, 2, 2, 2, 2);
+        """
 }

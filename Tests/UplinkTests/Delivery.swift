@@ -29,10 +29,11 @@ struct Delivery {
 
     init(
         samples: Int, through script: NetworkFaultScript? = nil,
-        settings: LaneSettings = LaneSettings()
+        settings: LaneSettings = LaneSettings(), resolution: Resolution = .raw,
+        seed: ExchangeSeed = .standard
     ) async throws {
         scratch = try Scratch()
-        exchange = try await StandInExchange.start()
+        exchange = try await StandInExchange.start(seed: seed)
         var transport = CurlTransport()
         let link = try InvitationLink(await exchange.invite(patient: 40001))
         let enrolled = try await Enroller(transport: transport, clock: clock).enroll(link)
@@ -50,7 +51,8 @@ struct Delivery {
                 fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
                 clientID: enrolled.tokens.clientID, patient: standing.patient,
                 device: enrolled.device?.id, codeSystem: standing.code.system,
-                code: standing.code.code, identifierSystem: "https://gw.example/ids"))
+                code: standing.code.code, identifierSystem: "https://gw.example/ids",
+                resolution: resolution.rawValue))
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01",
             details: SensorDetails(manufacturer: "Polär Electro", model: "H10", firmware: "3.1.1"))
@@ -72,7 +74,8 @@ struct Delivery {
             logger: .quiet)
         destination = try #require(
             ExchangeDestination(
-                terms: enrollment.terms, tokens: tokens, transport: transport, logger: .quiet))
+                terms: enrollment.terms, tokens: tokens, transport: transport, clock: clock,
+                logger: .quiet))
         runner = LaneRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: .quiet, settings: settings)

@@ -5,12 +5,13 @@ import Testing
 @testable import Uplink
 
 @Suite struct FileDestinationTests {
-    private static func sample(_ number: Int) -> OutgoingSample {
-        OutgoingSample(
-            point: HeartRatePoint(
+    private static func point(_ number: Int) -> OutgoingPoint {
+        OutgoingPoint(
+            DataPoint(
                 uuid: identifier(number),
-                timeMicroseconds: 1_795_000_000_000_000 + Int64(number) * 1_000_000,
-                bpm: 60 + number % 100),
+                .heartRate(
+                    bpm: 60 + number % 100,
+                    atMicroseconds: 1_795_000_000_000_000 + Int64(number) * 1_000_000)),
             patient: "40001", sensorID: 7,
             strap: StrapDatasheet(manufacturer: "Polär \"E\"", model: "H10"))
     }
@@ -19,7 +20,7 @@ import Testing
         "00000000-0000-8000-8000-" + String(100_000_000_000 + number)
     }
 
-    private static func samples(_ range: Range<Int>) -> [OutgoingSample] { range.map(sample) }
+    private static func points(_ range: Range<Int>) -> [OutgoingPoint] { range.map(point) }
 
     private static func lines(_ path: String) throws -> [[String: Any]] {
         let text = try String(contentsOfFile: path, encoding: .ascii)
@@ -46,7 +47,7 @@ import Testing
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         let file = FileDestination(path: path)
-        let answer = await file.deliver(Self.samples(0..<2), alone: false)
+        let answer = await file.deliver(Self.points(0..<2), alone: false)
         #expect(Self.verdicts(answer) == [.stored, .stored])
         let line = try #require(try Self.lines(path).first)
         #expect(line["patient"] as? String == "40001")
@@ -55,7 +56,7 @@ import Testing
         #expect(sensor["manufacturer"] as? String == "Polär \"E\"")
         #expect(sensor["firmware"] == nil)
         let point = try #require(line["data_point"] as? [String: Any])
-        let same = DataPointWriter(strap: Self.sample(0).strap).dataPoint(Self.sample(0).point)
+        let same = DataPointWriter(strap: Self.point(0).strap).dataPoint(Self.point(0).point)
         let expected = try #require(
             try JSONSerialization.jsonObject(with: Data(same)) as? NSDictionary)
         #expect(point as NSDictionary == expected)
@@ -67,8 +68,8 @@ import Testing
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         let first = FileDestination(path: path)
-        _ = await first.deliver(Self.samples(0..<100), alone: false)
-        let again = await first.deliver(Self.samples(90..<110), alone: false)
+        _ = await first.deliver(Self.points(0..<100), alone: false)
+        let again = await first.deliver(Self.points(90..<110), alone: false)
         #expect(Self.verdicts(again)?.count { $0 == .storedBefore } == 10)
         #expect(try Self.identifiers(path) == (0..<110).map(Self.identifier))
     }
@@ -78,15 +79,17 @@ import Testing
         let path = scratch.path + "/points.ndjson"
         do {
             let before = FileDestination(path: path)
-            _ = await before.deliver(Self.samples(0..<100), alone: false)
+            _ = await before.deliver(Self.points(0..<100), alone: false)
+            await before.close()
         }
         // A crash in the middle of a write leaves whole lines and a part of one.
         let whole = try Data(contentsOf: URL(fileURLWithPath: path))
         for cut in [whole.count - 1, whole.count - 200, whole.count / 2, 10, 0] {
             try whole.prefix(cut).write(to: URL(fileURLWithPath: path))
             let after = FileDestination(path: path)
-            let answer = await after.deliver(Self.samples(0..<100), alone: false)
+            let answer = await after.deliver(Self.points(0..<100), alone: false)
             let kept = whole.prefix(cut).count { $0 == 0x0A }
+            await after.close()
             #expect(Self.verdicts(answer)?.count { $0 == .storedBefore } == kept)
             #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == whole)
         }
@@ -100,7 +103,8 @@ import Testing
         let path = scratch.path + "/points.ndjson"
         do {
             let before = FileDestination(path: path)
-            _ = await before.deliver(Self.samples(0..<10), alone: false)
+            _ = await before.deliver(Self.points(0..<10), alone: false)
+            await before.close()
         }
         // The start of a line, so that there is something to cut off.
         let handle = try #require(FileHandle(forWritingAtPath: path))
@@ -111,11 +115,11 @@ import Testing
         let isFailing = Box(true)
         let file = FileDestination(path: path) { $0 == step && isFailing.now ? number : 0 }
         #expect(
-            await file.deliver(Self.samples(5..<20), alone: false)
+            await file.deliver(Self.points(5..<20), alone: false)
                 == .notSent(retryAtMicroseconds: nil))
         #expect(await file.lastFault == AppendFile.Fault(step: step, errno: number))
         isFailing.set(false)
-        #expect(await file.deliver(Self.samples(5..<20), alone: false) != .tooLarge)
+        #expect(await file.deliver(Self.points(5..<20), alone: false) != .tooLarge)
         #expect(try Self.identifiers(path) == (0..<20).map(Self.identifier))
         #expect(await file.lastFault == nil)
     }
@@ -133,11 +137,11 @@ import Testing
             }
         }
         #expect(
-            await file.deliver(Self.samples(0..<5), alone: false)
+            await file.deliver(Self.points(0..<5), alone: false)
                 == .notSent(retryAtMicroseconds: nil))
         #expect(try Self.identifiers(path).isEmpty)
         #expect(
-            Self.verdicts(await file.deliver(Self.samples(0..<5), alone: false))
+            Self.verdicts(await file.deliver(Self.points(0..<5), alone: false))
                 == Array(repeating: .stored, count: 5))
     }
 
@@ -145,9 +149,9 @@ import Testing
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         let file = FileDestination(path: path)
-        _ = await file.deliver(Self.samples(0..<3), alone: false)
+        _ = await file.deliver(Self.points(0..<3), alone: false)
         try FileManager.default.moveItem(atPath: path, toPath: path + ".1")
-        _ = await file.deliver(Self.samples(3..<5), alone: false)
+        _ = await file.deliver(Self.points(3..<5), alone: false)
         #expect(try Self.identifiers(path + ".1").count == 3)
         #expect(try Self.identifiers(path) == (3..<5).map(Self.identifier))
     }
@@ -159,7 +163,7 @@ import Testing
         #expect(await first.isHealthy())
         let second = FileDestination(path: path)
         #expect(await !second.isHealthy())
-        _ = await second.deliver(Self.samples(0..<1), alone: false)
+        _ = await second.deliver(Self.points(0..<1), alone: false)
         #expect(await second.lastFault?.step == .lock)
         try FileManager.default.createSymbolicLink(
             atPath: scratch.path + "/link", withDestinationPath: path)
@@ -171,7 +175,7 @@ import Testing
     @Test func aSampleThatNamesNobodyIsTheEnrollmentsPatients() async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
-        var sample = Self.sample(1)
+        var sample = Self.point(1)
         sample.patient = nil
         _ = await FileDestination(path: path, patient: "40002").deliver([sample], alone: false)
         #expect(try Self.lines(path).first?["patient"] as? String == "40002")
@@ -183,7 +187,7 @@ import Testing
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         let twice = await FileDestination(path: path).deliver(
-            [Self.sample(1), Self.sample(1)], alone: false)
+            [Self.point(1), Self.point(1)], alone: false)
         #expect(Self.verdicts(twice) == [.stored, .storedBefore])
         #expect(try Self.identifiers(path).count == 1)
     }
@@ -194,13 +198,13 @@ import Testing
         do {
             let file = FileDestination(path: path)
             for start in stride(from: 0, to: 12_000, by: 1000) {
-                _ = await file.deliver(Self.samples(start..<(start + 1000)), alone: false)
+                _ = await file.deliver(Self.points(start..<(start + 1000)), alone: false)
             }
         }
         let size = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int
         #expect(try #require(size) > 2 * AppendFile.tailBytes)
         let answer = await FileDestination(path: path).deliver(
-            Self.samples(11_000..<12_000), alone: false)
+            Self.points(11_000..<12_000), alone: false)
         #expect(Self.verdicts(answer)?.allSatisfy { $0 == .storedBefore } == true)
     }
 

@@ -6,9 +6,15 @@ import Testing
 @Suite struct WritingTests {
     static let code = ObservationCode(
         system: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0")
-    static let point = HeartRatePoint(
-        uuid: "4a8ba8cc-39a9-8a77-a93a-769dad24a760", timeMicroseconds: 1_795_285_548_585_999,
-        bpm: 72)
+    static let uuid = "4a8ba8cc-39a9-8a77-a93a-769dad24a760"
+    static let point = DataPoint(
+        uuid: uuid, .heartRate(bpm: 72, atMicroseconds: 1_795_285_548_585_999))
+    static let average = DataPoint(
+        uuid: uuid,
+        .averageHeartRate(
+            tenths: 723, count: 9, window: 1_795_285_540_000_000..<1_795_285_550_000_000))
+    static let interval = DataPoint(
+        uuid: uuid, .interval(ticks: 843, endMicroseconds: 1_795_285_548_585_999))
     static let polar = StrapDatasheet(
         manufacturer: "Polar Electro Oy", model: "H10", firmware: "3.1.1")
     static let exotic = StrapDatasheet(
@@ -29,7 +35,7 @@ import Testing
     }
 
     private static let writer = BundleWriter(
-        device: "70001", code: code, identifierSystem: "https://gw.example/ids")
+        device: "70001", identifierSystem: "https://gw.example/ids")
 
     @Test(
         "data points are written as in the golden files",
@@ -40,6 +46,51 @@ import Testing
     func dataPoint(name: String, strap: StrapDatasheet) throws {
         let written = DataPointWriter(code: Self.code, strap: strap).dataPoint(Self.point)
         #expect(written == (try Self.golden(name)), "\(String(decoding: written, as: UTF8.self))")
+    }
+
+    @Test(
+        "averages and RR intervals are written as in the golden files",
+        arguments: [("average", average), ("interval", interval)])
+    func otherDataPoints(name: String, point: DataPoint) throws {
+        let written = DataPointWriter(code: Self.code, strap: Self.polar).dataPoint(point)
+        #expect(written == (try Self.golden(name)), "\(String(decoding: written, as: UTF8.self))")
+        let entry = BundleWriter.Entry(
+            point: point, patient: "40001",
+            writer: DataPointWriter(code: Self.code, strap: Self.polar))
+        let observation = String(decoding: Self.writer.observation(entry), as: UTF8.self)
+        let code = point.isInterval ? "omh:rr-interval:1.0" : "omh:heart-rate:2.0"
+        #expect(observation.contains(#""code":{"coding":[{"system":"#))
+        #expect(observation.contains(#""code":"\#(code)"}]}"#))
+    }
+
+    @Test(
+        "fractions are exact and without zeros at their end",
+        arguments: [
+            (0, 1, "0"), (720, 1, "72"), (723, 1, "72.3"), (5, 1, "0.5"), (-5, 1, "0"),
+            (8_232_421_875, 7, "823.2421875"), (10_000_000_000, 7, "1000"),
+            (10_000_001, 7, "1.0000001"),
+        ])
+    func decimals(value: Int, places: Int, text: String) {
+        var json = JSONBytes()
+        json.decimal(value, places: places)
+        #expect(String(decoding: json.bytes, as: UTF8.self) == text)
+    }
+
+    @Test func everyIntervalIsWrittenAsExactlyAsItWasSent() throws {
+        for ticks in UInt16.min...UInt16.max {
+            var json = JSONBytes()
+            json.decimal(Int(ticks) * 9_765_625, places: 7)
+            let value = try #require(Double(String(decoding: json.bytes, as: UTF8.self)))
+            try #require(value * 1024 / 1000 == Double(ticks))
+        }
+    }
+
+    @Test func averagesAreRoundedHalfUpToATenth() {
+        #expect(DataPoint.averageTenths([]) == nil)
+        #expect(DataPoint.averageTenths([72]) == 720)
+        #expect(DataPoint.averageTenths([72, 73, 73]) == 727)
+        #expect(DataPoint.averageTenths(Array(repeating: 60, count: 19) + [61]) == 601)
+        #expect(DataPoint.averageTenths(Array(repeating: 60, count: 20) + [61]) == 600)
     }
 
     @Test func bundlesAreWrittenAsInTheGoldenFiles() throws {
@@ -60,16 +111,17 @@ import Testing
     @Test func theSameDocumentAsJSONEncoderForAnyValues() throws {
         var random = SeededRandom(seed: 20_261_121)
         for _ in 0..<500 {
-            let point = HeartRatePoint(
-                uuid: UUID().uuidString.lowercased(),
-                timeMicroseconds: Int64.random(in: Timestamp.microsecondsRange, using: &random),
-                bpm: Int.random(in: 0...65_535, using: &random))
+            let uuid = UUID().uuidString.lowercased()
+            let time = Int64.random(in: Timestamp.microsecondsRange, using: &random)
+            let bpm = Int.random(in: 0...65_535, using: &random)
+            let point = DataPoint(uuid: uuid, .heartRate(bpm: bpm, atMicroseconds: time))
             let strap = StrapDatasheet(
                 manufacturer: random.text(), model: random.text(), firmware: random.text())
             let written = DataPointWriter(code: Self.code, strap: strap).dataPoint(point)
             let encoder = JSONEncoder()
             encoder.keyEncodingStrategy = .convertToSnakeCase
-            let reference = try encoder.encode(ReferencePoint(point, strap))
+            let reference = try encoder.encode(
+                ReferencePoint(uuid: uuid, time: time, bpm: bpm, strap))
             let ours = try #require(
                 try JSONSerialization.jsonObject(with: Data(written)) as? NSObject)
             let theirs = try #require(
@@ -198,9 +250,9 @@ private struct ReferencePoint: Encodable {
     var header: Header
     var body: Body
 
-    init(_ point: HeartRatePoint, _ strap: StrapDatasheet) {
-        let seconds = point.timeMicroseconds / 1_000_000
-        let milliseconds = point.timeMicroseconds / 1000 % 1000
+    init(uuid: String, time microseconds: Int64, bpm: Int, _ strap: StrapDatasheet) {
+        let seconds = microseconds / 1_000_000
+        let milliseconds = microseconds / 1000 % 1000
         let whole = Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)
         let time = "\(whole.dropLast()).\(String(1000 + milliseconds).dropFirst())Z"
         let sheets = [
@@ -217,10 +269,10 @@ private struct ReferencePoint: Encodable {
             }
         }
         header = Header(
-            uuid: point.uuid, sourceCreationDateTime: time,
+            uuid: uuid, sourceCreationDateTime: time,
             externalDatasheets: sheets.isEmpty ? nil : sheets)
         body = Body(
-            heartRate: Rate(value: point.bpm),
+            heartRate: Rate(value: bpm),
             effectiveTimeFrame: Frame(dateTime: time))
     }
 }

@@ -71,7 +71,7 @@ public actor Central {
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
                 let client = BlueZClient(
-                    connection: try await connect(), generation: generation)
+                    connection: try await connect(), generation: generation, clock: clock)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }

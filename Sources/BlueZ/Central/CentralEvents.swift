@@ -194,10 +194,13 @@ extension Central {
             link.adapter = place.adapter
             guard place.path == device.path else { return true }
         }
+        let place = link.adapter ?? device.adapter
         let state = link.machine.state
         handle(
             .device(isConnected: device.isConnected, isResolved: device.areServicesResolved), link)
-        if isSighting { handle(.sighted, link) }
+        // Hearing it does not help while there is no place for it.
+        let hasPlace = link.machine.state != .suspended(.adapterFull) || !isFull(place)
+        if isSighting, hasPlace { handle(.sighted, link) }
         return link.machine.state == state
     }
 

@@ -75,7 +75,9 @@ extension Central {
         guard let link = links[address] else { return .notHeard }
         if let fault = link.bondFault { return .bondRefused(fault) }
         let reasons = link.reasons
-        if case .suspended(let what) = link.machine.state, what != .outOfRange { return .noRadio }
+        if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {
+            return .noRadio
+        }
         if !reasons.isDisjoint(with: [.error(.auth), .error(.permission)]) { return .wantsBond }
         if reasons.contains(.error(.slots)) { return .adapterFull }
         if reasons.contains(.error(.cache)) { return .noHeartRate }

@@ -26,8 +26,11 @@ public struct LinkPolicy: Sendable, Hashable {
     public var backoffBase = Duration.milliseconds(250)
     /// The longest back-off.
     public var backoffMax = Duration.seconds(30)
-    /// The least back-off where the adapter has no link left: others must end first.
-    public var slotsPause = Duration.seconds(4)
+    /// How long a link waits for a place on a full adapter before it tries all the same: what an
+    /// adapter carries may have been misjudged.
+    public var slotsPause = Duration.seconds(60)
+    /// The least back-off after bluetoothd called the adapter not ready.
+    public var notPoweredPause = Duration.seconds(4)
     /// The least back-off after bluetoothd said it was busy or did not answer.
     public var busyPause = Duration.seconds(1)
     /// The back-off where a person has to look.

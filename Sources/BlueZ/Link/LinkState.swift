@@ -23,6 +23,9 @@ public enum LinkState: Sendable, Hashable {
         case daemon
         /// Attempts failed: waits until the sensor is heard again.
         case outOfRange
+        /// The adapter carries no further link: waits for a place on it, or on another that hears
+        /// the sensor.
+        case adapterFull
     }
 
     /// The state's name, as in listings: `streaming`, `suspended(adapter)`.

@@ -9,13 +9,15 @@ struct RadioWatch: Sendable {
     /// step that did not help, because a place may really be without any other Bluetooth device.
     static let quietMicroseconds: Int64 = 90_000_000
     static let quietMicrosecondsMax: Int64 = 3_600_000_000
+    /// Steps without help after which links that are up are sacrificed as well, some 12 min: other
+    /// straps wait to be heard, and a power-cycle costs those that stream 10 s.
+    static let stepsBesideLinks: Int64 = 3
     /// How long everyone is listened to. A phone or beacon nearby is heard within seconds.
     static let everyoneMicroseconds: Int64 = 20_000_000
 
     enum Action: Sendable, Hashable {
         case listenToEveryone
         case listenToOurs
-        /// Only asked for while no link of the adapter is up.
         case powerCycle
         /// Power-cycling did not help: the controller itself is to be reset.
         case resetController
@@ -78,7 +80,7 @@ struct RadioWatch: Sendable {
         phase = .ours
         silentSince = silentSince ?? now
         steps += 1
-        if hasLinks { return .listenToOurs }
-        return steps == 1 ? .powerCycle : .resetController
+        if hasLinks, steps < Self.stepsBesideLinks { return .listenToOurs }
+        return steps == 1 || hasLinks ? .powerCycle : .resetController
     }
 }

@@ -101,7 +101,9 @@ public struct SensorLink: Sendable {
     }
 
     /// Whether hearing the sensor would help.
-    public var wantsScan: Bool { state == .absent || state == .suspended(.outOfRange) }
+    public var wantsScan: Bool {
+        state == .absent || state == .suspended(.outOfRange) || state == .suspended(.adapterFull)
+    }
 
     /// Whether notifications are on.
     public var isStreaming: Bool {

@@ -68,6 +68,9 @@ extension SensorLink {
             enter(.suspended(.adapter), reason)
         case .daemon where !isDaemonPresent:
             enter(.suspended(.daemon), reason)
+        case .slots:
+            enter(.suspended(.adapterFull), reason)
+            deadline = retryAt
         case .cache where !hasForgotten:
             hasForgotten = true
             // Only if forgetting does not help does a person have to look.
@@ -90,7 +93,8 @@ extension SensorLink {
         switch error {
         case .transientRadio, .unknown, .gone: 0
         case .busy, .daemon: policy.busyPause.microseconds
-        case .slots, .notPowered: policy.slotsPause.microseconds
+        case .slots: policy.slotsPause.microseconds
+        case .notPowered: policy.notPoweredPause.microseconds
         case .auth, .permission, .cache: policy.personPause.microseconds
         }
     }

@@ -41,7 +41,9 @@ extension SensorLink {
 
     mutating func takeSighting(at now: Int64) -> [Action] {
         attemptsUnheard = 0
-        guard state == .absent || state == .suspended(.outOfRange) else { return [] }
+        guard wantsScan else { return [] }
+        // Who waits for a place does not wait out the pause once there is one.
+        if state == .suspended(.adapterFull) { retryAt = now }
         return becomeSeen(.heard, at: now)
     }
 
@@ -95,7 +97,7 @@ extension SensorLink {
             return isResolved ? beginSubscribing(at: now) : actions
         case .resolving:
             return isResolved ? beginSubscribing(at: now) : []
-        case .absent, .seen, .suspended(.outOfRange):
+        case .absent, .seen, .suspended(.outOfRange), .suspended(.adapterFull):
             // Up already: adopted, unless it is the end of the link that we have just given up.
             guard teardownUntil ?? now <= now else { return [] }
             let withdrawal = dropSlot()
@@ -156,7 +158,8 @@ extension SensorLink {
 
     mutating func tick(at now: Int64) -> [Action] {
         switch state {
-        case .seen where isOver(deadline, at: now):
+        case .seen where isOver(deadline, at: now),
+            .suspended(.adapterFull) where isOver(deadline, at: now):
             return becomeSeen(reason, at: now)
         case .connecting where isOver(deadline, at: now):
             return fail(.connectTimeout, .transientRadio, at: now)

@@ -40,6 +40,12 @@ struct ControlServer {
         router.post("v1/pair") { [gateway] request, _ in
             try await answer(request) { (pair: PairRequest) in try await gateway.pair(pair) }
         }
+        router.get("v1/gaps") { [gateway] request, _ in
+            let query = request.uri.queryParameters
+            let sensor = query["sensor"].flatMap { Int64($0) }
+            let days = query["days"].map { Int($0) ?? 0 } ?? 1
+            return try await answer { try await gateway.gaps(sensor: sensor, days: days) }
+        }
         router.get("v1/pairing/:address") { [gateway] _, context in
             let address = context.parameters.get("address") ?? ""
             return try await answer { try await gateway.pairingQuestion(of: address) }

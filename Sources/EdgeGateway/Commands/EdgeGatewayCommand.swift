@@ -24,6 +24,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
             SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, StatusCommand.self,
+            GapsCommand.self,
             DecodeCommand.self, ConfigCommand.self,
         ])
 

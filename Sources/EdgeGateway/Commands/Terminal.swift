@@ -47,6 +47,12 @@ enum Terminal {
                 }))
     }
 
+    /// `2026-03-01 12:00:00`, in UTC.
+    static func time(_ date: Date) -> String {
+        date.formatted(
+            .iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false))
+    }
+
     /// `3 s`, `5 min`, `2 h`, `4 d`: an age for people.
     static func age(_ seconds: Double) -> String {
         switch seconds {

@@ -32,9 +32,7 @@ public actor GatewayProcess {
     public init(
         binary: URL? = nil, busAddress: String?, settings: [String: String] = [:]
     ) throws {
-        let beside = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "edge-gateway")
-        self.binary = binary ?? beside
+        self.binary = binary ?? Self.program("edge-gateway")
         guard FileManager.default.isExecutableFile(atPath: self.binary.path) else {
             throw Fault(description: "no \(self.binary.path): swift build --product edge-gateway")
         }
@@ -54,6 +52,12 @@ public actor GatewayProcess {
         environment["EDGE_GATEWAY_STATE"] = state.path
         environment["EDGE_GATEWAY_SOCKET"] = directory.appending(path: "control.sock").path
         self.environment = environment.merging(settings) { $1 }
+    }
+
+    /// A program that was built beside this one.
+    public static func program(_ name: String) -> URL {
+        URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+            .deletingLastPathComponent().appending(path: name)
     }
 
     /// Whether the daemon's process lives.

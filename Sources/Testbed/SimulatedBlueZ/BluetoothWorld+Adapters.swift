@@ -77,6 +77,7 @@ extension BluetoothWorld {
         adapters[address]?.isPowered = isPowered
         let path = state.adapter.path
         guard isPowered else {
+            adapters[address]?.isDeaf = false
             for device in devices.keys.sorted() where devices[device]?.adapter == address {
                 endAttempt(device, BlueZFault.connectCanceled)
                 if devices[device]?.isConnected == true { unlink(device) }
@@ -200,7 +201,9 @@ extension BluetoothWorld {
         agenda.add(.advert(strap: address), due: now + Int64(period + stray))
         guard isReachable(address), let strap = straps[address]?.strap else { return }
         for (adapter, adapterState) in adapters.sorted(by: { $0.key < $1.key })
-        where adapterState.isPowered && adapterState.isShown && !adapterState.sessions.isEmpty {
+        where adapterState.isPowered && adapterState.isShown && !adapterState.isDeaf
+            && !adapterState.sessions.isEmpty
+        {
             // An active scan rests while a connect is pending.
             if attempting.contains(where: { devices[$0]?.adapter == adapter }) {
                 continue

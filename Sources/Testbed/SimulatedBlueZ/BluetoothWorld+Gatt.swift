@@ -173,7 +173,9 @@ extension BluetoothWorld {
         straps[address]?.packer.forgetEmitted()
         let next = Int64(straps[address]?.packer.nextFrameMilliseconds ?? 0) * 1000
         agenda.add(.frames(strap: address), due: max(startedAt + next, now + 1))
-        guard sendsFrames, straps[address]?.isOnAir == true else { return }
+        guard sendsFrames, straps[address]?.isOnAir == true, straps[address]?.isMute == false else {
+            return
+        }
         for frame in packed {
             guard subscription(to: address) != nil, let state = straps[address] else { return }
             straps[address]?.frames += 1

@@ -35,6 +35,8 @@ struct BluetoothWorld {
         var isPowered: Bool
         /// Whether bluetoothd shows it.
         var isShown = false
+        /// It scans and hears nobody, until it is powered off.
+        var isDeaf = false
         var presets: [String: DiscoveryFilter] = [:]
         /// Discovering clients by bus name; nil is a session without filter.
         var sessions: [String: DiscoveryFilter?] = [:]
@@ -51,6 +53,8 @@ struct BluetoothWorld {
         /// The device object that it is linked to.
         var link: String?
         var isElsewhere = false
+        /// Connected and subscribed to, it sends nothing all the same.
+        var isMute = false
         var startedAt: Int64
         var frames = 0
     }

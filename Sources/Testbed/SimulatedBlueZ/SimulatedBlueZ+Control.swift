@@ -64,6 +64,11 @@ extension SimulatedBlueZ {
         change { $0.setBattery(address, percent) }
     }
 
+    /// Whether a bond with a strap is being made.
+    public func isPairing(_ address: String) -> Bool {
+        world.straps[address]?.link.map { world.devices[$0]?.bonding != nil } ?? false
+    }
+
     /// The wearer types a code into a strap that asks for one.
     public func typePasskey(_ code: UInt32, into address: String) {
         change { $0.typePasskey(code, into: address) }

@@ -19,6 +19,15 @@ public struct EntryAnswer: Hashable, Sendable {
         self.status = status
         self.diagnostics = String(diagnostics.prefix(Self.diagnosticsLengthMax))
     }
+
+    /// The answer to an entry that was not even sent.
+    static let notWanted = EntryAnswer(verdict: .notWanted)
+
+    private init(verdict: EntryVerdict) {
+        self.verdict = verdict
+        status = 0
+        diagnostics = ""
+    }
 }
 
 /// The body of a bundle's answer, read without believing any of it.

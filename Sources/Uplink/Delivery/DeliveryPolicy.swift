@@ -2,23 +2,57 @@ import GATTHeartRate
 import OfflineQueue
 
 /// Decides what of a stored sample goes out.
-enum DeliveryPolicy {
+public struct DeliveryPolicy: Sendable, Hashable {
+    /// Samples with one of these are not delivered; they count as dropped, under its name.
+    public var withheld: Plausibility
+
+    /// The default: the sensor itself says that it measured nothing (no skin contact, a rate of 0),
+    /// or no heart beats like that.
+    ///
+    /// What only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
+    /// tachycardia jumps, and just these must not be missing. What is dropped is never sent.
+    public static let withheldByDefault: Plausibility = [.contactLost, .zeroRate, .outOfRange]
+
     /// Reasons for which a sample is not delivered; counted under these names.
     static let undecodable = "undecodable"
 
-    /// The heart rate in a sample, or why it is withheld: the sensor itself says that it measured
-    /// nothing (0, no skin contact), or no heart beats like that.
-    static func judge(_ sample: PendingSample) -> Result<HeartRatePoint, Withheld> {
-        guard let measurement = try? HeartRateMeasurement(frame: sample.frame) else {
-            return .failure(Withheld(reason: undecodable))
+    /// A policy.
+    public init(withheld: Plausibility = Self.withheldByDefault) { self.withheld = withheld }
+
+    /// A name in a list of flags is none.
+    public struct UnknownFlag: Error, Hashable, Sendable {
+        /// The word.
+        public var name: String
+    }
+
+    /// A policy from a list of flags to withhold, separated by commas or blanks, as in the
+    /// configuration: `contactLost, zeroRate`. An empty list, or `none`, withholds nothing.
+    public init(withholding list: String) throws(UnknownFlag) {
+        var withheld: Plausibility = []
+        let words = list.split { $0 == "," || $0.isWhitespace }
+        for word in words where words != ["none"] {
+            guard let flag = Plausibility(name: String(word)) else {
+                throw UnknownFlag(name: String(word.prefix(64)))
+            }
+            withheld.insert(flag)
         }
-        if let reason = Plausibility.judge(measurement).names.first {
-            return .failure(Withheld(reason: reason))
+        self.withheld = withheld
+    }
+
+    /// The measurement in a sample, or why it is withheld.
+    ///
+    /// What came before a sample was judged when it was stored, and stands in its flags; what it tells
+    /// by itself is judged again.
+    func judge(_ sample: PendingSample) -> Result<HeartRateMeasurement, Withheld> {
+        // What is stored has passed the policy it was recorded under; lenient reads it the same.
+        guard let measurement = try? HeartRateMeasurement(frame: sample.frame, policy: .lenient)
+        else {
+            return .failure(Withheld(reason: Self.undecodable))
         }
-        return .success(
-            HeartRatePoint(
-                uuid: sample.uuid, timeMicroseconds: sample.timeMicroseconds,
-                bpm: Int(measurement.bpm)))
+        let stored = Plausibility(rawValue: UInt16(truncatingIfNeeded: sample.flags))
+        let found = stored.union(Plausibility.judge(measurement)).intersection(withheld)
+        if let reason = found.names.first { return .failure(Withheld(reason: reason)) }
+        return .success(measurement)
     }
 
     /// A sample that is not delivered, with the reason it is counted under.

@@ -1,7 +1,7 @@
-/// A sample on its way out.
-public struct OutgoingSample: Sendable, Hashable {
+/// A data point on its way out.
+public struct OutgoingPoint: Sendable, Hashable {
     /// What is delivered.
-    public var point: HeartRatePoint
+    public var point: DataPoint
     /// The patient it is of; nil: the enrollment's own.
     public var patient: String?
     /// The number of the sensor it came from.
@@ -9,9 +9,9 @@ public struct OutgoingSample: Sendable, Hashable {
     /// What that sensor says about itself.
     public var strap: StrapDatasheet
 
-    /// A sample.
+    /// A data point.
     public init(
-        point: HeartRatePoint, patient: String? = nil, sensorID: Int64 = 0,
+        _ point: DataPoint, patient: String? = nil, sensorID: Int64 = 0,
         strap: StrapDatasheet = StrapDatasheet()
     ) {
         self.point = point
@@ -21,9 +21,9 @@ public struct OutgoingSample: Sendable, Hashable {
     }
 }
 
-/// What came of one attempt to deliver samples.
+/// What came of one attempt to deliver data points.
 public enum DeliveryAnswer: Hashable, Sendable {
-    /// One answer per sample, in order.
+    /// One answer per data point, in order.
     case entries([EntryAnswer])
     /// Certainly not taken: no connection, or no token right now. Try again at the given uptime, or
     /// soon.
@@ -44,13 +44,20 @@ public enum DeliveryAnswer: Hashable, Sendable {
     case held(HoldReason, retryAtMicroseconds: Int64?)
 }
 
-/// Somewhere samples are delivered to. One request at a time; the caller waits for the answer.
+/// Somewhere data points are delivered to. One request at a time; the caller waits for the answer.
 public protocol Destination: Sendable {
-    /// Tries once to deliver `samples`. `alone` asks for the way that gives an honest reason, with
-    /// a single sample.
-    func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer
+    /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
+    /// single one.
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
+    /// Whether it is worth while to offer RR intervals, as far as is known without asking anybody.
+    func mayTakeIntervals() async -> Bool
     /// Whether the destination works, apart from what is sent to it.
     func isHealthy() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
     func isMended(_ reason: HoldReason) async -> Bool
+}
+
+extension Destination {
+    /// It is not.
+    public func mayTakeIntervals() async -> Bool { false }
 }

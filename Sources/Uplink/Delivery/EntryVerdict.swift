@@ -8,6 +8,8 @@ public enum EntryVerdict: Hashable, Sendable {
     case held(HoldReason)
     /// Refused for good: sending the same bytes again cannot help.
     case refused
+    /// Not taken, and not to be offered: RR intervals without a consent to them.
+    case notWanted
     /// Says nothing about the sample; send it again, later.
     case unclear
 }

@@ -7,15 +7,17 @@ public actor ExchangeDestination: Destination {
     /// What is known of the enrollment, kept current as the exchange changes.
     public private(set) var terms: EnrollmentTerms
     /// Why the last request brought no answer; nil after one that did.
-    public private(set) var lastFault: TransportFault?
+    public internal(set) var lastFault: TransportFault?
 
     private let origin: Origin
-    private let tokens: TokenSource
+    let tokens: TokenSource
     private let transport: any HTTPTransport
-    private let logger: Logger
+    let clock: any GatewayClock
+    let logger: Logger
     private let termsChanged: @Sendable (EnrollmentTerms) async -> Void
     private var writer: BundleWriter?
-    private var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
+    var intervals = IntervalConsent.unknown
+    var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
     static let pointWritersMax = 64
@@ -23,7 +25,8 @@ public actor ExchangeDestination: Destination {
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
     public init?(
-        terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport, logger: Logger,
+        terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport,
+        clock: any GatewayClock = SystemClock(), logger: Logger,
         termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
     ) {
         guard let origin = Origin(terms.origin) else { return nil }
@@ -31,6 +34,7 @@ public actor ExchangeDestination: Destination {
         self.terms = terms
         self.tokens = tokens
         self.transport = transport
+        self.clock = clock
         self.logger = logger
         self.termsChanged = termsChanged
     }
@@ -40,35 +44,60 @@ public actor ExchangeDestination: Destination {
         self.terms = terms
         writer = nil
         pointWriters = [:]
+        intervals = .unknown
     }
 
     // MARK: - Delivering
 
-    /// Sends one bundle, or one observation to the single endpoint.
-    public func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer {
+    /// Sends one bundle, or one observation to the single endpoint. RR intervals that the patient has
+    /// not consented to are left out, and answered with ``EntryVerdict/notWanted``.
+    public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         guard let device = terms.device else {
             return .held(.deviceUnknown, retryAtMicroseconds: nil)
         }
         guard let code else { return .held(.codeUnknown, retryAtMicroseconds: nil) }
+        if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
+            return answer
+        }
         let writer =
             writer
-            ?? BundleWriter(
-                device: device, code: code, identifierSystem: terms.identifierSystem)
+            ?? BundleWriter(device: device, identifierSystem: terms.identifierSystem)
         self.writer = writer
 
         var entries: [BundleWriter.Entry] = []
-        for sample in samples {
-            guard let patient = sample.patient ?? terms.patient else {
+        for point in points where isWanted(point) {
+            guard let patient = point.patient ?? terms.patient else {
                 return .held(.patientUnknown, retryAtMicroseconds: nil)
             }
             entries.append(
                 BundleWriter.Entry(
-                    point: sample.point, patient: patient,
-                    writer: pointWriter(sample, code: code)))
+                    point: point.point, patient: patient,
+                    writer: pointWriter(point, code: code)))
         }
+        let wanted = points.map(isWanted)
+        guard !entries.isEmpty else { return .entries(wanted.map { _ in .notWanted }) }
         let isSingle = alone && entries.count == 1
         let body = isSingle ? writer.observation(entries[0]) : writer.bundle(entries)
-        return await post(body, count: entries.count, isSingle: isSingle)
+        let answer = await post(body, count: entries.count, isSingle: isSingle)
+        guard case .entries(let answers) = answer else { return answer }
+        return .entries(spread(answers, over: points, wanted))
+    }
+
+    /// Puts the answers beside the data points they are of.
+    private func spread(
+        _ answers: [EntryAnswer], over points: [OutgoingPoint], _ wanted: [Bool]
+    ) -> [EntryAnswer] {
+        var answers = answers.makeIterator()
+        return zip(points, wanted).compactMap { point, isWanted in
+            guard isWanted else { return .notWanted }
+            guard let answer = answers.next() else { return nil }
+            // Withdrawn, or a code this server does not know: no reason to hold the heart rate.
+            guard point.point.isInterval,
+                [.held(.noConsent), .held(.codeUnknown)].contains(answer.verdict)
+            else { return answer }
+            refuseIntervals()
+            return .notWanted
+        }
     }
 
     private var code: ObservationCode? {
@@ -76,13 +105,14 @@ public actor ExchangeDestination: Destination {
         return ObservationCode(system: system, code: code)
     }
 
-    private func pointWriter(_ sample: OutgoingSample, code: ObservationCode) -> DataPointWriter {
-        if let known = pointWriters[sample.sensorID], known.strap == sample.strap {
+    private func pointWriter(_ point: OutgoingPoint, code: ObservationCode) -> DataPointWriter {
+        if let known = pointWriters[point.sensorID], known.strap == point.strap {
             return known.writer
         }
         if pointWriters.count >= Self.pointWritersMax { pointWriters = [:] }
-        let writer = DataPointWriter(code: code, strap: sample.strap)
-        pointWriters[sample.sensorID] = (sample.strap, writer)
+        let writer = DataPointWriter(
+            code: code, intervalCode: intervals.code ?? .omhRRInterval, strap: point.strap)
+        pointWriters[point.sensorID] = (point.strap, writer)
         return writer
     }
 
@@ -198,7 +228,7 @@ public actor ExchangeDestination: Destination {
         }
     }
 
-    private var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
+    var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
 
     private func findBase() async -> Bool {
         guard let base = try? await reader.fhirBase() else { return false }
@@ -245,7 +275,7 @@ public actor ExchangeDestination: Destination {
 }
 
 extension TokenSource.Fault {
-    fileprivate var answer: DeliveryAnswer {
+    var answer: DeliveryAnswer {
         switch self {
         case .notNow(let until): .notSent(retryAtMicroseconds: until)
         case .enrollAgain(let retry): .held(.enrollAgain, retryAtMicroseconds: retry)

@@ -43,19 +43,19 @@ public actor FileDestination: Destination {
         self.failing = failing
     }
 
-    /// Appends the samples that the file does not have yet. All of them are taken, or none.
-    public func deliver(_ samples: [OutgoingSample], alone: Bool) async -> DeliveryAnswer {
+    /// Appends the data points that the file does not have yet. All of them are taken, or none.
+    public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         var added: [String] = []
         do {
             let file = try opened()
             var lines = JSONBytes()
             var answers: [EntryAnswer] = []
             var inThese: Set<String> = []
-            for sample in samples {
-                let uuid = sample.point.uuid
+            for point in points {
+                let uuid = point.point.uuid
                 let isNew = !known.contains(uuid) && inThese.insert(uuid).inserted
                 if isNew {
-                    write(sample, to: &lines)
+                    write(point, to: &lines)
                     added.append(uuid)
                 }
                 answers.append(isNew ? Self.stored : Self.storedBefore)
@@ -95,30 +95,31 @@ public actor FileDestination: Destination {
         return file
     }
 
-    private func close() {
+    /// Lets go of the file and its lock until it is needed again.
+    func close() {
         file = nil
         known = RecentIdentifiers()
     }
 
     // MARK: - Lines
 
-    private func write(_ sample: OutgoingSample, to lines: inout JSONBytes) {
+    private func write(_ point: OutgoingPoint, to lines: inout JSONBytes) {
         lines.raw(#"{"patient":"#)
-        if let patient = sample.patient ?? patient {
+        if let patient = point.patient ?? patient {
             lines.string(patient)
         } else {
             lines.raw("null")
         }
         let writer: SensorWriter
-        if let known = writers[sample.sensorID], known.strap == sample.strap {
+        if let known = writers[point.sensorID], known.strap == point.strap {
             writer = known.writer
         } else {
             if writers.count >= Self.writersMax { writers = [:] }
-            writer = SensorWriter(sample)
-            writers[sample.sensorID] = (sample.strap, writer)
+            writer = SensorWriter(point)
+            writers[point.sensorID] = (point.strap, writer)
         }
         lines.raw(writer.sensor)
-        writer.point.write(sample.point, to: &lines)
+        writer.point.write(point.point, to: &lines)
         lines.raw("}\n")
     }
 
@@ -143,13 +144,13 @@ private struct SensorWriter {
     let sensor: [UInt8]
     let point: DataPointWriter
 
-    init(_ sample: OutgoingSample) {
+    init(_ point: OutgoingPoint) {
         var json = JSONBytes()
         json.raw(#","sensor":{"id":"#)
-        json.integer(Int(sample.sensorID))
+        json.integer(Int(point.sensorID))
         let details: [(StaticString, String?)] = [
-            (#","manufacturer":"#, sample.strap.manufacturer), (#","model":"#, sample.strap.model),
-            (#","firmware":"#, sample.strap.firmware),
+            (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
+            (#","firmware":"#, point.strap.firmware),
         ]
         for (name, value) in details {
             guard let value else { continue }
@@ -158,7 +159,7 @@ private struct SensorWriter {
         }
         json.raw(#"},"data_point":"#)
         sensor = json.bytes
-        point = DataPointWriter(strap: sample.strap)
+        self.point = DataPointWriter(strap: point.strap)
     }
 }
 

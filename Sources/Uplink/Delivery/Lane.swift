@@ -23,7 +23,7 @@ public struct Lane: Sendable {
     public enum Step: Hashable, Sendable {
         /// Take the oldest samples and report ``Lane/fetched(_:_:)``.
         case fetch(limit: Int)
-        /// Deliver these of the fetched samples and report ``Lane/answered(_:tookMicroseconds:_:)``.
+        /// Deliver these of the fetched data points and report ``Lane/answered(_:tookMicroseconds:_:)``.
         case send([Int])
         /// Deliver one of them by itself and report the same.
         case sendAlone(Int)
@@ -35,13 +35,17 @@ public struct Lane: Sendable {
         case wait(untilMicroseconds: Int64?)
     }
 
-    /// What became of one of the fetched samples.
+    /// What became of one of the fetched data points.
     public struct Resolved: Hashable, Sendable {
-        /// Its position among the fetched samples.
+        /// Its position among what was fetched.
         public var index: Int
         /// What to settle it as.
         public var outcome: SettledSample.Outcome
     }
+
+    /// What became of a data point that the patient did not consent to. It is never the whole of a
+    /// sample.
+    static let notConsented = "not-consented"
 
     private enum Activity: Hashable {
         case none, fetching, checking
@@ -121,7 +125,8 @@ public struct Lane: Sendable {
         return alone ? .sendAlone(indices[0]) : .send(indices)
     }
 
-    /// The oldest samples are at hand; `outcomes` has nil for those to be delivered.
+    /// The oldest data points are at hand; `outcomes` has nil for those to be delivered. Others stand
+    /// for what is settled without a request.
     public mutating func fetched(_ outcomes: [SettledSample.Outcome?], _ now: Int64) {
         guard activity == .fetching else { return }
         activity = .none
@@ -273,6 +278,9 @@ public struct Lane: Sendable {
                         outcome: .dead(
                             reason: "refused-\(entry.status)", diagnostics: entry.diagnostics)))
                 isTrial = false
+            case .notWanted:
+                resolved.append(
+                    Resolved(index: index, outcome: .dropped(reason: Self.notConsented)))
             case .held(let why): reason = reason ?? why
             case .unclear: unclear.append(index)
             }

@@ -32,6 +32,8 @@ public struct LaneSettings: Sendable, Hashable {
     /// Failures of a halving in which nothing at all is taken, before it is given up. Finding one
     /// sample among 100 takes 7 failures at most, a pair of neighbours 9.
     public var halvingFailuresMax = 12
+    /// What is not delivered at all.
+    public var policy = DeliveryPolicy()
 
     /// The defaults.
     public init() {}

@@ -11,12 +11,17 @@ public actor LaneRunner {
     private let clock: any GatewayClock
     private let logger: Logger
     private var lane: Lane
-    private var plan = SettlePlan([], straps: [:])
+    private let resolution: Resolution
+    private var plan = SettlePlan()
     private var requestRecord: UploadRecord?
     private var isAnswered = false
     private var recordedHold: HoldReason?
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
+
+    /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
+    /// again. At least ``SampleGroup/samplesMax`` of one segment.
+    static let windowSamplesMax = 4000
 
     /// The longest sleep, microseconds: bounds what a wrongly computed deadline can cost.
     static let sleepMicrosecondsMax: Int64 = 60_000_000
@@ -34,6 +39,7 @@ public actor LaneRunner {
         self.destination = destination
         self.clock = clock
         self.logger = logger
+        resolution = Resolution(stored: enrollment.terms.resolution)
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         lane = Lane(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
@@ -95,9 +101,11 @@ public actor LaneRunner {
 
     private func fetch(_ limit: Int) async {
         do {
-            let samples = try await queue.nextBatch(enrollment: enrollmentID, limit: limit)
-            let straps = samples.isEmpty ? [:] : try await straps()
-            plan = SettlePlan(samples, straps: straps)
+            let groups = try await groups(limit)
+            let straps = groups.isEmpty ? [:] : try await straps()
+            let intervals = await destination.mayTakeIntervals()
+            plan = SettlePlan(
+                groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
             lane.fetched(plan.known, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
@@ -105,6 +113,20 @@ public actor LaneRunner {
             return
         }
         await settle()
+    }
+
+    private func groups(_ limit: Int) async throws(QueueError) -> [SampleGroup] {
+        guard resolution != .raw else {
+            return try await queue.nextBatch(enrollment: enrollmentID, limit: limit).map {
+                SampleGroup(samples: [$0], window: nil)
+            }
+        }
+        let stretches = try await queue.nextStretches(
+            enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
+            limit: Self.windowSamplesMax)
+        let now = clock.read().trustedWallMicroseconds
+        let groups = stretches.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
+        return Array(groups.prefix(limit))
     }
 
     private func straps() async throws(QueueError) -> [Int64: StrapDatasheet] {
@@ -122,7 +144,7 @@ public actor LaneRunner {
     }
 
     private func deliver(_ indices: [Int], alone: Bool) async {
-        let samples = indices.compactMap { plan.outgoing[$0] }
+        let points = indices.map { plan.points[$0] }
         do {
             // If this program dies now, the next run must not send the same samples at once.
             try await queue.beginRequest(enrollment: enrollmentID)
@@ -132,15 +154,15 @@ public actor LaneRunner {
             return
         }
         let began = uptime
-        let answer = await destination.deliver(samples, alone: alone)
+        let answer = await destination.deliver(points, alone: alone)
         let now = uptime
         plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
         isAnswered = answer.isCertain
         if let word = answer.recordWord {
-            requestRecord = UploadRecord(indices.map { plan.samples[$0] }, outcome: word)
+            requestRecord = UploadRecord(plan.samples(ofPoints: indices), outcome: word)
         }
         logger.debug(
-            "deliver samples",
+            "deliver data points",
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
     }
@@ -216,7 +238,7 @@ extension DeliveryAnswer {
     var word: String {
         switch self {
         case .entries(let entries):
-            entries.allSatisfy { $0.verdict == .stored || $0.verdict == .storedBefore }
+            entries.allSatisfy { [.stored, .storedBefore, .notWanted].contains($0.verdict) }
                 ? "delivered" : "delivered in part"
         case .notSent: "not sent"
         case .throttled: "throttled"

@@ -1,39 +1,111 @@
+import GATTHeartRate
 import OfflineQueue
 
-/// The samples a lane has in its hands, and what has become of each.
+/// The samples a lane has in its hands, the data points made of them, and what has become of each.
 ///
-/// The queue settles each segment from its oldest pending sample on, without holes; what is resolved
-/// behind an unresolved sample waits here for it.
+/// A group of samples is resolved when all data points made of it are, and is then settled as a whole:
+/// of half a window, a later start would make another data point. The queue settles each segment from
+/// its oldest pending sample on, without holes; what is resolved behind an unresolved group waits
+/// here for it.
 struct SettlePlan: Sendable {
     let samples: [PendingSample]
-    let outgoing: [OutgoingSample?]
-    private var outcomes: [SettledSample.Outcome?]
+    private(set) var points: [OutgoingPoint] = []
+    /// The positions of each group's samples and of its data points.
+    private var groups: [(samples: Range<Int>, points: Range<Int>)] = []
+    /// The positions of the data points each sample is part of.
+    private var pointsOf: [[Int]]
+    private var withheld: [SettledSample.Outcome?]
+    private var outcomes: [SettledSample.Outcome?] = []
     private var isSettled: [Bool]
 
-    init(_ samples: [PendingSample], straps: [Int64: StrapDatasheet]) {
-        self.samples = samples
-        var outgoing: [OutgoingSample?] = []
-        var outcomes: [SettledSample.Outcome?] = []
-        for sample in samples {
-            switch DeliveryPolicy.judge(sample) {
-            case .success(let point):
-                outgoing.append(
-                    OutgoingSample(
-                        point: point, patient: sample.patient, sensorID: sample.sensorID,
-                        strap: straps[sample.sensorID] ?? StrapDatasheet()))
-                outcomes.append(nil)
-            case .failure(let withheld):
-                outgoing.append(nil)
-                outcomes.append(.dropped(reason: withheld.reason))
-            }
-        }
-        self.outgoing = outgoing
-        self.outcomes = outcomes
+    /// A plan with nothing in it.
+    init() { self.init([], .raw, straps: [:], DeliveryPolicy(), intervals: false) }
+
+    /// Makes data points of complete groups. `intervals` says whether RR intervals are made as well.
+    init(
+        _ groups: [SampleGroup], _ resolution: Resolution, straps: [Int64: StrapDatasheet],
+        _ policy: DeliveryPolicy, intervals: Bool
+    ) {
+        samples = groups.flatMap(\.samples)
+        pointsOf = Array(repeating: [], count: samples.count)
+        withheld = Array(repeating: nil, count: samples.count)
         isSettled = Array(repeating: false, count: samples.count)
+        var next = 0
+        for group in groups {
+            let positions = next..<next + group.samples.count
+            next = positions.upperBound
+            let first = points.count
+            add(group, at: positions, resolution, straps, policy, intervals: intervals)
+            self.groups.append((positions, first..<points.count))
+        }
+        outcomes = Array(repeating: nil, count: points.count)
     }
 
-    /// What is known of each sample; nil for those still to be delivered.
-    var known: [SettledSample.Outcome?] { outcomes }
+    private mutating func add(
+        _ group: SampleGroup, at positions: Range<Int>, _ resolution: Resolution,
+        _ straps: [Int64: StrapDatasheet], _ policy: DeliveryPolicy, intervals: Bool
+    ) {
+        var measured: [(position: Int, measurement: HeartRateMeasurement)] = []
+        for (position, sample) in zip(positions, group.samples) {
+            switch policy.judge(sample) {
+            case .success(let measurement): measured.append((position, measurement))
+            case .failure(let reason): withheld[position] = .dropped(reason: reason.reason)
+            }
+        }
+        let rates = measured.map { Int($0.measurement.bpm) }
+        guard let content = Self.content(of: group, rates) else { return }
+        func add(_ kind: DataPointKind, _ content: DataPoint.Content, of sample: PendingSample) {
+            let point = DataPoint(uuid: sample.identity(of: kind).description, content)
+            points.append(
+                OutgoingPoint(
+                    point, patient: sample.patient, sensorID: sample.sensorID,
+                    strap: straps[sample.sensorID] ?? StrapDatasheet()))
+        }
+        // Named by the first sample of all, withheld or not: that one cannot change.
+        add(resolution.kind, content, of: group.samples[0])
+        let rate = points.count - 1
+        for (position, measurement) in measured {
+            pointsOf[position] = [rate]
+            guard intervals else { continue }
+            for (kind, content) in Self.intervals(measurement, of: samples[position]) {
+                add(kind, content, of: samples[position])
+                pointsOf[position].append(points.count - 1)
+            }
+        }
+    }
+
+    private static func content(of group: SampleGroup, _ rates: [Int]) -> DataPoint.Content? {
+        guard let window = group.window else {
+            return rates.first.map {
+                .heartRate(bpm: $0, atMicroseconds: group.samples[0].timeMicroseconds)
+            }
+        }
+        return DataPoint.averageTenths(rates).map {
+            .averageHeartRate(tenths: $0, count: rates.count, window: window)
+        }
+    }
+
+    /// The RR intervals of a frame. The last one is taken to end when the frame arrived, those before
+    /// it as long before as the later ones last: that much the frame alone can tell, so that it is
+    /// the same at every attempt.
+    private static func intervals(
+        _ measurement: HeartRateMeasurement, of sample: PendingSample
+    ) -> [(DataPointKind, DataPoint.Content)] {
+        let range = Timestamp.microsecondsRange
+        var end = min(max(sample.timeMicroseconds, range.lowerBound), range.upperBound)
+        var intervals: [(DataPointKind, DataPoint.Content)] = []
+        for (index, ticks) in measurement.rrIntervals.enumerated().reversed() where ticks > 0 {
+            if let kind = DataPointKind.interval(index) {
+                intervals.append((kind, .interval(ticks: ticks, endMicroseconds: end)))
+            }
+            end -= Int64(ticks) * 15_625 / 16
+        }
+        return intervals.reversed()
+    }
+
+    /// What the lane is to know: nil for each data point, then the outcomes of samples that are part of
+    /// none.
+    var known: [SettledSample.Outcome?] { outcomes + withheld.filter { $0 != nil } }
 
     mutating func resolve(_ resolved: [Lane.Resolved]) {
         for one in resolved where outcomes.indices.contains(one.index) {
@@ -45,14 +117,38 @@ struct SettlePlan: Sendable {
     var ready: [SettledSample] {
         var blocked: Set<Int64> = []
         var ready: [SettledSample] = []
-        for (index, sample) in samples.enumerated() where !isSettled[index] {
-            if let outcome = outcomes[index], !blocked.contains(sample.segmentID) {
-                ready.append(SettledSample(sample, outcome))
+        for group in groups where !isSettled[group.samples.lowerBound] {
+            let segment = samples[group.samples.lowerBound].segmentID
+            if !blocked.contains(segment), group.points.allSatisfy({ outcomes[$0] != nil }) {
+                ready += group.samples.compactMap { index in
+                    outcome(ofSample: index).map { SettledSample(samples[index], $0) }
+                }
             } else {
-                blocked.insert(sample.segmentID)
+                blocked.insert(segment)
             }
         }
         return ready
+    }
+
+    /// A sample is dead if any of its data points is, since that one was refused for good; else it is
+    /// delivered if any is.
+    private func outcome(ofSample index: Int) -> SettledSample.Outcome? {
+        if let withheld = withheld[index] { return withheld }
+        var result: SettledSample.Outcome?
+        for point in pointsOf[index] {
+            guard let outcome = outcomes[point] else { return nil }
+            switch (result, outcome) {
+            case (.dead, _), (.delivered, .dropped): break
+            default: result = outcome
+            }
+        }
+        return result
+    }
+
+    /// The samples that these data points are made of.
+    func samples(ofPoints points: [Int]) -> [PendingSample] {
+        let wanted = Set(points)
+        return samples.indices.filter { !wanted.isDisjoint(with: pointsOf[$0]) }.map { samples[$0] }
     }
 
     mutating func settled(_ done: [SettledSample]) {

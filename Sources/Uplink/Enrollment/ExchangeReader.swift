@@ -64,6 +64,15 @@ public struct ExchangeReader: Sendable {
         return standing
     }
 
+    /// The code the patient has consented to sending RR intervals under; nil without a consent.
+    public func intervalCode(
+        patient: String, token: Secret
+    ) async throws(Fault) -> ObservationCode? {
+        let consents = try await read(
+            ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
+        return Standing.intervalCode(in: consents)
+    }
+
     /// Whether the exchange and its database work, as far as can be seen from here. The profile needs
     /// the database; `/health` would answer without one.
     public func isHealthy(token: Secret) async -> Bool {

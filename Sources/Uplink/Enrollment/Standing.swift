@@ -8,6 +8,8 @@ public struct Standing: Sendable, Hashable {
     public var isConsented: Bool
     /// The devices the data may be attributed to. More than one leaves the choice to a person.
     public var devices: [DeviceCandidate]
+    /// The code for RR intervals, if the patient has consented to one.
+    public var intervalCode: ObservationCode?
 }
 
 /// A code an exchange registers observations under.
@@ -23,17 +25,27 @@ public struct ObservationCode: Sendable, Hashable, Codable {
         self.code = code
     }
 
-    /// The name of the heart-rate schema within Open mHealth codes.
-    static let heartRate = "omh:heart-rate"
+    /// The code of heart rates on every exchange there is.
+    public static let omhHeartRate = ObservationCode(
+        system: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0")
+    /// The code of RR intervals on every exchange there is.
+    public static let omhRRInterval = ObservationCode(
+        system: "https://w3id.org/openmhealth", code: "omh:rr-interval:1.0")
 
     /// Whether this is a heart-rate code, with a schema version or without.
-    public var isHeartRate: Bool {
-        code == Self.heartRate || code.hasPrefix(Self.heartRate + ":")
+    public var isHeartRate: Bool { names("omh:heart-rate") }
+
+    /// Whether this is a code for RR intervals, with a schema version or without.
+    public var isRRInterval: Bool { names("omh:rr-interval") }
+
+    private func names(_ schema: String) -> Bool {
+        code == schema || code.hasPrefix(schema + ":")
     }
 
     /// The schema version in the code, as numbers; empty for a code without one.
     var version: [Int] {
-        code.dropFirst(Self.heartRate.count + 1).split(separator: ".").map { Int($0) ?? 0 }
+        guard let version = code.split(separator: ":").dropFirst(2).first else { return [] }
+        return version.split(separator: ".").map { Int($0) ?? 0 }
     }
 }
 
@@ -56,7 +68,8 @@ extension Standing {
     init?(patient: String, consents: ConsentsDocument) {
         let studies = consents.studies ?? []
         let pending = consents.studiesPendingConsent ?? []
-        let consented = (consents.consolidatedConsentedScopes ?? []).compactMap(\.heartRate)
+        let scopes = consents.consolidatedConsentedScopes ?? []
+        let consented = scopes.compactMap(\.heartRate)
         let asked = (studies + pending).flatMap { $0.asked.compactMap(\.heartRate) }
         guard let code = Self.newest(consented) ?? Self.newest(asked) else { return nil }
         let isConsented = !consented.isEmpty
@@ -68,7 +81,15 @@ extension Standing {
             let device = DeviceCandidate(id: source.id.text, name: source.name ?? "")
             if !devices.contains(where: { $0.id == device.id }) { devices.append(device) }
         }
-        self.init(patient: patient, code: code, isConsented: isConsented, devices: devices)
+        self.init(
+            patient: patient, code: code, isConsented: isConsented, devices: devices,
+            intervalCode: Self.intervalCode(in: consents))
+    }
+
+    /// The code for RR intervals among those consented to.
+    static func intervalCode(in consents: ConsentsDocument) -> ObservationCode? {
+        let scopes = consents.consolidatedConsentedScopes ?? []
+        return newest(scopes.compactMap(\.observation).filter(\.isRRInterval))
     }
 
     private static func newest(_ codes: [ObservationCode]) -> ObservationCode? {
@@ -81,10 +102,13 @@ extension ConsentsDocument.Study {
 }
 
 extension ScopeDocument {
-    fileprivate var heartRate: ObservationCode? {
+    fileprivate var observation: ObservationCode? {
         guard let system, let value else { return nil }
-        let code = ObservationCode(system: system, code: value)
-        return code.isHeartRate ? code : nil
+        return ObservationCode(system: system, code: value)
+    }
+
+    fileprivate var heartRate: ObservationCode? {
+        observation.flatMap { $0.isHeartRate ? $0 : nil }
     }
 }
 

@@ -1,19 +1,19 @@
-/// Writes FHIR R5 `batch` bundles of heart-rate observations, byte for byte the same on every
+/// Writes FHIR R5 `batch` bundles of Open mHealth observations, byte for byte the same on every
 /// attempt.
 ///
 /// An entry is about 870 bytes: the Open mHealth data point goes into it as base64.
 public struct BundleWriter: Sendable {
     /// One observation to be.
     public struct Entry: Sendable {
-        /// The heart rate.
-        public var point: HeartRatePoint
+        /// What it says.
+        public var point: DataPoint
         /// The patient's identifier at the exchange.
         public var patient: String
         /// The writer for the strap it came from.
         public var writer: DataPointWriter
 
         /// An entry.
-        public init(point: HeartRatePoint, patient: String, writer: DataPointWriter) {
+        public init(point: DataPoint, patient: String, writer: DataPointWriter) {
             self.point = point
             self.patient = patient
             self.writer = writer
@@ -21,29 +21,19 @@ public struct BundleWriter: Sendable {
     }
 
     private let beforeIdentity: [UInt8]
-    private let beforePatient: [UInt8]
     private let afterPatient: [UInt8]
 
     /// Bytes set aside for each entry before writing, to spare growing in steps.
     private static let entryBytesTypical = 1200
 
-    /// A writer for observations of `code` that name `device`. Sample identifiers are unique over a
-    /// whole exchange, so `identifierSystem`, a URI, is the gateway's own.
-    public init(device: String, code: ObservationCode, identifierSystem: String) {
+    /// A writer for observations that name `device`. Sample identifiers are unique over a whole
+    /// exchange, so `identifierSystem`, a URI, is the gateway's own.
+    public init(device: String, identifierSystem: String) {
         var json = JSONBytes()
         json.raw(#"{"resourceType":"Observation","status":"final","identifier":[{"system":"#)
         json.string(identifierSystem)
         json.raw(#","value":""#)
         beforeIdentity = json.bytes
-
-        json.removeAll()
-        // Exactly one coding: with a second one, say LOINC's, the exchange refuses the entry.
-        json.raw(#""}],"code":{"coding":[{"system":"#)
-        json.string(code.system)
-        json.raw(#","code":"#)
-        json.string(code.code)
-        json.raw(#"}]},"subject":{"reference":"#)
-        beforePatient = json.bytes
 
         json.removeAll()
         json.raw(#"},"device":{"reference":"#)
@@ -82,7 +72,10 @@ public struct BundleWriter: Sendable {
         entry.writer.write(entry.point, to: &scratch)
         json.raw(beforeIdentity)
         json.identity(entry.point.uuid)
-        json.raw(beforePatient)
+        // Exactly one coding: with a second one, say LOINC's, the exchange refuses the entry.
+        json.raw(#""}],"code":{"coding":["#)
+        json.raw(entry.writer.coding(of: entry.point))
+        json.raw(#"]},"subject":{"reference":"#)
         json.string("Patient/" + entry.patient)
         json.raw(afterPatient)
         json.base64(scratch.bytes)

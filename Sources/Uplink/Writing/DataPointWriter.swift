@@ -1,63 +1,54 @@
-/// What a strap says about itself in its Device Information Service, as far as it is known.
-public struct StrapDatasheet: Sendable, Hashable {
-    /// Who made it (0x2A29).
-    public var manufacturer: String?
-    /// Its model (0x2A24).
-    public var model: String?
-    /// Its firmware (0x2A26).
-    public var firmware: String?
+import GATTHeartRate
 
-    /// What is known of a strap; nothing, by default.
-    public init(manufacturer: String? = nil, model: String? = nil, firmware: String? = nil) {
-        self.manufacturer = manufacturer
-        self.model = model
-        self.firmware = firmware
-    }
-}
-
-/// One heart rate, measured.
-public struct HeartRatePoint: Sendable, Hashable {
-    /// The identity of the sample, a UUID. The same on every attempt to deliver it.
-    public var uuid: String
-    /// When it was measured, UTC microseconds since 1970.
-    public var timeMicroseconds: Int64
-    /// Beats per minute.
-    public var bpm: Int
-
-    /// A heart rate.
-    public init(uuid: String, timeMicroseconds: Int64, bpm: Int) {
-        self.uuid = uuid
-        self.timeMicroseconds = timeMicroseconds
-        self.bpm = bpm
-    }
-}
-
-/// Writes Open mHealth data points for one strap: IEEE 1752.1 header, `heart-rate` 2.0 body.
+/// Writes Open mHealth data points for one strap: IEEE 1752.1 header, `heart-rate` 2.0 or
+/// `rr-interval` 1.0 body.
 ///
 /// Everything that is the same for all of a strap's data points is written down once, here.
 public struct DataPointWriter: Sendable {
-    private let afterIdentity: [UInt8]
+    /// What is the same for all data points of a code.
+    private struct Schema: Sendable {
+        /// The FHIR coding.
+        let coding: [UInt8]
+        /// From after the identity to before the time of creation.
+        let afterIdentity: [UInt8]
+
+        init(_ code: ObservationCode) {
+            let parts = code.code.split(separator: ":").dropFirst().map(String.init)
+            let name = parts.first ?? ""
+            var json = JSONBytes()
+            json.raw(#"{"system":"#)
+            json.string(code.system)
+            json.raw(#","code":"#)
+            json.string(code.code)
+            json.raw("}")
+            coding = json.bytes
+            json.removeAll()
+            json.raw(#"","schema_id":{"namespace":"omh","name":"#)
+            json.string(name)
+            json.raw(#","version":"#)
+            json.string(parts.dropFirst().first ?? (name == "rr-interval" ? "1.0" : "2.0"))
+            json.raw(#"},"source_creation_date_time":""#)
+            afterIdentity = json.bytes
+        }
+    }
+
+    private let heartRate: Schema
+    private let interval: Schema
+    /// From after the time of creation on, as far as it is the same for all.
     private let afterCreation: [UInt8]
 
-    /// The schema version written when the exchange's code names none.
-    static let schemaVersion = "2.0"
     /// Longest name kept of a datasheet member, in characters; GATT strings may run to 512 bytes.
     static let datasheetLengthMax = 64
 
-    /// A writer for data points of `code` from a strap.
+    /// A writer for data points from a strap, heart rates under `code` and RR intervals under
+    /// `intervalCode`. For a code that names no schema version, it writes the one it knows.
     public init(
-        code: ObservationCode = ObservationCode(
-            system: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0"),
+        code: ObservationCode = .omhHeartRate, intervalCode: ObservationCode = .omhRRInterval,
         strap: StrapDatasheet = StrapDatasheet()
     ) {
-        let named = code.code.split(separator: ":").dropFirst(2).first.map(String.init)
+        heartRate = Schema(code)
+        interval = Schema(intervalCode)
         var json = JSONBytes()
-        json.raw(#"","schema_id":{"namespace":"omh","name":"heart-rate","version":"#)
-        json.string(named ?? Self.schemaVersion)
-        json.raw(#"},"source_creation_date_time":""#)
-        afterIdentity = json.bytes
-
-        json.removeAll()
         json.raw(#"","modality":"sensed""#)
         let sheets = [
             ("manufacturer", strap.manufacturer), ("model", strap.model),
@@ -75,29 +66,59 @@ public struct DataPointWriter: Sendable {
             separator = ","
         }
         if separator.utf8CodeUnitCount == 1 { json.raw("]") }
-        json.raw(#"},"body":{"heart_rate":{"value":"#)
         afterCreation = json.bytes
     }
 
     /// The data point as JSON, ASCII only.
-    public func dataPoint(_ point: HeartRatePoint) -> [UInt8] {
+    public func dataPoint(_ point: DataPoint) -> [UInt8] {
         var json = JSONBytes()
         write(point, to: &json)
         return json.bytes
     }
 
-    func write(_ point: HeartRatePoint, to json: inout JSONBytes) {
+    /// The FHIR coding a data point goes out under.
+    func coding(of point: DataPoint) -> [UInt8] {
+        point.isInterval ? interval.coding : heartRate.coding
+    }
+
+    func write(_ point: DataPoint, to json: inout JSONBytes) {
         json.raw(#"{"header":{"uuid":""#)
         json.identity(point.uuid)
-        json.raw(afterIdentity)
-        let timeStart = json.count
-        Timestamp(microseconds: point.timeMicroseconds).write(to: &json)
-        let timeEnd = json.count
-        json.raw(afterCreation)
-        json.integer(point.bpm)
-        json.raw(#","unit":"beats/min"},"effective_time_frame":{"date_time":""#)
-        json.again(from: timeStart, to: timeEnd)
-        json.raw(#""}}}"#)
+        json.raw(point.isInterval ? interval.afterIdentity : heartRate.afterIdentity)
+        switch point.content {
+        case .heartRate(let bpm, let time):
+            let timeStart = json.count
+            Timestamp(microseconds: time).write(to: &json)
+            let timeEnd = json.count
+            json.raw(afterCreation)
+            json.raw(#"},"body":{"heart_rate":{"value":"#)
+            json.integer(bpm)
+            json.raw(#","unit":"beats/min"},"effective_time_frame":{"date_time":""#)
+            json.again(from: timeStart, to: timeEnd)
+            json.raw(#""}}}"#)
+        case .averageHeartRate(let tenths, let count, let window):
+            Timestamp(microseconds: window.upperBound).write(to: &json)
+            json.raw(afterCreation)
+            // How many measurements the average is of: readers weigh a full window otherwise.
+            json.raw(#","acquisition_rate":{"number_of_times":"#)
+            json.integer(count)
+            json.raw(#","time_window":{"value":"#)
+            json.integer(Int(window.upperBound - window.lowerBound) / 1_000_000)
+            json.raw(#","unit":"sec"}}},"body":{"heart_rate":{"value":"#)
+            json.decimal(tenths, places: 1)
+            json.raw(#","unit":"beats/min"},"effective_time_frame":"#)
+            json.timeInterval(window.lowerBound, window.upperBound)
+            json.raw(#","descriptive_statistic":"average"}}"#)
+        case .interval(let ticks, let end):
+            Timestamp(microseconds: end).write(to: &json)
+            json.raw(afterCreation)
+            json.raw(#"},"body":{"rr_interval":{"value":"#)
+            // Exact: a tick is 1000/1024 ms, 9,765,625 ten-millionths.
+            json.decimal(Int(ticks) * 9_765_625, places: 7)
+            json.raw(#","unit":"ms"},"effective_time_frame":"#)
+            json.timeInterval(end - Int64(ticks) * 15_625 / 16, end)
+            json.raw("}}")
+        }
     }
 
     /// A datasheet reference must be an IRI (IEEE 1752.1 header): what an IRI's path may not hold is
@@ -132,5 +153,14 @@ extension JSONBytes {
         _ = appendPlain(uuid) {
             0x30...0x39 ~= $0 || 0x61...0x66 ~= $0 || 0x41...0x46 ~= $0 || $0 == 0x2D
         }
+    }
+
+    /// Appends an Open mHealth time frame from one time to another.
+    fileprivate mutating func timeInterval(_ start: Int64, _ end: Int64) {
+        raw(#"{"time_interval":{"start_date_time":""#)
+        Timestamp(microseconds: start).write(to: &self)
+        raw(#"","end_date_time":""#)
+        Timestamp(microseconds: end).write(to: &self)
+        raw(#""}}"#)
     }
 }

@@ -66,6 +66,20 @@ struct JSONBytes {
         bytes[start...].reverse()
     }
 
+    /// Appends a number of which the last `places` (1…9) decimal digits are its fraction, without
+    /// zeros at its end. Not negative.
+    mutating func decimal(_ value: Int, places: Int) {
+        var unit = 1
+        for _ in 0..<places { unit *= 10 }
+        let value = max(value, 0)
+        integer(value / unit)
+        let fraction = value % unit
+        guard fraction > 0 else { return }
+        raw(".")
+        digits(fraction, places)
+        while bytes.last == 0x30 { bytes.removeLast() }
+    }
+
     /// Appends `count` decimal digits of `value`, with leading zeros.
     mutating func digits(_ value: Int, _ count: Int) {
         var divisor = 1

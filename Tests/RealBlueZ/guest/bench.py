@@ -6,7 +6,9 @@ from world import Bluetoothd, Straps, until
 
 # The straps by index, as straps.json has them.
 WORN = range(8)
-SPARE, LATE, BONDING = 8, 9, 10
+SPARE, LATE, BONDING, DISPLAY, KEYPAD, STRAY = range(8, 14)
+# Those that want a bond.
+BONDED = (BONDING, DISPLAY, KEYPAD)
 
 ADAPTER_SECONDS_MAX = 20
 # From the arrival of a frame to its commit, and as much again for a busy machine.
@@ -15,6 +17,8 @@ COMMIT_SECONDS_MAX = COMMIT_SECONDS + 5
 RESUME_SECONDS_MAX = 15
 # `pair` gives up after 45 s; the rest is for starting the command under emulation.
 PAIR_SECONDS_MAX = 55
+# From an event to its condition in `status`.
+NOTICE_SECONDS_MAX = 5
 
 
 class Failure(Exception):
@@ -114,6 +118,11 @@ class Bench:
         time.sleep(seconds)
         after = self.straps.sent()
         return self.expect_every_frame(straps, before, after)
+
+    def expect_condition(self, name):
+        """The gateway says by itself what is not well."""
+        told = until(NOTICE_SECONDS_MAX, lambda: name in self.gateway.health())
+        check(told, f"status does not tell {name} but {self.gateway.health()}")
 
     def expect_balanced(self):
         """The books of status and store agree and balance."""

@@ -15,11 +15,13 @@ START_SECONDS_MAX = 20
 COMMIT_SECONDS = 2
 # SIGTERM to exit.
 STOP_SECONDS_MAX = 5
+# Pairing, with a person to be asked.
+POST_SECONDS_MAX = 120
 
 
 class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=10)
+    def __init__(self, path, seconds_max):
+        super().__init__("localhost", timeout=seconds_max)
         self.path = path
 
     def connect(self):
@@ -71,10 +73,18 @@ class Gateway:
     # MARK: Asking
 
     def get(self, path):
-        connection = UnixConnection(self.socket)
+        return self.request("GET", path, None, 10)[1]
+
+    def post(self, path, body):
+        """Returns the HTTP status and the answer."""
+        return self.request("POST", path, json.dumps(body), POST_SECONDS_MAX)
+
+    def request(self, method, path, body, seconds_max):
+        connection = UnixConnection(self.socket, seconds_max)
         try:
-            connection.request("GET", path)
-            return json.loads(connection.getresponse().read())
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
         finally:
             connection.close()
 

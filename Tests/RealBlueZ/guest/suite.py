@@ -9,12 +9,17 @@ import sys
 import time
 import traceback
 
+import tests_adapters
+import tests_bond
 import tests_discovery
 import tests_link
 import tests_stack
 from bench import Bench, Failure
 
 ALWAYS = tests_discovery.PREPARING
+TESTS = (
+    tests_discovery.PREPARING + tests_bond.PREPARING + tests_discovery.TESTS + tests_bond.TESTS
+    + tests_link.TESTS + tests_stack.TESTS + tests_adapters.TESTS + tests_stack.ENDING)
 
 
 def run(test, bench):
@@ -35,8 +40,7 @@ def run(test, bench):
 
 def main():
     binary, pattern = sys.argv[1], (sys.argv + [""])[2]
-    tests = tests_discovery.TESTS + tests_link.TESTS + tests_stack.TESTS
-    picked = [t for t in tests if t in ALWAYS or re.search(pattern, t.__doc__, re.IGNORECASE)]
+    picked = [t for t in TESTS if t in ALWAYS or re.search(pattern, t.__doc__, re.IGNORECASE)]
     bench = Bench(binary)
     passed = failed = 0
     try:

@@ -2,7 +2,8 @@
 import threading
 import time
 
-from bench import BONDING, LATE, PAIR_SECONDS_MAX, SPARE, WORN, check
+from bench import LATE, SPARE, STRAY, WORN, check
+from tests_bond import begin_refusals
 
 STREAM_SECONDS = 60
 SCAN_SECONDS = 4
@@ -57,31 +58,49 @@ def pair_at_once(bench):
 
 def stream_for_a_minute(bench):
     """Eight straps stream for 60 s and no frame is missed."""
-    # Meanwhile one strap is off the air, and somebody tries to pair one that wants a bond: neither
-    # may disturb the eight. Later tests judge these two.
+    # Meanwhile others are off the air, refused or have forgotten their bond: none of them may
+    # disturb the eight. Later tests judge them.
     bench.straps.ask("off", SPARE)
     bench.paired.discard(SPARE)
-
-    def try_to_pair():
-        began = time.monotonic()
-        outcome = bench.gateway.command(
-            "pair", bench.address(BONDING), seconds_max=2 * PAIR_SECONDS_MAX)
-        bench.notes["bonding"] = (*outcome, time.monotonic() - began)
-
-    trying = threading.Thread(target=try_to_pair)
-    trying.start()
+    refusing = begin_refusals(bench)
+    connecting = threading.Thread(target=connect_to_absent, args=[bench])
+    connecting.start()
     frames = bench.stream(WORN, STREAM_SECONDS)
     check(frames >= len(WORN) * (STREAM_SECONDS - 2), f"only {frames} frames were sent")
     check("not-enrolled" in bench.gateway.health(), "the held samples are not told of")
     bench.notes["late is known"] = bench.bluetoothd.knows(bench.address(LATE))
     bench.notes["spare"] = bench.gateway.sensors()[bench.address(SPARE)]
-    trying.join()
+    refusing.join()
+    connecting.join()
     balance = bench.expect_balanced()
     check(balance["undecodable"] == 0, f"undecodable: {balance['undecodable']}")
     check(not balance["refused"], f"refused: {balance['refused']}")
     held = balance["held"].get("not-enrolled", 0)
     check(held == balance["stored"], f"{held} of {balance['stored']} samples are held")
     return f"{frames} frames"
+
+
+def connect_to_absent(bench):
+    """Another program's Connect to a strap that has left, for a later test."""
+    bench.straps.ask("off", STRAY)
+    began = time.monotonic()
+    _, fault = bench.bluetoothd.connect(bench.address(STRAY))
+    bench.notes["connect to absent"] = (time.monotonic() - began, fault)
+
+
+def patience(bench):
+    """bluetoothd tries for 42 s to connect to an absent strap, and takes 2 s to disconnect."""
+    # What the gateway's own limits are made for.
+    seconds, fault = bench.note("connect to absent")
+    check("le-connection-abort-by-local" in fault, f"Connect ended with: {fault}")
+    check(35 <= seconds <= 60, f"Connect took {seconds:.0f} s")
+    address = bench.address(LATE)
+    began = time.monotonic()
+    check(bench.bluetoothd.disconnect(address), "it does not disconnect")
+    disconnected = time.monotonic() - began
+    check(1.5 <= disconnected <= 6, f"Disconnect took {disconnected:.1f} s")
+    bench.expect_streaming([LATE])
+    return f"{seconds:.0f} s and {disconnected:.1f} s"
 
 
 def absent_for_a_minute(bench):
@@ -108,9 +127,4 @@ def forgotten_by_bluetoothd(bench):
 
 
 PREPARING = [scan, pair_one, pair_at_once]
-TESTS = [
-    *PREPARING,
-    stream_for_a_minute,
-    absent_for_a_minute,
-    forgotten_by_bluetoothd,
-]
+TESTS = [stream_for_a_minute, absent_for_a_minute, forgotten_by_bluetoothd, patience]

@@ -1,17 +1,16 @@
 """What happens to the link of one strap, and to its frames."""
 import time
 
-from bench import BONDING, PAIR_SECONDS_MAX, WORN, check
-from world import until
+from bench import WORN, check
+from gateway import COMMIT_SECONDS
+from world import cpu_seconds, process_named, until
 
 # bluetoothd's socket in the kernel holds about 90 frames: what comes faster is lost there.
-BURST_FRAMES = 60
+BURST_FRAMES, LOST_BURST_FRAMES = 60, 300
 FAST_HZ, FAST_SECONDS = 20, 5
 # Below the 10 s of silence after which a link counts as dead, and beyond them.
 JAM_SECONDS, LONG_JAM_SECONDS = 6, 13
 ABSENCE_SECONDS = 10
-# The gateway keeps the link of a strap it was asked to pair for 10 s, for a second try.
-LET_GO_SECONDS_MAX = 20
 
 # Frame, and the fault it is kept with; None: a measurement, if an odd one.
 ODD_FRAMES = [
@@ -34,12 +33,44 @@ def burst(bench):
     before = bench.straps.sent()
     bench.straps.ask("burst", 0, count=BURST_FRAMES)
     burst = bench.expect_every_frame([0], before, bench.straps.sent())
+    processes = {
+        "gateway": bench.gateway.process.pid, "bluetoothd": bench.bluetoothd.process.pid,
+        "dbus-daemon": process_named("dbus-daemon")}
     bench.straps.ask("set", WORN, hz=FAST_HZ)
     try:
+        cpu = {name: cpu_seconds(pid) for name, pid in processes.items()}
         fast = bench.stream(WORN, FAST_SECONDS)
+        bench.notes["cost"] = {
+            name: (cpu_seconds(pid) - cpu[name]) / fast for name, pid in processes.items()}
     finally:
         bench.straps.ask("set", WORN, hz=1)
     return f"{burst} and {fast} frames"
+
+
+def cost(bench):
+    """A notification costs the gateway less than it costs bluetoothd and dbus-daemon."""
+    cost = bench.note("cost")
+    figures = ", ".join(f"{name} {seconds * 1e6:.0f} µs" for name, seconds in cost.items())
+    check(cost["gateway"] < cost["bluetoothd"] + cost["dbus-daemon"], figures)
+    return figures
+
+
+def too_large_a_burst(bench):
+    """Of a burst that the kernel cannot hold, what arrives is kept, once and in order."""
+    address, before = bench.address(0), bench.straps.sent()[0]
+    bench.straps.ask("burst", 0, count=LOST_BURST_FRAMES)
+    time.sleep(2)
+    after = bench.straps.sent()[0]
+    bench.expect_streaming([0])
+    time.sleep(COMMIT_SECONDS + 1)
+    sent = bench.straps.frames()[0][before:after]
+    stored = [frame for frame, _ in bench.gateway.store.frames()[address]]
+    place = {frame: number for number, frame in enumerate(sent)}
+    arrived = [place[frame] for frame in stored if frame in place]
+    check(arrived == sorted(set(arrived)), "frames are doubled or out of order")
+    check(len(arrived) >= BURST_FRAMES, f"only {len(arrived)} of {len(sent)} frames arrived")
+    bench.expect_balanced()
+    return f"{len(arrived)} of {len(sent)} frames"
 
 
 def malformed(bench):
@@ -159,20 +190,6 @@ def removed_while_connecting(bench):
     return f"after {bench.expect_streaming([6], since=began)} s"
 
 
-def refuses_without_bond(bench):
-    """A strap that wants a bond is refused in time, and its unanswered StartNotify hurts nobody."""
-    # bluetoothd leaves StartNotify without an answer when the bond it brings about fails.
-    status, _, complaint, seconds = bench.note("bonding")
-    check(status not in (0, 2, 3), f"pair ended with {status}: {complaint}")
-    check("not paired" in complaint, f"its complaint: {complaint}")
-    check(seconds <= PAIR_SECONDS_MAX, f"pair took {seconds:.0f} s")
-    address = bench.address(BONDING)
-    check(address not in bench.gateway.sensors(), "it is listed all the same")
-    gone = until(LET_GO_SECONDS_MAX, lambda: not bench.bluetoothd.is_connected(address))
-    check(gone, "it is still connected")
-    return f"after {seconds:.0f} s: {complaint.splitlines()[0]}"
-
-
 def forget(bench):
     """Forgetting disconnects the strap, and it can be paired again."""
     address = bench.address(7)
@@ -188,6 +205,8 @@ def forget(bench):
 
 TESTS = [
     burst,
+    cost,
+    too_large_a_burst,
     malformed,
     link_loss,
     all_links_lost,
@@ -197,6 +216,5 @@ TESTS = [
     lost_beside_absent,
     removed,
     removed_while_connecting,
-    refuses_without_bond,
     forget,
 ]

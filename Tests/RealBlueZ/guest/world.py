@@ -1,5 +1,6 @@
 """What the gateway under test lives among: straps, adapter, bluetoothd."""
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -12,6 +13,8 @@ FRAMES = EXCHANGE + "/frames.jsonl"
 BLUETOOTHD_LOG = EXCHANGE + "/bluetoothd.log"
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 ADAPTER = "/org/bluez/hci0"
+# bluetoothd tries to connect for 42 s.
+REPLY_SECONDS_MAX = 90
 
 
 def until(seconds, condition, pause=0.2):
@@ -22,6 +25,25 @@ def until(seconds, condition, pause=0.2):
         if value or time.monotonic() >= end:
             return value
         time.sleep(pause)
+
+
+def process_named(name):
+    """The process with this name; there is one."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/comm") as comm:
+                if comm.read().strip() == name:
+                    return int(pid)
+        except FileNotFoundError:
+            pass
+    raise RuntimeError(f"no process {name}")
+
+
+def cpu_seconds(pid):
+    """User and system time of a process so far."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Straps:
@@ -72,7 +94,7 @@ class Bluetoothd:
     """bluetoothd and the adapter."""
 
     def __init__(self):
-        self.process = self.adapter = None
+        self.process, self.adapters = None, {}
 
     def start(self):
         log = open(BLUETOOTHD_LOG, "a")
@@ -82,21 +104,25 @@ class Bluetoothd:
         self.process.kill()
         self.process.wait()
 
-    def plug(self):
-        self.adapter = subprocess.Popen(
-            ["btattach", "-B", "/dev/hvc0", "-P", "h4"],
+    def plug(self, number=0):
+        self.adapters[number] = subprocess.Popen(
+            ["btattach", "-B", f"/dev/hvc{number}", "-P", "h4"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def unplug(self):
-        self.adapter.terminate()
-        self.adapter.wait()
+    def unplug(self, number=0):
+        adapter = self.adapters.pop(number)
+        adapter.terminate()
+        adapter.wait()
+
+    def ask(self, path, method, *arguments):
+        """Calls org.bluez; returns what dbus-send prints, or None, and the error."""
+        done = subprocess.run(
+            ["dbus-send", "--system", "--print-reply", f"--reply-timeout={REPLY_SECONDS_MAX}000",
+             "--dest=org.bluez", path, method, *arguments], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else None, done.stderr.strip()
 
     def call(self, path, method, *arguments):
-        """Calls org.bluez and returns what dbus-send prints, or None when it fails."""
-        done = subprocess.run(
-            ["dbus-send", "--system", "--print-reply", "--dest=org.bluez", path, method,
-             *arguments], capture_output=True, text=True)
-        return done.stdout if done.returncode == 0 else None
+        return self.ask(path, method, *arguments)[0]
 
     def is_powered(self):
         answer = self.call(
@@ -122,6 +148,46 @@ class Bluetoothd:
             self.device(address), "org.freedesktop.DBus.Properties.Get",
             "string:org.bluez.Device1", "string:Connected")
         return answer is not None and "boolean true" in answer
+
+    def is_paired(self, address):
+        return any(properties.get("Address") == address and properties.get("Paired") == "true"
+                   for properties in self.objects().values())
+
+    def objects(self):
+        """The objects by path, with those of their properties that are strings or booleans."""
+        answer = self.call("/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects") or ""
+        objects, properties, name = {}, {}, None
+        for line in answer.splitlines():
+            kind, _, value = line.strip().removeprefix("variant").strip().partition(" ")
+            if kind == "object" and line.startswith(" " * 9 + "object path"):
+                properties = objects.setdefault(value.removeprefix("path ").strip('"'), {})
+            elif kind in ("string", "boolean") and "variant" in line and name:
+                properties[name] = value.strip('"')
+            elif kind == "string":
+                name = value.strip('"')
+        return objects
+
+    def adapters_by_path(self):
+        """The addresses of the adapters that are powered on."""
+        return {path: properties["Address"] for path, properties in self.objects().items()
+                if path.count("/") == 3 and properties.get("Powered") == "true"}
+
+    def powered_adapters(self):
+        return set(self.adapters_by_path().values())
+
+    def places(self):
+        """For each connected device the address of its adapter."""
+        objects = self.objects()
+        return {
+            properties["Address"]: objects[path.rpartition("/")[0]]["Address"]
+            for path, properties in objects.items()
+            if path.count("/") == 4 and properties.get("Connected") == "true"}
+
+    def connect(self, address):
+        return self.ask(self.device(address), "org.bluez.Device1.Connect")
+
+    def disconnect(self, address):
+        return self.call(self.device(address), "org.bluez.Device1.Disconnect") is not None
 
     def remove(self, address):
         return self.call(

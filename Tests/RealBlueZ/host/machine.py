@@ -2,8 +2,8 @@
 
     machine.py --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
 
-QEMU emulates the processor: no KVM is needed. The guest's adapter is a UART (/dev/hvc0) whose other
-end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
+QEMU emulates the processor: no KVM is needed. The guest's adapters are UARTs (/dev/hvc0, /dev/hvc1)
+whose other end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
 """
 import argparse
 import ctypes
@@ -19,6 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 STRAPS_START_SECONDS_MAX = 30
 MEMORY_MIB = 1024
+ADAPTERS = ("hci0", "hci1")
 # With one processor some races of bluetoothd come often; a test takes the second one away for them.
 PROCESSORS = 2
 # Status when the time is over, as timeout(1) has it, and when the guest ended without a word.
@@ -49,7 +50,7 @@ def start_straps(options, sockets, children):
     log = open(os.path.join(options.out, "straps.log"), "w")
     straps = subprocess.Popen(
         [sys.executable, os.path.join(HERE, "straps.py"), "--straps", options.straps,
-         "--hci", "unix-server:" + sockets["hci"], "--control", sockets["control"],
+         "--hci", *("unix-server:" + sockets[hci] for hci in ADAPTERS), "--control", sockets["control"],
          "--trace", os.path.join(options.out, "frames.jsonl")],
         stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)  # fmt: skip
     children.append(straps)
@@ -81,12 +82,13 @@ def qemu(options, sockets, output):
         *share("exchange", options.out, False),
         "-serial", "file:" + os.path.join(options.out, "console.log"),
         "-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=8",
-        "-chardev", "socket,id=hci,path=" + sockets["hci"],
-        "-device", "virtconsole,chardev=hci,nr=1",
+        *(part for number, hci in enumerate(ADAPTERS, 1) for part in (
+            "-chardev", f"socket,id={hci},path={sockets[hci]}",
+            "-device", f"virtconsole,chardev={hci},nr={number}")),
         "-chardev", f"file,id=output,path=/proc/self/fd/{output}",
-        "-device", "virtserialport,chardev=output,name=output,nr=2",
+        "-device", "virtserialport,chardev=output,name=output,nr=3",
         "-chardev", "socket,id=control,path=" + sockets["control"],
-        "-device", "virtserialport,chardev=control,name=control,nr=3",
+        "-device", "virtserialport,chardev=control,name=control,nr=4",
     ]  # fmt: skip
 
 
@@ -102,7 +104,7 @@ def run(options, work, children):
     with open(os.path.join(options.out, "command"), "w") as file:
         file.write("".join(argument + "\0" for argument in options.command))
     end = time.monotonic() + options.seconds_max
-    sockets = {name: os.path.join(work, name) for name in ("hci", "control")}
+    sockets = {name: os.path.join(work, name) for name in (*ADAPTERS, "control")}
     start_straps(options, sockets, children)
 
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""The air, and the controller under the guest's kernel: Bumble's, made to behave like real ones.
+"""The air, and the controllers under the guest's kernel: Bumble's, made to behave like real ones.
 
 Bumble's own link layer takes the central for its random address, has one signal strength for all,
 repeats the advertisement as scan response, knows neither duplicate filter nor accept list, and
@@ -16,11 +16,11 @@ EVENT_ADVERTISEMENT, EVENT_SCAN_RESPONSE = 0, 4
 
 
 class Air(LocalLink):
-    """Where the straps and the central meet. A strap can be jammed: delayed, not cut."""
+    """Where straps and centrals meet. A strap can be jammed: delayed, not cut."""
 
     def __init__(self):
         super().__init__()
-        self.central = None
+        self.centrals = []
         self.straps = {}
         self.last_due = {}
 
@@ -47,12 +47,13 @@ class Air(LocalLink):
             for controller in self.controllers:
                 if controller is not sender:
                     loop.call_soon(controller.on_ll_advertising_pdu, packet)
-        elif self.central and not self.jam_seconds_left(sender):
-            loop.call_soon(self.central.hear, self.straps[sender], packet)
+        elif not self.jam_seconds_left(sender):
+            for central in self.centrals:
+                loop.call_soon(central.hear, self.straps[sender], packet)
 
 
 class CentralController(Controller):
-    """The guest's adapter: legacy advertising only, like a Bluetooth 4.2 dongle."""
+    """An adapter of the guest: legacy advertising only, like a Bluetooth 4.2 dongle."""
 
     le_features = (
         hci.LeFeatureMask.LE_ENCRYPTION

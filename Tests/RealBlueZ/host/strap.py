@@ -33,7 +33,10 @@ DEFAULTS = {
     "battery": 87,
     "maker": "Emulated",
     "model": "HR-1",
-    "wants_bond": False,  # refuses notifications on a link that is not encrypted
+    # What notifications ask for: "open" nothing; "bond" an encrypted link; "display" one that was
+    # paired with the passkey that the strap shows; "keypad" with one that was typed into it.
+    "security": "open",
+    "passkey": 123456,
     "on_air": True,
 }
 
@@ -41,6 +44,28 @@ DEFAULTS = {
 def fixed(uuid, value):
     return Characteristic(
         UUID.from_16_bits(uuid), Characteristic.Properties.READ, Characteristic.READABLE, value)
+
+
+class Display(PairingDelegate):
+    """A strap that shows the passkey for its pairing; a person types it in on the other side."""
+
+    def __init__(self, passkey):
+        super().__init__(io_capability=PairingDelegate.DISPLAY_OUTPUT_ONLY)
+        self.passkey = passkey
+
+    async def generate_passkey(self):
+        return self.passkey
+
+
+class Keypad(PairingDelegate):
+    """A strap into which a person types the passkey that the other side shows."""
+
+    def __init__(self):
+        super().__init__(io_capability=PairingDelegate.KEYBOARD_INPUT_ONLY)
+        self.typed = asyncio.Queue()
+
+    async def get_number(self):
+        return await self.typed.get()
 
 
 class Strap:
@@ -63,9 +88,14 @@ class Strap:
         configuration.irk = os.urandom(16)
         self.device = Device(
             config=configuration, host=Host(self.controller, AsyncPipeSink(self.controller)))
-        self.device.keystore = MemoryKeyStore()
+        self.device.keystore, self.is_authenticated = MemoryKeyStore(), False
+        self.device.host.long_term_key_provider = self.long_term_key
+        security = self.settings["security"]
+        self.has_passkey = security in ("display", "keypad")
+        self.person = (Display(self.settings["passkey"]) if security == "display"
+                       else Keypad() if security == "keypad" else PairingDelegate())
         self.device.pairing_config_factory = lambda _: PairingConfig(
-            sc=True, mitm=False, bonding=True, delegate=PairingDelegate())
+            sc=True, mitm=self.has_passkey, bonding=True, delegate=self.person)
         self.add_services()
         self.device.on("connection", self.on_connection)
 
@@ -78,8 +108,10 @@ class Strap:
             UUID.from_16_bits(0x2A37), notify, Characteristic.Permissions(0), b"")
 
         def subscribe(bearer, value):
-            if settings["wants_bond"] and not self.connection.encryption:
+            if settings["security"] != "open" and not self.connection.encryption:
                 raise ATT_Error(ErrorCode.INSUFFICIENT_ENCRYPTION)
+            if self.has_passkey and not self.is_authenticated:
+                raise ATT_Error(ErrorCode.INSUFFICIENT_AUTHENTICATION)
             server.write_cccd(bearer, self.measurement, value)
 
         # Bumble's own descriptor cannot refuse.
@@ -133,6 +165,22 @@ class Strap:
                 due = time.monotonic() + 0.05
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
+    # MARK: Bond
+
+    def on_pairing(self, keys):
+        self.is_authenticated = keys.ltk.authenticated
+
+    async def long_term_key(self, handle, rand, ediv):
+        """The key of a bond or of a pairing under way; Bumble's own does not say how it was made."""
+        connection = self.device.lookup_connection(handle)
+        if fresh := self.device.smp_manager.get_long_term_key(connection, rand, ediv):
+            return fresh
+        keys = await self.device.keystore.get(str(connection.peer_address))
+        if not keys or not keys.ltk:
+            return None
+        self.is_authenticated = keys.ltk.authenticated
+        return keys.ltk.value
+
     # MARK: Link
 
     def on_subscription(self, connection, is_notifying, is_indicating):
@@ -142,7 +190,9 @@ class Strap:
 
     def on_connection(self, connection):
         self.connection, self.connects = connection, self.connects + 1
+        self.is_authenticated = False
         connection.on("disconnection", self.on_disconnection)
+        connection.on("pairing", self.on_pairing)
 
     def on_disconnection(self, reason):
         self.connection, self.is_subscribed = None, False
@@ -177,7 +227,9 @@ class Strap:
         return {
             "address": self.settings["address"], "name": self.settings["name"],
             "sent": self.sent, "connects": self.connects,
-            "connected": self.connection is not None, "subscribed": self.is_subscribed}
+            "connected": self.connection is not None, "subscribed": self.is_subscribed,
+            "encrypted": bool(self.connection and self.connection.encryption),
+            "authenticated": self.is_authenticated}
 
     async def set(self, **settings):
         self.settings.update(settings)
@@ -196,6 +248,14 @@ class Strap:
 
     async def jam(self, seconds):
         self.jammed_until = time.monotonic() + seconds
+
+    async def forget(self):
+        """Loses every bond, as straps do with their battery."""
+        self.device.keystore = MemoryKeyStore()
+
+    async def type(self, passkey):
+        """A person types a passkey into it."""
+        self.person.typed.put_nowait(passkey)
 
     async def send(self, frames):
         for frame in frames:

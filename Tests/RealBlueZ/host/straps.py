@@ -1,8 +1,8 @@
-"""The straps and the guest's controller, in one process on the host.
+"""The straps and the guest's controllers, in one process on the host.
 
-    straps.py --straps FILE --hci TRANSPORT --control SOCKET --trace FILE
+    straps.py --straps FILE --hci TRANSPORT… --control SOCKET --trace FILE
 
-FILE is a JSON list of settings (strap.py has the defaults). The trace gets a line for each frame
+FILE is a JSON list of settings (strap.py has the defaults). There is a controller a transport. The trace gets a line for each frame
 sent. The control socket takes one JSON object a line and answers with one:
 {"do": NAME, "straps": [INDEX…] or absent for all, …}, where NAME is one of COMMANDS with its
 arguments; the answer is the list of the straps' states.
@@ -16,8 +16,9 @@ from bumble.transport import open_transport
 from radio import Air, CentralController
 from strap import Strap
 
-COMMANDS = {"status", "set", "drop", "off", "on", "jam", "send", "burst"}
-CENTRAL_ADDRESS = "02:00:00:00:00:FF"
+COMMANDS = {"status", "set", "drop", "off", "on", "jam", "forget", "type", "send", "burst"}
+# With the number of the controller at the end, from 0.
+CENTRAL_ADDRESS = "02:00:00:00:00:F{}"
 
 
 async def answer(line, straps):
@@ -45,15 +46,18 @@ async def serve(reader, writer, straps):
 
 async def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("--straps", "--hci", "--control", "--trace"):
+    for name in ("--straps", "--control", "--trace"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--hci", required=True, nargs="+")
     options = parser.parse_args()
     trace = open(options.trace, "w", buffering=1)
     air = Air()
-    transport = await open_transport(options.hci)
-    air.central = CentralController(
-        "central", host_source=transport.source, host_sink=transport.sink, link=air,
-        public_address=hci.Address(CENTRAL_ADDRESS, hci.Address.PUBLIC_DEVICE_ADDRESS))
+    for number, name in enumerate(options.hci):
+        transport = await open_transport(name)
+        air.centrals.append(CentralController(
+            f"central {number}", host_source=transport.source, host_sink=transport.sink, link=air,
+            public_address=hci.Address(
+                CENTRAL_ADDRESS.format(number), hci.Address.PUBLIC_DEVICE_ADDRESS)))
     with open(options.straps) as file:
         straps = [Strap(i, settings, air, trace) for i, settings in enumerate(json.load(file))]
     for strap in straps:

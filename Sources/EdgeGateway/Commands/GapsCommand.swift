@@ -1,0 +1,72 @@
+import ArgumentParser
+import Foundation
+
+struct GapsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gaps", abstract: "Lists when there is no data, and why.",
+        discussion: """
+            A gap is a silence of more than 3 s. Below the list stands how much of each day there \
+            is data for, the longest gap, and where the rest of the time went.
+
+            Examples: edge-gateway gaps
+                      edge-gateway gaps C0:00:00:00:00:01 --days 7
+            """)
+
+    @Argument(help: "Only this sensor's, by its address.")
+    var address: String?
+    @Option(help: "How many UTC days, today included: 1 to 31.")
+    var days = 1
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard (1...31).contains(days) else { throw ValidationError("--days takes 1 to 31") }
+    }
+
+    func run() async throws {
+        let client = try await daemon.client()
+        var path = "/v1/gaps?days=\(days)"
+        if let address {
+            let sensors: [SensorReport] = try await client.get("/v1/sensors")
+            guard let sensor = sensors.first(where: { $0.address == address.uppercased() }) else {
+                throw CommandFailure(
+                    exitCode: .wrongUsage,
+                    message: "no such sensor is paired; edge-gateway sensors lists them")
+            }
+            path += "&sensor=\(sensor.id)"
+        }
+        let report: GapsReport = try await client.get(path)
+        if daemon.json { return try Terminal.printJSON(report) }
+        if report.coverage.isEmpty {
+            return print("nothing was to be recorded: no sensor was paired in that time")
+        }
+        if !report.gaps.isEmpty { print(Self.table(report.gaps) + "\n") }
+        if report.more { print("… and more: ask for fewer days, or for one sensor\n") }
+        print(Self.summary(report.coverage))
+    }
+
+    private static func table(_ gaps: [GapReport]) -> String {
+        Terminal.table(
+            ["FROM (UTC)", "LENGTH", "CAUSE", "SENSOR"],
+            gaps.map { gap in
+                [
+                    gap.from.map(Terminal.time) ?? "unknown",
+                    (gap.seconds.map(Terminal.age) ?? "unknown") + (gap.open ? " …" : ""),
+                    gap.cause, gap.name.isEmpty ? gap.address : gap.name,
+                ]
+            })
+    }
+
+    private static func summary(_ coverage: [CoverageReport]) -> String {
+        Terminal.table(
+            ["DAY", "DATA", "LONGEST GAP", "SENSOR", "WITHOUT DATA BECAUSE OF"],
+            coverage.map { day in
+                let causes = day.secondsByCause.sorted { ($0.value, $1.key) > ($1.value, $0.key) }
+                return [
+                    String(Terminal.time(day.day).prefix(10)),
+                    day.percent.map { String(format: "%.1f %%", $0) } ?? "-",
+                    Terminal.age(day.longestGapSeconds), day.name.isEmpty ? day.address : day.name,
+                    causes.map { "\($0.key) \(Terminal.age($0.value))" }.joined(separator: ", "),
+                ]
+            })
+    }
+}

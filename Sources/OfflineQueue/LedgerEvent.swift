@@ -1,0 +1,67 @@
+/// What a gap ledger is to be told besides frames, while frames before it are not durable yet.
+///
+/// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
+/// be lost with the power.
+struct LedgerEvent: Sendable, Hashable {
+    enum Kind: Sendable, Hashable {
+        case note(GapCause?)
+        /// Frames that memory could not take, the last of them at this uptime.
+        case refused(through: Int64)
+        case end
+    }
+
+    /// The most that wait, a strap that comes and goes for days before a full disk: what comes after
+    /// is not told, so that causes are coarser.
+    static let waitingMax = 4096
+
+    /// How many of the buffered frames come before it.
+    var frames: Int
+    var assignment: Int64
+    var uptime: Int64
+    var kind: Kind
+}
+
+extension [Int64: KeptLedger] {
+    /// Tells the ledgers of frames in order of arrival, the last `unhoused` of which found no room, and
+    /// of the events between and after them.
+    mutating func tell(
+        _ arrivals: ArraySlice<Arrival>, unhoused: Int = 0, _ events: some Sequence<LedgerEvent>
+    ) {
+        var events = events.makeIterator()
+        var next = events.next()
+        let housed = arrivals.count - unhoused
+        for (index, arrival) in arrivals.enumerated() {
+            while let event = next, event.frames <= index {
+                tell(event)
+                next = events.next()
+            }
+            let uptime = arrival.uptimeMicroseconds
+            if index >= housed {
+                self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
+            } else if arrival.faultStored != nil {
+                self[arrival.assignmentID]?.ledger.frame(without: .undecodable, at: uptime)
+            } else {
+                self[arrival.assignmentID]?.ledger.sample(at: uptime)
+            }
+        }
+        while let event = next {
+            tell(event)
+            next = events.next()
+        }
+    }
+
+    private mutating func tell(_ event: LedgerEvent) {
+        let id = event.assignment
+        switch event.kind {
+        case .note(let cause): self[id]?.ledger.note(cause, at: event.uptime)
+        case .refused(let last):
+            var uptime = event.uptime
+            while uptime < last {
+                self[id]?.ledger.frame(without: .queueFull, at: uptime)
+                uptime = last - uptime > GapLedger.silenceMax ? uptime + GapLedger.silenceMax : last
+            }
+            self[id]?.ledger.frame(without: .queueFull, at: last)
+        case .end: self[id]?.end(at: event.uptime)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import GRDB
+
+/// The oldest pending samples of one segment, in order of arrival, with none missing between them; or
+/// some of its samples that were put back from the dead letters.
+public struct PendingStretch: Sendable, Hashable {
+    /// The samples; never empty.
+    public let samples: [PendingSample]
+    /// Whether it is certain that no sample will ever follow the last one directly: the segment's run
+    /// is over, or a damaged row comes next.
+    public let isEnded: Bool
+
+    /// A stretch.
+    public init(samples: [PendingSample], isEnded: Bool) {
+        self.samples = samples
+        self.isEnded = isEnded
+    }
+}
+
+extension SampleQueue {
+    /// The oldest committed samples of each segment of a lane that are to be sent, `perSegment` at
+    /// most of each; those put back from the dead letters come first, then the segments, oldest
+    /// first, until there are `limit` samples.
+    ///
+    /// Otherwise as ``nextBatch(enrollment:limit:)``. It is for whoever makes one data point of many
+    /// samples: a segment with few samples does not wait behind others with many.
+    public func nextStretches(
+        enrollment: Int64, perSegment: Int, limit: Int
+    ) throws(QueueError) -> [PendingStretch] {
+        // As in nextBatch: each turn settles one damaged row.
+        for _ in 0..<Self.batchSamplesMax {
+            let nonce = runNonce
+            let found = try read("read stretches") { db in
+                try Self.stretches(
+                    db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
+                    runNonce: nonce)
+            }
+            guard let damaged = found.damaged else { return found.stretches }
+            try settle(enrollment: enrollment, [damaged], upload: nil)
+        }
+        return []
+    }
+
+    private static func stretches(
+        _ db: Database, enrollment: Int64, perSegment: Int, limit: Int, runNonce: UInt64
+    ) throws -> (stretches: [PendingStretch], damaged: SettledSample?) {
+        var stretches: [PendingStretch] = []
+        var count = 0
+        func add(_ walk: Walk, isEnded: Bool) -> SettledSample? {
+            guard !walk.samples.isEmpty else { return walk.damaged }
+            stretches.append(
+                PendingStretch(samples: walk.samples, isEnded: isEnded || walk.damaged != nil))
+            count += walk.samples.count
+            return nil
+        }
+
+        var requeued = Walk()
+        let rows = try Row.fetchCursor(db, sql: requeuedSQL, arguments: [enrollment])
+        while requeued.samples.count < perSegment, requeued.damaged == nil,
+            let row = try rows.next()
+        {
+            guard let segment = PendingSegment(requeued: row) else { continue }
+            if let last = requeued.samples.last, last.segmentID != segment.id {
+                _ = add(requeued, isEnded: true)
+                requeued = Walk()
+            }
+            requeued.add(SampleRow(row), of: segment)
+        }
+        let isWhole = requeued.samples.count < perSegment
+        if let damaged = add(requeued, isEnded: isWhole) { return ([], damaged) }
+
+        let segments = try PendingSegment.all(db, enrollment: enrollment)
+            .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
+        for segment in segments where count < limit {
+            var walk = Walk()
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(sql: stretchSQL),
+                arguments: [
+                    segment.pending.lowerBound, segment.pending.upperBound, segment.id, perSegment,
+                ])
+            while walk.damaged == nil, let row = try rows.next() {
+                walk.add(SampleRow(row), of: segment)
+            }
+            let isOver = segment.runNonce != runNonce && walk.samples.count < perSegment
+            if let damaged = add(walk, isEnded: isOver) { return ([], damaged) }
+        }
+        return (stretches, nil)
+    }
+
+    static let stretchSQL = """
+        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id LIMIT ?
+        """
+}

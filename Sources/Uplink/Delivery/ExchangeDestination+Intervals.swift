@@ -1,0 +1,76 @@
+import Logging
+import OfflineQueue
+
+/// What is known of the patient's consent to RR intervals. It is asked for when there are some to
+/// send, and kept nowhere: a consent can be withdrawn while the gateway is off.
+enum IntervalConsent {
+    case unknown
+    case given(ObservationCode)
+    case refused(untilMicroseconds: Int64)
+
+    var code: ObservationCode? {
+        if case .given(let code) = self { code } else { nil }
+    }
+}
+
+extension ExchangeDestination {
+    /// How long a refusal of RR intervals is believed before the consents are read again,
+    /// microseconds: an hour.
+    static let intervalRefusalMicroseconds: Int64 = 3_600_000_000
+
+    /// True until the exchange has said no. The patients of a practitioner differ from sample to sample,
+    /// and so do their consents: they send none.
+    public func mayTakeIntervals() async -> Bool {
+        guard terms.kind == .invitation else { return false }
+        guard case .refused(let until) = intervals else { return true }
+        return clock.read().uptimeMicroseconds >= until
+    }
+
+    func isWanted(_ point: OutgoingPoint) -> Bool {
+        !point.point.isInterval || intervals.code != nil
+    }
+
+    func refuseIntervals() {
+        intervals = .refused(
+            untilMicroseconds: clock.read().uptimeMicroseconds + Self.intervalRefusalMicroseconds)
+    }
+
+    /// Reads the consents unless they are known; if nobody tells, what that means for the samples.
+    func learnIntervalCode() async -> DeliveryAnswer? {
+        switch intervals {
+        case .given: return nil
+        case .refused(let until) where clock.read().uptimeMicroseconds < until: return nil
+        default: break
+        }
+        guard terms.kind == .invitation, let patient = terms.patient else {
+            refuseIntervals()
+            return nil
+        }
+        let token: AccessToken
+        do {
+            token = try await tokens.token()
+        } catch {
+            return error.answer
+        }
+        do {
+            let code = try await reader.intervalCode(patient: patient, token: token.secret)
+            if let code {
+                intervals = .given(code)
+                pointWriters = [:]
+                logger.info("RR intervals are consented to")
+            } else {
+                refuseIntervals()
+            }
+        } catch .unauthorized {
+            await tokens.refused(token)
+            return .notSent(retryAtMicroseconds: nil)
+        } catch .transport(let fault) {
+            lastFault = fault
+            return .notSent(retryAtMicroseconds: nil)
+        } catch {
+            // An exchange that cannot tell takes none; the heart rate does not wait for it.
+            refuseIntervals()
+        }
+        return nil
+    }
+}

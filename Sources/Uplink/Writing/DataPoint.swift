@@ -1,0 +1,52 @@
+import GATTHeartRate
+
+/// What a strap says about itself in its Device Information Service, as far as it is known.
+public struct StrapDatasheet: Sendable, Hashable {
+    /// Who made it (0x2A29).
+    public var manufacturer: String?
+    /// Its model (0x2A24).
+    public var model: String?
+    /// Its firmware (0x2A26).
+    public var firmware: String?
+
+    /// What is known of a strap; nothing, by default.
+    public init(manufacturer: String? = nil, model: String? = nil, firmware: String? = nil) {
+        self.manufacturer = manufacturer
+        self.model = model
+        self.firmware = firmware
+    }
+}
+
+/// One Open mHealth data point to be. All times are UTC microseconds since 1970.
+public struct DataPoint: Sendable, Hashable {
+    /// What it says.
+    public enum Content: Sendable, Hashable {
+        /// A heart rate in beats per minute, measured at a time.
+        case heartRate(bpm: Int, atMicroseconds: Int64)
+        /// The average of `count` heart rates measured in a window, in tenths of a beat per minute.
+        case averageHeartRate(tenths: Int, count: Int, window: Range<Int64>)
+        /// The time between two beats, in ticks of 1/1024 s, and when the second of them was.
+        case interval(ticks: UInt16, endMicroseconds: Int64)
+    }
+
+    /// The identity, a UUID. The same on every attempt to deliver it.
+    public var uuid: String
+    /// What it says.
+    public var content: Content
+
+    /// A data point.
+    public init(uuid: String, _ content: Content) {
+        self.uuid = uuid
+        self.content = content
+    }
+
+    /// Whether it is an RR interval, which has a code and a consent of its own.
+    public var isInterval: Bool {
+        if case .interval = content { true } else { false }
+    }
+
+    /// The average of heart rates in tenths of a beat per minute, rounded half up; nil of none.
+    static func averageTenths(_ rates: [Int]) -> Int? {
+        rates.isEmpty ? nil : (rates.reduce(0, +) * 20 + rates.count) / (2 * rates.count)
+    }
+}

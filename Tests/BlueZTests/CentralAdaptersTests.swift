@@ -1,0 +1,116 @@
+import Testbed
+import Testing
+
+@testable import BlueZ
+
+@Suite("Many straps and several adapters", .timeLimit(.minutes(2)))
+struct CentralAdaptersTests {
+    private static let adapters = ["00:1A:7D:DA:71:01", "00:1A:7D:DA:71:02"]
+
+    private static func straps(_ count: Int) -> [String] {
+        (1...count).map { "C0:00:00:00:00:" + ($0 < 10 ? "0\($0)" : "\($0)") }
+    }
+
+    private func stage(_ straps: [String], linksMax: Int, adapters count: Int = 2) async throws
+        -> Stage
+    {
+        let stage = try await Stage(
+            straps: straps,
+            adapters: Self.adapters.prefix(count).enumerated().map {
+                SimulatedAdapter(address: $0.element, index: $0.offset, linksMax: linksMax)
+            })
+        await stage.start()
+        for strap in straps { await stage.watch(strap) }
+        return stage
+    }
+
+    private func stream(_ stage: Stage, _ straps: [String]) async -> Bool {
+        await stage.until(atMost: .seconds(60)) { events in
+            straps.allSatisfy { !events.frames(of: $0).isEmpty }
+        }
+    }
+
+    @Test("twelve straps stream over two adapters that carry six each")
+    func twelve() async throws {
+        let straps = Self.straps(12)
+        let stage = try await stage(straps, linksMax: 6)
+        #expect(await stream(stage, straps))
+        let links = await stage.central.snapshots()
+        for adapter in Self.adapters {
+            #expect(links.count { $0.adapter == adapter } == 6)
+        }
+        await stage.end()
+    }
+
+    @Test("a full adapter is a state, not a loop: the strap waits and is tried rarely")
+    func full() async throws {
+        let straps = Self.straps(3)
+        let stage = try await stage(straps, linksMax: 2, adapters: 1)
+        #expect(
+            await stage.until { events in
+                straps.contains { strap in
+                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
+                }
+            })
+        let connects = await stage.bluez.callCount("Connect")
+        // Dozens of adverts of the waiting strap later, nobody has tried again.
+        await stage.forget()
+        #expect(await stage.until { $0.count > 100 })
+        #expect(await stage.bluez.callCount("Connect") == connects)
+        #expect(await stage.central.adapterSnapshots().first?.isFull == true)
+        await stage.end()
+    }
+
+    @Test("who waits for a place takes the one that becomes free")
+    func placeFreed() async throws {
+        let straps = Self.straps(3)
+        let stage = try await stage(straps, linksMax: 2, adapters: 1)
+        #expect(
+            await stage.until { events in
+                straps.contains { strap in
+                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
+                }
+            })
+        let links = await stage.central.snapshots()
+        let waiting = links.first { $0.state == .suspended(.adapterFull) }?.address ?? ""
+        let streaming = straps.first { $0 != waiting } ?? ""
+        await stage.forget()
+        await stage.bluez.setOnAir(streaming, false)
+        await stage.central.unwatch(address: streaming)
+        #expect(await stage.until { !$0.frames(of: waiting).isEmpty })
+        await stage.end()
+    }
+
+    @Test("straps of a full adapter move to another that is plugged in")
+    func adapterAdded() async throws {
+        let straps = Self.straps(4)
+        let stage = try await stage(straps, linksMax: 2)
+        await stage.bluez.unplug(Self.adapters[1])
+        #expect(
+            await stage.until(atMost: .seconds(40)) { events in
+                straps.contains { strap in
+                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
+                }
+            })
+        await stage.forget()
+        await stage.bluez.plug(Self.adapters[1], index: 5)
+        #expect(await stream(stage, straps))
+        await stage.end()
+    }
+
+    @Test("thousands of strangers' adverts cost no event, no call, and no object is kept of them")
+    func strangers() async throws {
+        let stage = try await stage([Stage.strap], linksMax: 7, adapters: 1)
+        await stage.bluez.setForeignDiscovery(true)
+        #expect(await stream(stage, [Stage.strap]))
+        try await stage.bluez.flood(count: 200)
+        await stage.watch("C0:00:00:00:00:77")
+        #expect(await stage.bluez.wait { $0.isDiscovering })
+        let frames = await stage.bluez.framesSentCount(Stage.strap)
+        #expect(await stage.bluez.wait { $0.framesSentCount(Stage.strap) > frames + 100 })
+        let sightings = await stage.events.count { if case .sighting = $0 { true } else { false } }
+        #expect(sightings < 20)
+        #expect(await stage.central.devices.count <= 2)
+        await stage.end()
+    }
+}

@@ -1,0 +1,85 @@
+import Foundation
+import Testbed
+import Testing
+
+/// The ledger of gaps, through the real binary.
+@Suite(.serialized) struct GapTests {
+    private struct Ledger: Decodable {
+        struct Gap: Decodable {
+            var cause: String
+            var seconds: Double?
+            var open: Bool
+        }
+        struct Day: Decodable {
+            var percent: Double?
+            var coveredSeconds: Double
+            var expectedSeconds: Double
+            var secondsByCause: [String: Double]
+        }
+        var gaps: [Gap]
+        var coverage: [Day]
+    }
+
+    private func ledger(_ bench: Bench, _ words: String...) async throws -> Ledger {
+        let output = try await bench.gateway.command(["gaps", "--json"] + words)
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(Ledger.self, from: Data(output.output.utf8))
+    }
+
+    private func until(
+        _ bench: Bench, _ what: String, _ holds: (Ledger) -> Bool
+    ) async throws -> Ledger {
+        for _ in 0..<300 {
+            let found = try await ledger(bench)
+            if holds(found) { return found }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        throw GatewayProcess.Fault(description: "\(what): not within a minute")
+    }
+
+    @Test func anAbsentBluetoothdIsTheCauseWhileItIsAwayAndTheDayAddsUp() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.stored + $0.balance.buffered >= 3 }
+            try await bench.bluez.setDaemon(running: false)
+            let away = try await until(bench, "daemon-gone") { ledger in
+                ledger.gaps.contains { $0.cause == "daemon-gone" && $0.open }
+            }
+            #expect(away.coverage.count == 1)
+            try await bench.bluez.setDaemon(running: true)
+            let back = try await until(bench, "the end of the gap") { ledger in
+                !ledger.gaps.isEmpty && ledger.gaps.allSatisfy { !$0.open }
+            }
+            let day = try #require(back.coverage.first)
+            let explained = day.secondsByCause.values.reduce(0, +)
+            #expect(abs(day.coveredSeconds + explained - day.expectedSeconds) < 0.01)
+            #expect(day.secondsByCause["daemon-gone", default: 0] > 2)
+        }
+    }
+
+    @Test func aRestartedGatewaySaysThatItWasOff() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.stored >= 3 }
+            await bench.gateway.kill()
+            try await Task.sleep(for: .seconds(5))
+            try await bench.gateway.start()
+            let ledger = try await until(bench, "gateway-off") { ledger in
+                ledger.gaps.contains { $0.cause == "gateway-off" }
+            }
+            let off = ledger.gaps.first { $0.cause == "gateway-off" }?.seconds ?? 0
+            #expect(off > 3 && off < 30)
+        }
+    }
+
+    @Test func gapsOfAnUnknownStrapAreRefusedWithAdvice() async throws {
+        try await Bench.run { bench in
+            let outcome = try await bench.gateway.command(["gaps", "C0:00:00:00:00:99"])
+            #expect(outcome.status == 2)
+            #expect(outcome.complaint.contains("edge-gateway sensors lists them"))
+            let empty = try await bench.command("gaps")
+            #expect(empty.contains("nothing was to be recorded"))
+        }
+    }
+}

@@ -1,0 +1,238 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("Time without samples, as the store tells it")
+struct GapTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    /// "seconds cause", "…" for what goes on.
+    private func told(_ queue: SampleQueue, _ assignment: Assignment) async throws -> [String] {
+        try await queue.gaps(assignment: assignment.id).map { gap in
+            let seconds = gap.durationMicroseconds.map { "\(Double($0) / 1e6)" } ?? "?"
+            return "\(seconds) \(gap.cause.rawValue)\(gap.isOpen ? "…" : "")"
+        }
+    }
+
+    private func stream(
+        _ queue: SampleQueue, _ assignments: [Assignment], seconds: Int
+    ) async throws {
+        for _ in 0..<seconds {
+            for assignment in assignments { try await queue.beat(assignment, clock) }
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+    }
+
+    @Test func anOrderlyStopIsExactAndTheRestIsTheGatewaysOwn() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        clock.advance(seconds: 20)
+        #expect(try await told(queue, worn.assignment) == ["21.0 link-lost…"])
+        try await queue.close()
+        clock.advance(seconds: 7.5)
+        queue = try await store.open(clock)
+        clock.advance(seconds: 30)
+        #expect(
+            try await told(queue, worn.assignment) == [
+                "21.0 link-lost", "7.5 gateway-off", "30.0 silent…",
+            ])
+    }
+
+    @Test func afterAPowerCutTheGapBeginsWhereTheRunWasLastKnownToLive() async throws {
+        var queue = try await store.open(clock, bootID: "boot-1")
+        let one = try await Worn(queue, 1)
+        let two = try await Worn(queue, 2)
+        await queue.note(.outOfRange, of: two.assignment.id, at: clock.read().uptimeMicroseconds)
+        try await stream(queue, [one.assignment], seconds: 11)
+        // Two groups of 5 s are durable, the last frame of them came 10 s after the beginning.
+        try await queue.abandon()
+        clock.advance(seconds: 300)
+        clock.set { $0.uptimeMicroseconds = 9_000_000 }
+        queue = try await store.open(clock, bootID: "boot-2")
+        let alive = try store.number("SELECT max(last_uptime_us) FROM segment") - 100_000_000
+        let off = Double(311_000_000 - alive) / 1e6
+        #expect(try await told(queue, one.assignment) == ["\(off) gateway-off"])
+        #expect(
+            try await told(queue, two.assignment) == [
+                "\(Double(alive) / 1e6) out-of-range", "\(off) gateway-off",
+            ])
+    }
+
+    @Test func withoutCommitsTheRunSaysOnceAMinuteThatItLives() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        await queue.note(.adapterDown, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        let before = try await queue.changes()
+        for _ in 0..<630 {
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+        #expect(try await queue.changes() - before <= 10 * 3)
+        try await queue.abandon()
+        clock.advance(seconds: 100)
+        queue = try await store.open(clock)
+        #expect(
+            try await told(queue, worn.assignment) == ["600.0 adapter-down", "130.0 gateway-off"])
+    }
+
+    @Test func timeAcrossBootsIsToldOnlyIfBothClocksAreVouchedFor() async throws {
+        clock.set { $0.isTrusted = false }
+        var queue = try await store.open(clock, bootID: "boot-1")
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 5)
+        try await queue.close()
+        let offset = clock.read().wallMicroseconds - clock.read().uptimeMicroseconds
+        clock.advance(seconds: 600)
+        clock.set { $0.uptimeMicroseconds = 30_000_000 }
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(try await told(queue, worn.assignment) == ["? clock-unknown"])
+        clock.set { $0.isTrusted = true }
+        try await queue.noteClock(clock.read())
+        #expect(try await told(queue, worn.assignment) == ["? clock-unknown"])
+        try await queue.release(bootID: "boot-1", wallOffsetMicroseconds: offset)
+        #expect(try await told(queue, worn.assignment) == ["600.0 gateway-off"])
+        // The span that is asked for is one of UTC.
+        #expect(try await queue.gaps(since: clock.read().wallMicroseconds + 1).isEmpty)
+        #expect(try await queue.gaps(until: clock.read().wallMicroseconds - 700_000_000).isEmpty)
+        #expect(try await queue.gaps(since: clock.read().wallMicroseconds - 1).count == 1)
+    }
+
+    @Test func theLedgerEndsWithTheAssignment() async throws {
+        let queue = try await store.open(clock)
+        let one = try await Worn(queue, 1)
+        try await stream(queue, [one.assignment], seconds: 5)
+        await queue.note(.linkLost, of: one.assignment.id, at: clock.read().uptimeMicroseconds)
+        clock.advance(seconds: 9)
+        let lane = try await queue.enroll(.example("next", patient: "p-9"))
+        let next = try await queue.assign(sensor: one.sensor.id, enrollment: lane.id)
+        clock.advance(seconds: 50)
+        await queue.note(.silent, of: one.assignment.id, at: clock.read().uptimeMicroseconds)
+        #expect(try await told(queue, one.assignment) == ["10.0 link-lost"])
+        // It is the same strap: the link is as lost as before.
+        #expect(try await told(queue, next) == ["50.0 link-lost…"])
+        try await queue.forgetSensor(one.sensor.id)
+        clock.advance(seconds: 50)
+        #expect(try await told(queue, next) == ["50.0 link-lost"])
+        let all = try await queue.gaps(limit: 1)
+        #expect(all.map(\.sensorID) == [one.sensor.id] && all.first?.assignmentID == 1)
+    }
+
+    @Test func aDayAddsUp() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let day = clock.read().wallMicroseconds  // midnight
+        try await stream(queue, [worn.assignment], seconds: 100)
+        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        clock.advance(seconds: 100)
+        await queue.note(.outOfRange, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        clock.advance(seconds: 86_300)
+        let first = try await queue.coverage(of: .sensor(worn.sensor.id), dayStartingAt: day)
+        #expect(first.expectedSeconds == 86_400 && first.coveredSeconds == 99)
+        #expect(first.secondsByCause == [.linkLost: 101, .outOfRange: 86_200])
+        #expect(first.longestGapSeconds == 86_301)
+        #expect(first.percent.map { abs($0 - 9_900.0 / 86_400) < 1e-9 } == true)
+        let second = try await queue.coverage(
+            of: .assignment(worn.assignment.id), dayStartingAt: day + Coverage.dayMicroseconds)
+        #expect(second.expectedSeconds == 100 && second.percent == 0)
+        let earlier = try await queue.coverage(of: .everything, dayStartingAt: .min)
+        #expect(earlier.expectedSeconds == 0 && earlier.percent == nil)
+        _ = try await queue.coverage(of: .everything, dayStartingAt: .max)
+    }
+
+    @Test func aFrameThatCannotBeStoredIsAGapAndSaysSo() async throws {
+        var settings = QueueSettings()
+        settings.bufferedSamplesMax = 3
+        settings.commitAgeMicrosecondsMax = .max
+        let queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        for _ in 0..<20 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        #expect(try await told(queue, worn.assignment) == ["18.0 queue-full…"])
+        try await queue.flush()
+        try await queue.beat(worn.assignment, clock)
+        #expect(try await told(queue, worn.assignment) == ["18.0 queue-full"])
+    }
+
+    /// The disk takes the end of an assignment, and not the samples before it.
+    @Test(arguments: [false, true])
+    func anAssignmentThatEndsBeforeItsSamplesAreStored(isKilled: Bool) async throws {
+        var settings = QueueSettings()
+        settings.pageCountMax = 60
+        var queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        while await queue.health().fault == nil {
+            try await stream(queue, [worn.assignment], seconds: 1)
+        }
+        try await stream(queue, [worn.assignment], seconds: 40)
+        let stored = try await queue.balance().stored
+        let buffered = try await queue.balance().buffered
+        try await queue.endAssignment(sensor: worn.sensor.id)
+        #expect(try await queue.balance().buffered == buffered)
+        #expect(try await told(queue, worn.assignment) == [])
+        if isKilled {
+            try await queue.abandon()
+        } else {
+            try await queue.deliverAll(worn.enrollment.id)
+            clock.advance(seconds: 3 * 86_400)
+            try await queue.prune()
+            try await queue.close()
+        }
+        queue = try await store.open(clock)
+        // The last stored sample speaks for itself and no longer.
+        let lost = isKilled ? ["\(Double(buffered + 1)) gateway-off"] : []
+        #expect(try await told(queue, worn.assignment) == lost)
+        #expect(try await queue.balance().stored == stored + (isKilled ? 0 : buffered))
+    }
+
+    @Test func aStoreOfTheFirstSchemaCountsAsCoveredUpToItsLastSample() async throws {
+        let database = try DatabaseQueue(path: store.path)
+        try Schema.migrator.migrate(database, upTo: "v1")
+        try await database.write { try $0.execute(sql: FirstSchema.rows) }
+        try database.close()
+        let queue = try await store.open(clock)
+        let gap = try #require(try await queue.gaps().first)
+        #expect(gap.cause == .gatewayOff && gap.fromUptimeMicroseconds == 40_000_000)
+        #expect(gap.durationMicroseconds == 60_000_000)
+        #expect(try await queue.gaps().count == 1)
+    }
+
+    @Test func strapsThatSendCostNoGapAndFewBytes() async throws {
+        let queue = try await store.open(clock)
+        var assignments: [Assignment] = []
+        for number in 1...8 { assignments.append(try await Worn(queue, number).assignment) }
+        try await queue.checkpoint()
+        let before = try walBytes()
+        try await stream(queue, assignments, seconds: 500)
+        try await queue.flush()
+        #expect(try store.number("SELECT count(*) FROM gap") == 0)
+        let bytes = try Double(walBytes() - before) / (500 * 8)
+        print("offline queue: \(Int(bytes)) bytes of log a sample")
+        #expect(bytes < 400)
+    }
+
+    private func walBytes() throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: store.path + "-wal")
+        return (attributes[.size] as? NSNumber)?.intValue ?? 0
+    }
+}
+
+extension SampleQueue {
+    /// Rows changed since the store was opened: what the disk had to take.
+    func changes() throws -> Int { try database.read { $0.totalChangesCount } }
+
+    func checkpoint() throws {
+        _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+    }
+}

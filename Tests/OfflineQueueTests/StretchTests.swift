@@ -1,0 +1,102 @@
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("Stretches of pending samples")
+struct StretchTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    private func ids(_ stretches: [PendingStretch]) -> [[Int64]] {
+        stretches.map { $0.samples.map(\.id) }
+    }
+
+    @Test func eachSegmentGivesItsOldestHoweverManyOthersHave() async throws {
+        let queue = try await store.open(clock)
+        let first = try await Worn(queue, 1)
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:02")
+        let second = try await queue.assign(sensor: sensor.id, enrollment: first.enrollment.id)
+        for number in UInt8(1)...6 { try await queue.beat(first.assignment, bpm: number, clock) }
+        try await queue.beat(second, bpm: 7, clock)
+        try await queue.flush()
+        let found = try await queue.nextStretches(
+            enrollment: first.enrollment.id, perSegment: 4, limit: 100)
+        #expect(ids(found) == [[1, 2, 3, 4], [7]])
+        #expect(found.allSatisfy { !$0.isEnded }, "more may come in this run")
+        let fewer = try await queue.nextStretches(
+            enrollment: first.enrollment.id, perSegment: 4, limit: 4)
+        #expect(ids(fewer) == [[1, 2, 3, 4]])
+    }
+
+    @Test func aSegmentOfAnEarlierRunHasItsEnd() async throws {
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue, 1)
+        for number in UInt8(1)...3 { try await queue.beat(worn.assignment, bpm: number, clock) }
+        try await queue.close()
+        queue = try await store.open(clock)
+        try await queue.beat(worn.assignment, bpm: 4, clock)
+        try await queue.flush()
+        let enrollment = worn.enrollment.id
+        let found = try await queue.nextStretches(
+            enrollment: enrollment, perSegment: 10, limit: 100)
+        #expect(ids(found) == [[1, 2, 3], [4]])
+        #expect(found.map(\.isEnded) == [true, false])
+        let cut = try await queue.nextStretches(enrollment: enrollment, perSegment: 2, limit: 100)
+        #expect(cut.first?.isEnded == false, "the third one was not looked at")
+    }
+
+    @Test func theSameSamplesAsTheNextBatchAndSettledInTheSameWay() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue, 1)
+        for number in UInt8(1)...5 { try await queue.beat(worn.assignment, bpm: number, clock) }
+        try await queue.flush()
+        let enrollment = worn.enrollment.id
+        let stretch = try #require(
+            try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9).first)
+        #expect(
+            stretch.samples == (try await queue.nextBatch(enrollment: enrollment, limit: 100)))
+        try await queue.settle(
+            enrollment: enrollment, stretch.samples.prefix(3).map { SettledSample($0, .delivered) })
+        let rest = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        #expect(ids(rest) == [[4, 5]])
+    }
+
+    @Test func aDamagedRowEndsAStretchAndIsSettledWhenItsTurnComes() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue, 1)
+        for number in UInt8(1)...4 { try await queue.beat(worn.assignment, bpm: number, clock) }
+        try await queue.flush()
+        try store.execute("UPDATE sample SET frame = x'0063' WHERE id = 3")
+        let enrollment = worn.enrollment.id
+        var found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        #expect(ids(found) == [[1, 2]])
+        #expect(found.first?.isEnded == true)
+        try await queue.settle(
+            enrollment: enrollment, found[0].samples.map { SettledSample($0, .delivered) })
+        found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        #expect(ids(found) == [[4]])
+        #expect(try await queue.balance().dead == 1)
+    }
+
+    @Test func whatWasPutBackComesFirstAndIsWhole() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue, 1)
+        for number in UInt8(1)...6 { try await queue.beat(worn.assignment, bpm: number, clock) }
+        try await queue.flush()
+        let enrollment = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: enrollment, limit: 4)
+        try await queue.settle(
+            enrollment: enrollment,
+            batch.map { SettledSample($0, .dead(reason: "refused", diagnostics: "")) })
+        try await queue.requeue(deadLetters: [2, 3])
+        let found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        #expect(ids(found) == [[2, 3], [5, 6]])
+        #expect(found.map(\.isEnded) == [true, false])
+        try await queue.settle(
+            enrollment: enrollment,
+            found.flatMap(\.samples).map { SettledSample($0, .delivered) })
+        #expect(try await queue.balance().isBalanced)
+    }
+}

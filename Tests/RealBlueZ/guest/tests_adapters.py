@@ -1,0 +1,99 @@
+"""What happens to the adapters, and two of them."""
+import time
+
+from bench import BONDED, check
+from world import ADAPTER, until
+
+# Adapters by number as they are plugged; bluetoothd numbers them as they come.
+FIRST, SECOND = "02:00:00:00:00:F0", "02:00:00:00:00:F1"
+# After an adapter comes back, bluetoothd itself now and then loses a subscription, and the gateway
+# has to notice the silence and connect again.
+ADAPTER_BACK_SECONDS_MAX = 30
+ADAPTER_SECONDS_MAX = 20
+
+
+def adapter_off(bench):
+    """An adapter that is switched off is told of; all straps stream again after it is on."""
+    bench.bluetoothd.power(False)
+    bench.expect_condition("radio-off")
+    links = {s["link"] for s in bench.gateway.sensors().values()}
+    check(all(link.startswith("suspended") for link in links), f"links: {links}")
+    time.sleep(2)
+    began = time.monotonic()
+    check(bench.bluetoothd.power(True) is not None, "the adapter does not power on")
+    seconds = bench.expect_streaming(since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    bench.stream(bench.paired, 3)
+    return f"after {seconds} s"
+
+
+def adapter_unplugged(bench):
+    """An adapter that is unplugged is told of; all straps stream again after it is plugged in."""
+    bench.bluetoothd.unplug()
+    bench.expect_condition("no-adapter")
+    time.sleep(1)
+    began = time.monotonic()
+    bench.bluetoothd.plug()
+    seconds = bench.expect_streaming(since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    check(bench.bluetoothd.is_powered(), f"{ADAPTER} is not powered")
+    bench.stream(bench.paired, 3)
+    return f"after {seconds} s"
+
+
+def expect_places(bench):
+    """How many straps are on each adapter; bonded ones are where their bond is."""
+    places = bench.bluetoothd.places()
+    for strap in bench.paired:
+        check(bench.address(strap) in places, f"strap {strap} is connected to no adapter")
+        if strap in BONDED:
+            adapter = places[bench.address(strap)]
+            check(adapter == FIRST, f"strap {strap} is on {adapter}: it has no bond there")
+    counts = [sum(place == adapter for place in places.values()) for adapter in (FIRST, SECOND)]
+    return f"{counts[0]} and {counts[1]} straps"
+
+
+def second_adapter(bench):
+    """Straps go over to a second adapter when theirs is unplugged, save for bonded ones."""
+    bench.bluetoothd.plug(1)
+    powered = until(ADAPTER_SECONDS_MAX, lambda: SECOND in bench.bluetoothd.powered_adapters())
+    check(powered, "the second adapter does not power on")
+    free = bench.paired - set(BONDED)
+    began = time.monotonic()
+    bench.bluetoothd.unplug(0)
+    seconds = bench.expect_streaming(free, since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    places = bench.bluetoothd.places()
+    wrong = [s for s in free if places.get(bench.address(s)) != SECOND]
+    check(not wrong, f"not on the second adapter: {wrong}")
+    return f"after {seconds} s"
+
+
+def two_adapters(bench):
+    """Straps stream through two adapters at once, and no frame is missed."""
+    began = time.monotonic()
+    bench.bluetoothd.plug(0)
+    seconds = bench.expect_streaming(since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
+    places = expect_places(bench)
+    bench.stream(bench.paired, 5)
+    return f"{places}, after {seconds} s"
+
+
+def renumbered(bench):
+    """Adapters that come back under each other's number keep their bonds and straps."""
+    before = bench.bluetoothd.adapters_by_path()
+    for number in (0, 1):
+        bench.bluetoothd.unplug(number)
+    bench.expect_condition("no-adapter")
+    began = time.monotonic()
+    wanted = [SECOND, FIRST] if before.get(ADAPTER) == FIRST else [FIRST, SECOND]
+    for adapter in wanted:
+        bench.bluetoothd.plug([FIRST, SECOND].index(adapter))
+        there = until(ADAPTER_SECONDS_MAX, lambda: adapter in bench.bluetoothd.powered_adapters())
+        check(there, f"{adapter} does not power on")
+    after = bench.bluetoothd.adapters_by_path()
+    check(after != before and len(after) == 2, f"they have the same numbers: {after}")
+    seconds = bench.expect_streaming(since=began, seconds=2 * ADAPTER_BACK_SECONDS_MAX)
+    places = expect_places(bench)
+    bench.stream(bench.paired, 3)
+    return f"{places}, after {seconds} s"
+
+
+TESTS = [adapter_off, adapter_unplugged, second_adapter, two_adapters, renumbered]

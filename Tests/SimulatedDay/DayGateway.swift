@@ -1,0 +1,114 @@
+import BlueZ
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Recording
+
+/// The gateway's radio and store as the daemon wires them, under virtual time: all of the product
+/// from the bus connection to the committed row.
+actor DayGateway {
+    private let path: String
+    private let clock: VirtualWallClock
+    private let connect: Central.Connect
+    private let seed: UInt64
+    /// Prints what the radio tells.
+    private let isTraced: Bool
+    private(set) var queue: SampleQueue?
+    private var central: Central?
+    private var recorder: Recorder?
+    private var tasks: [Task<Void, Never>] = []
+
+    init(
+        path: String, clock: VirtualWallClock, seed: UInt64, isTraced: Bool,
+        connect: @escaping Central.Connect
+    ) {
+        self.isTraced = isTraced
+        self.path = path
+        self.clock = clock
+        self.seed = seed
+        self.connect = connect
+    }
+
+    /// Starts the daemon, and pairs the straps if they are not known yet.
+    func start(straps: [String]) async throws {
+        guard queue == nil else { return }
+        let queue = try SampleQueue(
+            path: path, clock: clock, bootID: "simulated", executor: VirtualExecutors.time)
+        var settings = CentralSettings(service: HeartRateService.service)
+        settings.seed = seed
+        let central = Central(settings: settings, clock: .virtual, connect: connect)
+        let recorder = Recorder(
+            queue: queue, central: central, clock: clock, policy: .clinical,
+            logger: Logger(label: "day") { _ in SwiftLogNoOpLogHandler() })
+        self.queue = queue
+        self.central = central
+        self.recorder = recorder
+        if try await queue.sensors().isEmpty {
+            for strap in straps {
+                let sensor = try await queue.addSensor(address: strap, details: SensorDetails())
+                _ = try await queue.assign(
+                    sensor: sensor.id, enrollment: nil, patient: nil, since: nil)
+            }
+        }
+        let sensors = try await queue.sensors()
+        for assignment in try await queue.openAssignments() {
+            guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
+                continue
+            }
+            await recorder.record(
+                address: sensor.address, sensorID: sensor.id, assignmentID: assignment.id)
+            await central.watch(
+                address: sensor.address, service: HeartRateService.service,
+                characteristic: HeartRateService.measurement)
+        }
+        let events = central.events()
+        tasks = [
+            Task { await central.run() },
+            Task {
+                for await batch in events {
+                    await recorder.take(batch)
+                    if self.isTraced { Self.trace(batch) }
+                }
+            },
+            Task {
+                while !Task.isCancelled {
+                    await VirtualExecutors.time.sleep(.seconds(1))
+                    await queue.commitIfDue()
+                    try? await queue.noteClock(self.clock.read())
+                }
+            },
+        ]
+    }
+
+    private static func trace(_ batch: [CentralEvent]) {
+        for event in batch {
+            switch event {
+            case .frame, .sighting: continue
+            case .link(let link):
+                print(
+                    link.uptimeMicroseconds / 1_000_000, link.address.suffix(2), link.state.name,
+                    link.reason.name)
+            default: print(VirtualExecutors.time.now / 1_000_000, event)
+            }
+        }
+    }
+
+    /// Stops the daemon as systemd does; the links stay up.
+    func stop() async throws {
+        guard queue != nil else { return }
+        await recorder?.stop()
+        await central?.stop(disconnecting: false)
+        for task in tasks { task.cancel() }
+        for task in tasks { await task.value }
+        try await queue?.close()
+        queue = nil
+    }
+
+    /// Links as they stand, for a report of what went wrong.
+    func links() async -> [String] {
+        await central?.snapshots().map { "\($0.address) \($0.state.name) \($0.reason.name)" } ?? []
+    }
+
+    /// Errors of BlueZ so far, by class.
+    func errors() async -> [BlueZErrorClass: Int] { await central?.errorCounts() ?? [:] }
+}

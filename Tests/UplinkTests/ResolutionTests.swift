@@ -1,0 +1,143 @@
+import Testing
+
+@testable import OfflineQueue
+@testable import Uplink
+
+extension PendingSample {
+    /// A sample of a frame with this rate, and RR intervals if there are any.
+    static func made(
+        id: Int64, at microseconds: Int64, bpm: UInt8 = 72, rr: [UInt16] = [], flags: UInt32 = 0,
+        segment: Int64 = 1
+    ) -> PendingSample {
+        let ticks = rr.flatMap {
+            [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
+        }
+        return PendingSample(
+            id: id, segmentID: segment, sensorID: 1, assignmentID: 1, patient: nil, runNonce: 77,
+            timeMicroseconds: microseconds, frame: [rr.isEmpty ? 0 : 0x10, bpm] + ticks,
+            flags: flags)
+    }
+}
+
+@Suite struct ResolutionTests {
+    /// A minute of UTC.
+    static let minute: Int64 = 1_795_285_500_000_000
+    private static let second: Int64 = 1_000_000
+
+    private static func stretch(
+        _ seconds: [Double], isEnded: Bool = false
+    ) -> PendingStretch {
+        PendingStretch(
+            samples: seconds.enumerated().map {
+                .made(id: Int64($0.offset) + 1, at: minute + Int64($0.element * 1_000_000))
+            }, isEnded: isEnded)
+    }
+
+    private static func sizes(
+        _ stretch: PendingStretch, _ resolution: Resolution = .tenSeconds, now: Int64? = nil
+    ) -> [Int] {
+        SampleGroup.complete(of: stretch, resolution, now: now).map(\.samples.count)
+    }
+
+    @Test func theSpellingIsThatOfTheCommandLineAndTheStore() {
+        #expect(Resolution.allCases.map(\.rawValue) == ["raw", "10s", "60s"])
+        #expect(Resolution(rawValue: "5s") == nil)
+        #expect(Resolution(stored: "10s") == .tenSeconds)
+        // Never finer than what was agreed.
+        #expect(Resolution(stored: "10 s") == .sixtySeconds)
+        #expect(Resolution(stored: "") == .sixtySeconds)
+    }
+
+    @Test func windowsAreAlignedToUTC() {
+        let minute = Self.minute
+        #expect(
+            Resolution.sixtySeconds.window(around: minute) == minute..<minute + 60_000_000)
+        #expect(
+            Resolution.tenSeconds.window(around: minute + 19_999_999)
+                == minute + 10_000_000..<minute + 20_000_000)
+        #expect(Resolution.tenSeconds.window(around: -1) == -10_000_000..<0)
+        #expect(Resolution.raw.window(around: minute) == nil)
+        for time in [Int64.min, .max] {
+            #expect(Resolution.sixtySeconds.window(around: time)?.count == 60_000_000)
+        }
+    }
+
+    @Test func aWindowWaitsUntilItIsKnownToBeWhole() {
+        let open = Self.stretch([0, 1, 2, 3, 9.9])
+        #expect(Self.sizes(open) == [])
+        #expect(Self.sizes(Self.stretch([0, 1, 2, 3, 9.9, 10])) == [5], "a later sample")
+        #expect(Self.sizes(Self.stretch([0, 1, 2, 3, 9.9], isEnded: true)) == [5], "a later run")
+        let end = Self.minute + 10 * Self.second
+        #expect(Self.sizes(open, now: end + 119 * Self.second) == [])
+        #expect(Self.sizes(open, now: end + 120 * Self.second) == [5], "a long time")
+    }
+
+    @Test func aClockThatIsSetBackMakesAWindowOfItsOwnAndLosesNothing() {
+        let stretch = Self.stretch([8, 9, 10, 11, 9.5, 9.7, 10.1, 20], isEnded: true)
+        #expect(Self.sizes(stretch) == [2, 2, 2, 1, 1])
+        let groups = SampleGroup.complete(of: stretch, .tenSeconds, now: nil)
+        #expect(groups.flatMap(\.samples) == stretch.samples)
+        #expect(groups[0].window == groups[2].window)
+        #expect(groups[0].samples[0].id != groups[2].samples[0].id, "so their identities differ")
+    }
+
+    @Test func aWindowWithMoreSamplesThanFitIsClosedAtTheSamePlaceEveryTime() {
+        let max = SampleGroup.samplesMax
+        let many = Self.stretch((0..<max + 500).map { Double($0) / 1000 })
+        #expect(Self.sizes(many) == [max])
+        #expect(
+            Self.sizes(PendingStretch(samples: Array(many.samples[..<max]), isEnded: false))
+                == [max])
+        #expect(
+            Self.sizes(PendingStretch(samples: Array(many.samples[max...]), isEnded: true))
+                == [500])
+    }
+
+    @Test func rawHasNoWindowsAndNothingToWaitFor() {
+        #expect(Self.sizes(Self.stretch([0, 1, 1, 0.5]), .raw) == [1, 1, 1, 1])
+    }
+
+    /// What is left of a stretch is read again with what has come since.
+    @Test(arguments: [Resolution.raw, .tenSeconds, .sixtySeconds])
+    func theGroupsAreTheSameInWhateverPiecesTheSamplesAreRead(_ resolution: Resolution) {
+        for seed in UInt64(1)...100 {
+            var random = SeededRandom(seed: seed)
+            var time = Self.minute + Int64.random(in: 0...60_000_000, using: &random)
+            let samples = (0..<Int.random(in: 1...400, using: &random)).map { number in
+                // Pauses, bursts, and a clock that is set back now and then.
+                switch Int.random(in: 0..<40, using: &random) {
+                case 0: time += Int64.random(in: 0...300_000_000, using: &random)
+                case 1: time -= Int64.random(in: 0...20_000_000, using: &random)
+                case 2...5: break
+                default: time += Int64.random(in: 500_000...1_500_000, using: &random)
+                }
+                return PendingSample.made(
+                    id: Int64(number) + 1, at: time,
+                    bpm: UInt8.random(in: 0...250, using: &random))
+            }
+            let whole = SampleGroup.complete(
+                of: PendingStretch(samples: samples, isEnded: true), resolution, now: nil)
+            #expect(whole.flatMap(\.samples) == samples, "seed \(seed)")
+
+            var pieces: [SampleGroup] = []
+            var next = 0
+            var committed = 0
+            while next < samples.count {
+                committed = min(
+                    samples.count, committed + Int.random(in: 0...80, using: &random))
+                guard committed > next else { continue }
+                let read = min(committed, next + Int.random(in: 1...200, using: &random))
+                let stretch = PendingStretch(
+                    samples: Array(samples[next..<read]),
+                    isEnded: read == samples.count)
+                let groups = SampleGroup.complete(of: stretch, resolution, now: nil)
+                // A lane takes as many as fit into its request.
+                let taken = groups.prefix(Int.random(in: 0...groups.count, using: &random))
+                pieces += taken
+                next += taken.reduce(0) { $0 + $1.samples.count }
+            }
+            #expect(pieces.map(\.samples) == whole.map(\.samples), "seed \(seed)")
+            #expect(pieces.map(\.window) == whole.map(\.window), "seed \(seed)")
+        }
+    }
+}
