@@ -34,7 +34,10 @@ extension SampleQueue {
                     db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
                     runNonce: nonce)
             }
-            guard let damaged = found.damaged else { return found.stretches }
+            guard let damaged = found.damaged else {
+                lent.lend(found.stretches.flatMap(\.samples), to: enrollment)
+                return found.stretches
+            }
             try settle(enrollment: enrollment, [damaged], upload: nil)
         }
         return []

@@ -74,6 +74,8 @@ struct EnrollmentReport: Codable, Equatable {
     var patient: String?
     var device: String?
     var code: String
+    /// `raw`, `10s` or `60s`.
+    var resolution: String
     /// `active` or `enroll-again`.
     var state: String
     /// Why its lane is held, if it is.
@@ -151,6 +153,8 @@ struct EnrollRequest: Codable {
     var name: String?
     /// The exchange's device id, when several fit.
     var device: String?
+    /// `raw`, `10s` or `60s`; what there was, or `raw`, if left out.
+    var resolution: String?
 }
 
 enum ReportCoding {

@@ -20,6 +20,8 @@ struct EnrollCommand: AsyncParsableCommand {
     var name: String?
     @Option(help: "The exchange's device id, when several fit.")
     var device: String?
+    @Option(help: "raw (one data point a frame), 10s or 60s (averages); default: raw.")
+    var resolution: String?
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
@@ -30,7 +32,9 @@ struct EnrollCommand: AsyncParsableCommand {
         }
         text = text.trimmingCharacters(in: .whitespacesAndNewlines)
         let report: EnrollmentReport = try await daemon.client().post(
-            "/v1/enroll", EnrollRequest(link: text, name: name, device: device), secondsMax: 300)
+            "/v1/enroll",
+            EnrollRequest(link: text, name: name, device: device, resolution: resolution),
+            secondsMax: 300)
         if daemon.json { return try Terminal.printJSON(report) }
         print("enrolled as \(report.name) at \(report.exchange)")
         if let held = report.held {

@@ -87,6 +87,11 @@ struct Daemon {
         queueSettings.commitAgeMicrosecondsMax = Int64(settings.commitSeconds) * 1_000_000
         queueSettings.keepDeliveredMicroseconds =
             Int64(settings.keepDeliveredHours) * 3_600_000_000
+        queueSettings.maxBytes = settings.storeBytesMax
+        queueSettings.fullPolicy = settings.fullPolicy
+        if settings.sampleAgeDaysMax > 0 {
+            queueSettings.maxAgeMicroseconds = Int64(settings.sampleAgeDaysMax) * 86_400_000_000
+        }
         do {
             return try SampleQueue(
                 path: settings.stateDirectory + "/queue.sqlite", settings: queueSettings,

@@ -9,6 +9,11 @@ extension Gateway {
     ///
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
+        if let resolution = request.resolution, Resolution(rawValue: resolution) == nil {
+            throw ProblemReport(
+                code: "bad-request", message: "there is no resolution of that name",
+                advice: "raw (one data point a frame), 10s or 60s (averages)")
+        }
         let link: InvitationLink
         do {
             link = try InvitationLink(request.link)
@@ -31,7 +36,7 @@ extension Gateway {
                 code: "not-enrolled", message: "not enrolled: \(error)",
                 advice: "nothing was stored; recording goes on")
         }
-        return try await store(enrolled, named: request.name)
+        return try await store(enrolled, request)
     }
 
     /// Every enrollment with the state of its lane.
@@ -45,8 +50,9 @@ extension Gateway {
         }
     }
 
-    private func store(_ enrolled: Enrolled, named wanted: String?) async throws -> EnrollmentReport
-    {
+    private func store(
+        _ enrolled: Enrolled, _ request: EnrollRequest
+    ) async throws -> EnrollmentReport {
         guard let standing = enrolled.standing else {
             throw ProblemReport(
                 code: "not-enrolled", message: "the exchange names no patient",
@@ -70,12 +76,13 @@ extension Gateway {
                 $0.terms.origin == origin && $0.terms.patient == standing.patient
             }
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? wanted ?? Self.freeName(beside: existing),
+                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
                 origin: origin, fhirBase: enrolled.fhirBase,
                 clientID: enrolled.tokens.clientID, patient: standing.patient, device: device.id,
                 codeSystem: standing.code.system, code: standing.code.code,
                 identifierSystem: settings.identifierSystem)
-            terms.resolution = same?.terms.resolution ?? terms.resolution
+            terms.resolution =
+                request.resolution ?? same?.terms.resolution ?? terms.resolution
             let enrollment: Enrollment
             if let same {
                 // The same patient at the same exchange again: new tokens for the lane there is.
@@ -128,7 +135,7 @@ extension Gateway {
         return EnrollmentReport(
             name: enrollment.terms.name, exchange: enrollment.terms.origin,
             patient: enrollment.terms.patient, device: enrollment.terms.device,
-            code: enrollment.terms.code ?? "", state: enrollment.state.rawValue,
+            code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution, state: enrollment.state.rawValue,
             held: enrollment.holdReason, pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)))
     }

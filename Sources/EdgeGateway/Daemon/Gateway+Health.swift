@@ -86,6 +86,17 @@ extension Gateway {
                         + "\(health.buffered) samples wait in memory, \(health.refused) are lost",
                     advice: fault.code.advice))
         }
+        if let salvage = health.salvage {
+            conditions.append(
+                HealthCondition(
+                    name: "store-salvaged", subject: "\(salvage.id)",
+                    message: "the store was broken; \(salvage.carried) samples were saved, "
+                        + "\(salvage.lost) that waited are lost",
+                    advice: "the card wears out: replace it; \(salvage.brokenFile) is kept"))
+        }
+        if let fill = try? await queue.fill(), fill.isNearlyFull {
+            conditions.append(Self.nearlyFull(fill))
+        }
         if !reading.isTrusted {
             conditions.append(
                 HealthCondition(
@@ -94,6 +105,18 @@ extension Gateway {
                     advice: "timedatectl; or set clock.trust: always if this clock is right"))
         }
         return conditions
+    }
+
+    private static func nearlyFull(_ fill: StoreFill) -> HealthCondition {
+        let percent = Int((fill.fraction ?? 0) * 100)
+        return HealthCondition(
+            name: fill.isFull ? "queue-full" : "queue-80-percent",
+            message: fill.isFull
+                ? "the store is full: "
+                    + (fill.policy == .refuseNew
+                        ? "new samples are refused" : "the oldest that wait are dropped")
+                : "\(percent) % of the store are taken by samples that wait",
+            advice: "mend the delivery, raise storage.max_megabytes, or export and purge")
     }
 
     private func laneConditions() async -> [HealthCondition] {

@@ -116,6 +116,8 @@ extension Settings {
         var lane = LaneSettings()
         lane.batchSamplesMax = batchSamples
         lane.idlePollMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
+        // The loader has checked the list.
+        lane.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
         return lane
     }
 }

@@ -1,3 +1,5 @@
+import GATTHeartRate
+
 /// One key of the configuration file.
 ///
 /// The table below is the only list of keys: the loader, `config show`, `config check` and the
@@ -8,6 +10,8 @@ struct SettingKey: Sendable {
         case integer(ClosedRange<Int>)
         case flag
         case choice([String])
+        /// Some of these, with commas between, or `none`.
+        case choices([String])
     }
 
     /// Dotted name, such as `clock.trust`.
@@ -58,6 +62,19 @@ extension SettingKey {
         SettingKey(
             name: "storage.keep_delivered_hours", kind: .integer(0...8760), fallback: "24",
             help: "hours that delivered samples stay in the store"),
+        SettingKey(
+            name: "storage.max_megabytes", kind: .integer(16...1_000_000), fallback: "2048",
+            help: "megabytes that the store may fill"),
+        SettingKey(
+            name: "storage.full_policy", kind: .choice(["refuse-new", "keep-newest"]),
+            fallback: "refuse-new",
+            help: "a full store refuses new samples, or drops the oldest that wait"),
+        SettingKey(
+            name: "storage.max_age_days", kind: .integer(0...3650), fallback: "0",
+            help: "days after which samples that wait are dropped; 0: they wait for ever"),
+        SettingKey(
+            name: "uplink.withhold", kind: .choices(Plausibility.all.names), fallback: "contactLost,zeroRate,outOfRange",
+            help: "flags that keep a sample here; there are also frozenRR and impossibleJump"),
         SettingKey(
             name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",
             help: "seconds between deliveries while samples come in"),

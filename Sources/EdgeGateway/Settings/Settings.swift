@@ -20,6 +20,10 @@ struct Settings: Sendable {
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitSeconds: Int { integer("storage.commit_seconds") }
     var keepDeliveredHours: Int { integer("storage.keep_delivered_hours") }
+    var storeBytesMax: Int64 { Int64(integer("storage.max_megabytes")) << 20 }
+    var fullPolicy: FullPolicy { FullPolicy(rawValue: text("storage.full_policy")) ?? .refuseNew }
+    var sampleAgeDaysMax: Int { integer("storage.max_age_days") }
+    var withheldFlags: String { text("uplink.withhold") }
     var deliveryIntervalSeconds: Int { integer("uplink.interval_seconds") }
     var batchSamples: Int { integer("uplink.batch_samples") }
     var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }

@@ -174,6 +174,12 @@ struct SettingsLoader {
                 throw wrong(key, "is `\(text.prefix(40))`, expected \(key.kind.expected)")
             }
             return .text(text)
+        case .choices(let choices):
+            let words = text.split { $0 == "," || $0.isWhitespace }.map(String.init)
+            guard words == ["none"] || words.allSatisfy(choices.contains) else {
+                throw wrong(key, "is `\(text.prefix(80))`, expected \(key.kind.expected)")
+            }
+            return .text(text)
         }
     }
 
@@ -191,7 +197,7 @@ struct SettingsLoader {
 extension SettingKey.Kind {
     var configType: ConfigType {
         switch self {
-        case .text, .choice: .string
+        case .text, .choice, .choices: .string
         case .integer: .int
         case .flag: .bool
         }
@@ -203,6 +209,7 @@ extension SettingKey.Kind {
         case .flag: "true or false"
         case .integer(let range): "a whole number from \(range.lowerBound) to \(range.upperBound)"
         case .choice(let choices): "one of " + choices.joined(separator: ", ")
+        case .choices(let choices): "none, or some of " + choices.joined(separator: ", ")
         }
     }
 }
