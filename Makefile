@@ -45,6 +45,7 @@ bench:                 ## figures beside their peers
 	@Tests/Conformance/setup
 	Benchmarks/decode
 	Benchmarks/uplink
+	Benchmarks/queue
 	Benchmarks/record
 
 clean:

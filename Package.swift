@@ -124,7 +124,7 @@ let package = Package(
             dependencies: [
                 "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
             ],
-            swiftSettings: house),
+            exclude: ["Golden"], swiftSettings: house),
         .testTarget(
             name: "RecordingTests",
             dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],

@@ -4,18 +4,19 @@ import Foundation
 import GRDB
 import OfflineQueue
 
-/// A clock that moves when told to; only one task at a time uses it.
+/// A clock that moves when told to.
 final class BenchClock: GatewayClock {
+    // The benchmark is one task that awaits every call: nothing reads while it is moved.
     nonisolated(unsafe) static var uptime: Int64 = 1_000_000_000
     func read() -> ClockReading {
-        // One task at a time: the benchmark awaits every call.
         ClockReading(
             uptimeMicroseconds: Self.uptime, wallMicroseconds: Self.uptime + 1_796_083_200_000_000,
             isTrusted: true)
     }
 }
 
-let frame: [UInt8] = [0x10, 72, 0x40, 0x03]
+/// 72 beats a minute and one interval.
+enum Beat { static let frame: [UInt8] = [0x10, 72, 0x40, 0x03] }
 
 func seconds(_ body: () async throws -> Void) async rethrows -> Double {
     let start = ContinuousClock.now
@@ -32,7 +33,7 @@ func proc(_ file: String, _ name: String) -> Int {
         line.split(separator: " ").dropFirst().first ?? line.split(separator: "\t").last ?? "") ?? 0
 }
 
-func open(_ path: String, _ settings: QueueSettings = QueueSettings()) throws -> SampleQueue {
+func openQueue(_ path: String, _ settings: QueueSettings = QueueSettings()) throws -> SampleQueue {
     try SampleQueue(path: path, settings: settings, clock: BenchClock(), bootID: "bench")
 }
 
@@ -60,7 +61,7 @@ func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async th
         try await queue.append(
             Arrival(
                 assignmentID: assignments[number % assignments.count], at: clock.read(),
-                frame: frame))
+                frame: Beat.frame))
     }
     try await queue.flush()
 }
@@ -76,7 +77,7 @@ func deliver(_ queue: SampleQueue, _ lane: Int64) async throws {
 }
 
 func throughput(_ directory: String, _ count: Int) async throws {
-    let queue = try open(directory + "/queue.sqlite")
+    let queue = try openQueue(directory + "/queue.sqlite")
     let (lane, assignments) = try await wear(queue)
     let appending = try await seconds { try await record(queue, assignments, count) }
     let settling = try await seconds { try await deliver(queue, lane) }
@@ -100,7 +101,7 @@ func naive(_ directory: String, _ count: Int) async throws {
                     frame BLOB, is_sent INTEGER NOT NULL DEFAULT 0)
                 """)
     }
-    let data = Data(frame)
+    let data = Data(Beat.frame)
     let before = proc("io", "write_bytes")
     let appending = try await seconds {
         for number in 0..<count {
@@ -129,7 +130,7 @@ func naive(_ directory: String, _ count: Int) async throws {
 
 /// Bytes the kernel was given to write, per sample, at the default settings.
 func bytesWritten(_ directory: String, _ count: Int) async throws {
-    let queue = try open(directory + "/wear.sqlite")
+    let queue = try openQueue(directory + "/wear.sqlite")
     let (_, assignments) = try await wear(queue)
     let before = proc("io", "write_bytes")
     try await record(queue, assignments, count)
@@ -143,7 +144,7 @@ func backlog(_ directory: String, _ count: Int) async throws {
     settings.commitSamplesMax = 5_000
     settings.commitAgeMicrosecondsMax = .max
     settings.maxBytes = nil
-    let queue = try open(directory + "/backlog.sqlite", settings)
+    let queue = try openQueue(directory + "/backlog.sqlite", settings)
     let (_, assignments) = try await wear(queue)
     try await record(queue, assignments, count)
     try await queue.close()
@@ -151,7 +152,7 @@ func backlog(_ directory: String, _ count: Int) async throws {
 
 func opening(_ directory: String) async throws {
     var queue: SampleQueue?
-    let open = try await seconds { queue = try open(directory + "/backlog.sqlite") }
+    let open = try await seconds { queue = try openQueue(directory + "/backlog.sqlite") }
     guard let queue else { return }
     let lane = try await queue.enrollments().first?.id ?? 0
     var rows = 0
