@@ -45,7 +45,7 @@ let package = Package(
         // Storage.
         .target(
             name: "OfflineQueue",
-            dependencies: [.product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: ["GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: house),
 
         // Radio to storage.
@@ -116,9 +116,14 @@ let package = Package(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
             swiftSettings: house),
         .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
+        .target(
+            name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: shim,
+            linkerSettings: [.linkedLibrary("sqlite3")]),
         .testTarget(
             name: "OfflineQueueTests",
-            dependencies: ["OfflineQueue", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: house),
         .testTarget(
             name: "RecordingTests",

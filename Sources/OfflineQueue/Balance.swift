@@ -55,11 +55,21 @@ public enum BalanceScope: Sendable, Hashable {
 
 /// What counting the rows one by one gave, beside what the counters say.
 public struct Audit: Sendable, Hashable {
-    /// One line for each figure that differs: "segment 3 stored: counter 10, rows 9".
-    public var differences: [String] = []
+    /// Lines, and samples, one report holds at most: on a store that is broken all over, more would
+    /// say nothing more.
+    public static let findingsMax = 1_000
+
+    /// One line for each thing that is not as it should be: "segment 3 stored: counter 10, rows 9".
+    public internal(set) var differences: [String] = []
     /// Samples whose row fails its checksum.
-    public var damaged: [Int64] = []
+    public internal(set) var damaged: [Int64] = []
+    /// Samples looked at.
+    public internal(set) var samples = 0
 
     /// Whether counters and rows agree and every row is as it was written.
     public var isClean: Bool { differences.isEmpty && damaged.isEmpty }
+
+    mutating func add(_ difference: String) {
+        if differences.count < Self.findingsMax { differences.append(difference) }
+    }
 }

@@ -92,7 +92,8 @@ struct PreviousRun: Sendable {
     /// Nil if there was none. An orderly end is exact; else the run lived at least until its last
     /// commit.
     init?(_ db: Database) throws {
-        let row = try Row.fetchOne(db, sql: "SELECT * FROM run ORDER BY id DESC LIMIT 1")
+        let row = try Row.fetchOne(
+            db, sql: "SELECT * FROM run WHERE is_imported = 0 ORDER BY id DESC LIMIT 1")
         guard let row, let id = row["id"] as Int64?, let boot = row["boot"] as Int64? else {
             return nil
         }

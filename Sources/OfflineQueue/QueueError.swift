@@ -31,6 +31,10 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case alreadySet = "already-set"
         /// An argument is outside its documented range.
         case invalidArgument = "invalid-argument"
+        /// The store is of an older version, and was opened only to read.
+        case olderSchema = "older-schema"
+        /// A file to import is not what it should be.
+        case invalidFile = "invalid-file"
         /// SQLite refused for a reason that is a defect of this program.
         case internalFault = "internal-fault"
     }
@@ -81,7 +85,8 @@ extension QueueError.Code {
         case .inUse:
             "Nothing was changed. Stop the other edge-gateway, or use its control socket."
         case .corrupt:
-            "Nothing more is written to this file. Keep a copy of it, then repair or replace it."
+            "What can be read is salvaged into a new store, and the broken file is kept beside it. "
+                + "See the kernel's log; the card or disk is probably failing."
         case .cannotOpen:
             "Nothing is recorded until it opens. See that the state directory exists and belongs "
                 + "to this user."
@@ -98,6 +103,11 @@ extension QueueError.Code {
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:
             "Nothing was changed. Correct the value."
+        case .olderSchema:
+            "Nothing was read or changed. Start this version of edge-gateway on it once; that brings "
+                + "the store up to date."
+        case .invalidFile:
+            "Nothing was imported. Export again and copy the whole file."
         case .internalFault:
             "The transaction was undone. Please report this with the message."
         }
@@ -124,6 +134,8 @@ extension QueueError {
         switch error {
         case let error as QueueError:
             self = error
+        case is RowDecodingError:
+            self.init(.corrupt, operation, "a value is not of its column's type")
         case let error as DatabaseError:
             // The SQL and its arguments stay out: they may hold what must not be logged.
             self.init(

@@ -1,12 +1,13 @@
 import GRDB
 
-/// What a new run finds in the store. Reads no sample row.
+/// What a new run finds in the store. Reads one sample row.
 struct RunStart: Sendable {
     var boot: Int64
     var run: Int64
     var wallOffset: Int64?
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
+    var salvage: SalvageReport?
     /// The ledgers of the open assignments, which begin with this run.
     var ledgers: [Int64: KeptLedger] = [:]
 
@@ -34,9 +35,11 @@ struct RunStart: Sendable {
                 reading.trustedWallMicroseconds,
             ])
         run = db.lastInsertedRowID
-        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
-        nextSample = last + 1
+        nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        salvage = try Row.fetchOne(
+            db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
+        ).map(SalvageReport.init(row:))
         let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
         for assignment in try previous?.assignments(db) ?? [] {
             let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
@@ -45,5 +48,16 @@ struct RunStart: Sendable {
             ledgers[id] = KeptLedger(ledger: GapLedger(beginning: begin))
         }
         FaultPoint.ledgersClosed.reach()
+    }
+
+    /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample
+    /// that is there.
+    static func lastSample(_ db: Database) throws -> Int64 {
+        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
+        let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
+        guard highest <= last, last < SampleIdentity.sampleMax else {
+            throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
+        }
+        return last
     }
 }

@@ -37,9 +37,11 @@ extension SampleQueue {
     }
 
     /// Commits if the oldest buffered sample is old enough by the clock; call at
-    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``.
+    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``. A store
+    /// that some call found broken is salvaged first.
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
+        try? salvageIfDamaged()
         if group.isDue(uptime: uptime) {
             try? commitBuffer(uptime: uptime)
         } else {
@@ -62,13 +64,14 @@ extension SampleQueue {
     public func health() -> StoreHealth {
         StoreHealth(
             fault: fault, failingSinceUptimeMicroseconds: failingSince, buffered: buffer.count,
-            refused: refusedCount)
+            refused: refusedCount, salvage: salvage)
     }
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {
             repeat { try commitChunk(uptime: uptime) } while !buffer.isEmpty
         } catch {
+            note(error, rowsOnly: true)
             fault = error
             failingSince = failingSince ?? uptime
             group.failed(uptime: uptime)
@@ -91,20 +94,20 @@ extension SampleQueue {
         let events = ledgerEvents.prefix { isLast || $0.frames < count }
         let told = isLast ? uptime : chunk.last?.uptimeMicroseconds ?? uptime
         var kept = ledgers
-        let done = try write("commit samples") { [run, boot] db -> Commit in
+        let done = try write("commit samples") { [run, boot, settings] db -> Commit in
             FaultPoint.commitBegun.reach()
             var commit = plan
-            for arrival in chunk { try commit.insert(arrival, db) }
+            try commit.insert(chunk, settings, db)
             FaultPoint.commitRows.reach()
             for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
-                try commit.refuse(count, assignment: assignment, db)
+                try commit.refuse(count, assignment: assignment, Self.storeUnwritable, db)
             }
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
             if isNewOffset, let offset {
                 try Self.vouch(db, boot: boot, offset: offset, source: "clock")
             }
-            kept.tell(chunk, events)
+            kept.tell(chunk, unhoused: commit.unhoused, events)
             try Self.keep(&kept, db, run: run, boot: boot, uptime: told)
             FaultPoint.commitGaps.reach()
             return commit
@@ -118,6 +121,9 @@ extension SampleQueue {
         aliveUptime = told
         wallOffset = offset
         refusals = [:]
+        refusedCount += done.unhoused
+        isFull = done.isFull
+        lent.drop(done.dropped)
         buffer.removeFirst(count)
         group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
     }
@@ -139,6 +145,10 @@ private struct Commit {
     var nextSample: Int64
     var tails: [Int64: SampleQueue.Tail]
     private var changes: [Int64: Change] = [:]
+    /// Frames for which there was no room, and samples dropped to make some.
+    var unhoused = 0
+    var dropped: [DroppedRange] = []
+    var isFull: Bool { unhoused > 0 || !dropped.isEmpty }
 
     /// What one segment gains.
     private struct Change {
@@ -157,7 +167,34 @@ private struct Commit {
         self.tails = tails
     }
 
-    mutating func insert(_ arrival: Arrival, _ db: Database) throws {
+    /// Inserts what there is room for, or can be made, and counts the rest as refused.
+    mutating func insert(
+        _ arrivals: ArraySlice<Arrival>, _ settings: QueueSettings, _ db: Database
+    ) throws {
+        let needed = arrivals.reduce(0) { $0 + SampleQueue.cost($1) }
+        var room = try SampleQueue.makeRoom(
+            db, needed: needed, settings: settings, dropped: &dropped)
+        var unhoused: [Int64: Int] = [:]
+        for arrival in arrivals {
+            room -= SampleQueue.cost(arrival)
+            if room >= 0 {
+                try insert(arrival, db)
+            } else {
+                // From the first without room on, so that what is kept has no holes.
+                room = -1
+                unhoused[arrival.assignmentID, default: 0] += 1
+            }
+        }
+        for (assignment, count) in unhoused.sorted(by: { $0.key < $1.key }) {
+            try refuse(count, assignment: assignment, SampleQueue.queueFull, db)
+            self.unhoused += count
+        }
+        if changes.values.contains(where: { $0.undecodable > 0 }) {
+            try SampleQueue.boundUndecodable(db)
+        }
+    }
+
+    private mutating func insert(_ arrival: Arrival, _ db: Database) throws {
         let uptime = arrival.uptimeMicroseconds
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         let wall = arrival.trustedWallMicroseconds
@@ -196,13 +233,15 @@ private struct Commit {
         changes[segment.segment] = change
     }
 
-    mutating func refuse(_ count: Int, assignment: Int64, _ db: Database) throws {
+    mutating func refuse(
+        _ count: Int, assignment: Int64, _ reason: String, _ db: Database
+    ) throws {
         let latest = changes.values.map(\.lastUptime).max() ?? 0
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
         change.refused += count
         changes[segment.segment] = change
-        try db.count(count, .refused, SampleQueue.storeUnwritable, segment: segment.segment)
+        try db.count(count, .refused, reason, segment: segment.segment)
     }
 
     func updateSegments(_ db: Database) throws {

@@ -1,73 +1,175 @@
+import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// Counts every row and checks every checksum, and compares with the counters.
-    ///
-    /// Reads the whole store and holds it meanwhile: for `queue verify` and tests, not for a daemon
-    /// at work.
+    /// Counts every row and checks every checksum, cursor and reference, and compares with the
+    /// counters. Reads the whole store and holds it meanwhile: for tests. Beside a daemon at work, see
+    /// ``verify(path:progress:)``.
     public func audit() throws(QueueError) -> Audit {
-        try read("audit store") { db in
+        try read("audit store") { db in try StoreWalk(db).audit { _ in } }
+    }
+
+    /// Looks at everything in the store at `path`: SQLite's own structures, each row's checksum,
+    /// cursors, references, and the counters against the rows.
+    ///
+    /// Only reads, in one snapshot: a daemon may be at work on the store meanwhile, whose log then
+    /// grows until this ends. `progress` is told the part done, 0…1, about every thousandth.
+    /// Throws only if the store cannot be read at all; whatever is wrong with it is a finding.
+    public static func verify(
+        path: String, progress: (Double) -> Void = { _ in }
+    ) throws(QueueError) -> Audit {
+        let operation = "verify store"
+        do {
+            let database = try StoreFile.openReadOnly(path)
+            defer { try? database.close() }
+            return try database.read { db in
+                var audit = Audit()
+                let lines = try String.fetchAll(db, sql: "PRAGMA integrity_check(100)")
+                for line in lines where line != "ok" { audit.add("sqlite: \(line)") }
+                do {
+                    let walk = try StoreWalk(db).audit(progress)
+                    audit.differences += walk.differences
+                    audit.damaged = walk.damaged
+                    audit.samples = walk.samples
+                } catch {
+                    audit.add("sqlite: \(QueueError(operation, error).cause)")
+                }
+                return audit
+            }
+        } catch {
+            let error = QueueError(operation, error)
+            guard error.code == .corrupt else { throw error }
             var audit = Audit()
-            for segment in try Row.fetchAll(db, sql: "SELECT * FROM segment ORDER BY id") {
-                try Self.audit(db, segment, &audit)
-            }
-            let strays =
-                try Int.fetchOne(
-                    db,
-                    sql: """
-                        SELECT count(*) FROM sample p LEFT JOIN segment s ON s.id = p.segment
-                        WHERE s.id IS NULL
-                            OR p.id NOT BETWEEN s.first_sample AND s.last_sample
-                        """) ?? 0
-            if strays > 0 { audit.differences.append("samples outside their segment: \(strays)") }
-            let rows = try Row.fetchCursor(
-                db,
-                sql: "SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample")
-            while let row = try rows.next() {
-                let sample = SampleRow(row)
-                if !sample.isIntact { audit.damaged.append(sample.id) }
-            }
+            audit.add("sqlite: \(error.cause)")
             return audit
         }
     }
+}
 
-    private static func audit(_ db: Database, _ segment: Row, _ audit: inout Audit) throws {
-        // Numbers of our own, so that they may stand in the SQL.
-        let id: Int64 = segment["id"] ?? 0
-        let first: Int64 = segment["first_sample"] ?? 0
-        let last: Int64 = segment["last_sample"] ?? 0
-        let cursor: Int64 = segment["settled_through"] ?? 0
-        func counter(_ name: String) -> Int { segment[name] ?? 0 }
-        func compare(_ what: String, _ counter: Int, _ count: String) throws {
-            let rows = try Int.fetchOne(db, sql: "SELECT \(count)") ?? 0
-            if counter != rows {
-                audit.differences.append("segment \(id) \(what): counter \(counter), rows \(rows)")
+/// One walk over every row, in memory that grows with the segments only.
+private struct StoreWalk {
+    private let db: Database
+    private var audit = Audit()
+    private var segments: [Int64: Segment] = [:]
+
+    /// What a segment's row says, and what was counted.
+    fileprivate struct Segment {
+        var row: [String: Int64]
+        var rows = 0
+        var waiting = 0
+        var outside = 0
+        subscript(_ name: String) -> Int64 { row[name] ?? 0 }
+    }
+
+    init(_ db: Database) { self.db = db }
+
+    func audit(_ progress: (Double) -> Void) throws -> Audit {
+        var walk = self
+        try walk.readSegments()
+        try walk.readSamples(progress)
+        try walk.compare()
+        try walk.checkReferences()
+        return walk.audit
+    }
+
+    private mutating func readSegments() throws {
+        let rows = try Row.fetchCursor(db, sql: "SELECT * FROM segment")
+        while let row = try rows.next() {
+            guard let id = row["id"] as Int64? else { continue }
+            var values: [String: Int64] = [:]
+            for name in row.columnNames { values[name] = row[name] }
+            segments[id] = Segment(row: values)
+        }
+    }
+
+    private mutating func readSamples(_ progress: (Double) -> Void) throws {
+        let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
+        let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM sample") ?? 0
+        let step = max(1, (last - first) / 1_000)
+        var next = first
+        var strays = 0
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample")
+        while let row = try rows.next() {
+            let sample = SampleRow(row)
+            audit.samples += 1
+            if !sample.isIntact, audit.damaged.count < Audit.findingsMax {
+                audit.damaged.append(sample.id)
+            }
+            if segments[sample.segment]?.count(sample.id) == nil { strays += 1 }
+            if sample.id >= next {
+                progress(Double(sample.id - first) / Double(max(1, last - first)))
+                next = sample.id + step
             }
         }
-        let settled = counter("delivered") + counter("dead") + counter("dropped")
-        try compare(
-            "stored", counter("stored") - counter("pruned"),
-            "count(*) FROM sample WHERE id BETWEEN \(first) AND \(last) AND segment = \(id)")
-        try compare(
-            "unsent", counter("stored") - settled,
+        strays += segments.values.reduce(0) { $0 + $1.outside }
+        if strays > 0 { audit.add("samples outside their segment: \(strays)") }
+        progress(1)
+    }
+
+    private mutating func compare() throws {
+        let undecodable = try counts("SELECT segment, count(*) FROM undecodable GROUP BY segment")
+        let letters = """
+            FROM dead_letter d JOIN sample p ON p.id = d.sample AND p.segment = d.segment
             """
-            (SELECT count(*) FROM sample
-                WHERE id > \(cursor) AND id <= \(last) AND segment = \(id))
-            + (SELECT count(*) FROM dead_letter WHERE segment = \(id) AND is_requeued = 1)
-            """)
-        try compare(
-            "undecodable", counter("undecodable"),
-            "count(*) FROM undecodable WHERE segment = \(id)")
-        try compare(
-            "dead", counter("dead"),
-            """
-            count(*) FROM dead_letter d JOIN sample p ON p.id = d.sample
-            WHERE d.segment = \(id) AND p.segment = \(id) AND d.is_requeued = 0
-            """)
-        for kind in ["refused", "dropped"] {
-            try compare(
-                kind, counter(kind),
-                "coalesce(sum(count), 0) FROM loss WHERE segment = \(id) AND kind = '\(kind)'")
+        let dead = try counts(
+            "SELECT d.segment, count(*) \(letters) WHERE d.is_requeued = 0 GROUP BY d.segment")
+        let requeued = try counts(
+            "SELECT d.segment, count(*) \(letters) WHERE d.is_requeued = 1 GROUP BY d.segment")
+        let losses = "SELECT segment, sum(count) FROM loss WHERE kind ="
+        let refused = try counts("\(losses) 'refused' GROUP BY segment")
+        let dropped = try counts("\(losses) 'dropped' GROUP BY segment")
+        for (id, segment) in segments.sorted(by: { $0.key < $1.key }) {
+            func compare(_ what: String, _ counter: Int64, _ rows: Int) {
+                if counter != rows {
+                    audit.add("segment \(id) \(what): counter \(counter), rows \(rows)")
+                }
+            }
+            let settled = segment["delivered"] &+ segment["dead"] &+ segment["dropped"]
+            compare("stored", segment["stored"] &- segment["pruned"], segment.rows)
+            compare("unsent", segment["stored"] &- settled, segment.waiting + (requeued[id] ?? 0))
+            compare(
+                "undecodable", segment["undecodable"] &- segment["undecodable_pruned"],
+                undecodable[id] ?? 0)
+            compare("dead", segment["dead"], dead[id] ?? 0)
+            compare("refused", segment["refused"], refused[id] ?? 0)
+            compare("dropped", segment["dropped"], dropped[id] ?? 0)
+            if !segment.isInOrder { audit.add("segment \(id): its cursors are not in order") }
         }
+    }
+
+    private func counts(_ sql: String) throws -> [Int64: Int] {
+        var counts: [Int64: Int] = [:]
+        for row in try Row.fetchAll(db, sql: sql) { counts[row[0] ?? 0] = row[1] ?? 0 }
+        return counts
+    }
+
+    private mutating func checkReferences() throws {
+        let rows = try Row.fetchCursor(
+            db,
+            sql:
+                "SELECT \"table\", \"parent\", count(*) FROM pragma_foreign_key_check GROUP BY 1, 2"
+        )
+        while let row = try rows.next() {
+            let child: String = row[0] ?? ""
+            let parent: String = row[1] ?? ""
+            audit.add("\(child): \(row[2] as Int? ?? 0) rows name a \(parent) that is not there")
+        }
+    }
+}
+
+extension StoreWalk.Segment {
+    /// Counts a sample; nil, by way of the optional it is called on, if there is no such segment.
+    fileprivate mutating func count(_ sample: Int64) {
+        rows += 1
+        if sample > self["settled_through"] { waiting += 1 }
+        if sample < self["first_sample"] || sample > self["last_sample"] { outside += 1 }
+
+    }
+
+    fileprivate var isInOrder: Bool {
+        self["first_sample"] &- 1 <= self["pruned_through"]
+            && self["pruned_through"] <= self["settled_through"]
+            && self["settled_through"] <= self["last_sample"]
     }
 }

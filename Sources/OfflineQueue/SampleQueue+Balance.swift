@@ -108,7 +108,7 @@ extension SampleQueue {
             sql: """
                 SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
                 WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
-                """, arguments: [waiting[1], waiting[2], waiting[0]])
+                """, arguments: [waiting[1] as Int64?, waiting[2] as Int64?, waiting[0] as Int64?])
         return sample.flatMap { SampleRow($0).time(wallOffset: waiting[3]) }
     }
 

@@ -9,7 +9,7 @@ extension SampleQueue {
                 sql: """
                     SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
                         d.reason, d.diagnostics, d.died_wall_us, r.nonce, b.wall_offset_us,
-                        a.sensor, a.enrollment
+                        a.sensor, a.enrollment, s.identity_shift
                     FROM dead_letter d
                     JOIN sample p ON p.id = d.sample
                     JOIN segment s ON s.id = d.segment
@@ -75,10 +75,11 @@ extension DeadLetter {
     fileprivate init(row: Row) {
         let sample = SampleRow(row)
         let nonce: Int64 = row["nonce"] ?? 0
+        let shift: Int64 = row["identity_shift"] ?? 0
         sampleID = sample.id
         uuid =
             SampleIdentity(
-                runNonce: UInt64(bitPattern: nonce), sample: sample.id
+                runNonce: UInt64(bitPattern: nonce), sample: sample.id &- shift
             ).description
         sensorID = row["sensor"] ?? 0
         enrollmentID = row["enrollment"]

@@ -17,7 +17,10 @@ extension SampleQueue {
             let walk = try read("read batch") { db in
                 try Self.walk(db, enrollment: enrollment, limit: limit)
             }
-            guard walk.samples.isEmpty, let damaged = walk.damaged else { return walk.samples }
+            guard walk.samples.isEmpty, let damaged = walk.damaged else {
+                lent.lend(walk.samples, to: enrollment)
+                return walk.samples
+            }
             try settle(enrollment: enrollment, [damaged], upload: nil)
         }
         return []
@@ -35,8 +38,11 @@ extension SampleQueue {
         isAnswered: Bool = false
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
-        try write("settle samples") { db in
-            let bySegment = Dictionary(grouping: outcomes, by: \.segmentID)
+        let late = outcomes.filter { lent.reason($0.id) != nil }
+        try write("settle samples") { [lent] db in
+            try Self.settleLate(db, late, lent)
+            let bySegment = Dictionary(
+                grouping: outcomes.filter { lent.reason($0.id) == nil }, by: \.segmentID)
             for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
                 let settlement = try Settlement(
                     db, segment: segment, enrollment: enrollment, outcomes: outcomes)
@@ -50,6 +56,7 @@ extension SampleQueue {
             }
             FaultPoint.settleUpload.reach()
         }
+        lent.settled(outcomes)
         FaultPoint.settled.reach()
     }
 
@@ -72,7 +79,7 @@ extension SampleQueue {
                 db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
                 arguments: [enrollment])
             guard let row else { return nil }
-            return row[0] == boot ? min(row[1], now) : now
+            return row[0] == boot ? min(row[1] ?? now, now) : now
         }
     }
 
@@ -134,7 +141,7 @@ extension SampleQueue {
     static let requeuedSQL = """
         SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
-            a.patient
+            a.patient, s.identity_shift
         FROM dead_letter d
         JOIN sample p ON p.id = d.sample
         JOIN segment s ON s.id = p.segment
@@ -160,7 +167,8 @@ extension SampleQueue.Walk {
                 id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
                 assignmentID: segment.assignmentID, patient: segment.patient,
                 runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
-                flags: UInt32(truncatingIfNeeded: row.flags)))
+                flags: UInt32(truncatingIfNeeded: row.flags),
+                identityNumber: row.id &- segment.identityShift))
     }
 }
 
@@ -174,13 +182,15 @@ struct PendingSegment: Sendable {
     var wallOffset: Int64
     var sensorID: Int64
     var patient: String?
+    var identityShift: Int64
 
     static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT s.id, s.settled_through + 1 AS first_sample, s.last_sample,
-                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient
+                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient,
+                        s.identity_shift
                     FROM segment s
                     JOIN assignment a ON a.id = s.assignment
                     JOIN run r ON r.id = s.run
@@ -205,6 +215,7 @@ struct PendingSegment: Sendable {
         wallOffset = offset
         sensorID = row["sensor"] ?? 0
         patient = row["patient"]
+        identityShift = row["identity_shift"] ?? 0
     }
 
     /// The id ranges that hold pending samples, overlapping ones made one, in order.
@@ -222,7 +233,7 @@ struct PendingSegment: Sendable {
     }
 }
 
-/// A row of `sample`, columns in the order of `walkSQL`; every value is taken with suspicion.
+/// A row of `sample`.
 struct SampleRow: Sendable {
     var id: Int64
     var segment: Int64
@@ -231,16 +242,6 @@ struct SampleRow: Sendable {
     var flags: Int64
     var crc: Int64
     var frame: [UInt8]
-
-    init(_ row: Row) {
-        id = row[0] ?? 0
-        segment = row[1] ?? 0
-        uptime = row[2] ?? 0
-        wall = row[3]
-        flags = row[4] ?? 0
-        crc = row[5] ?? 0
-        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
-    }
 
     /// Whether the row is as it was written.
     var isIntact: Bool {
@@ -255,5 +256,18 @@ struct SampleRow: Sendable {
         guard let wallOffset else { return nil }
         let (time, overflow) = uptime.addingReportingOverflow(wallOffset)
         return overflow ? nil : time
+    }
+}
+
+extension SampleRow {
+    /// From columns in the order of `walkSQL`; every value is taken with suspicion.
+    init(_ row: Row) {
+        id = row[0] ?? 0
+        segment = row[1] ?? 0
+        uptime = row[2] ?? 0
+        wall = row[3]
+        flags = row[4] ?? 0
+        crc = row[5] ?? 0
+        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
     }
 }

@@ -9,31 +9,40 @@ extension SampleQueue {
     /// Deletes delivered and dropped samples that arrived longer than
     /// ``QueueSettings/keepDeliveredMicroseconds`` ago, at most ``pruneRowsMax`` a call.
     ///
-    /// Dead letters stay, counters stay, and so do undecodable frames. Does nothing while the clock
-    /// is not trusted. Returns how many went; call again while it returns ``pruneRowsMax``.
+    /// Before that, samples that wait longer than ``QueueSettings/maxAgeMicroseconds`` are dropped.
+    /// Dead letters and counters stay. Does nothing while the clock is not trusted. Returns how many
+    /// rows went; call again while it returns ``pruneRowsMax``.
     @discardableResult
     public func prune() throws(QueueError) -> Int {
         guard let now = clock.read().trustedWallMicroseconds else { return 0 }
         let horizon = now &- settings.keepDeliveredMicroseconds
-        let pruned = try write("prune samples") { db in
+        let ageHorizon = settings.maxAgeMicroseconds.map { now &- $0 }
+        let (pruned, dropped) = try write("prune samples") { db in
+            var dropped: [DroppedRange] = []
+            if let ageHorizon { try Self.dropAged(db, horizon: ageHorizon, into: &dropped) }
             try db.execute(
                 sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
                 arguments: [Self.uploadsKeptMax])
-            let segments = try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us
-                    FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                    WHERE s.pruned_through < s.settled_through ORDER BY s.pruned_through
-                    """)
-            var pruned = 0
-            for segment in segments where pruned < Self.pruneRowsMax {
-                pruned += try Self.prune(
-                    db, segment, horizon: horizon, limit: Self.pruneRowsMax - pruned)
-            }
-            return pruned
+            return (try Self.prune(db, horizon: horizon), dropped)
         }
         FaultPoint.pruned.reach()
+        lent.drop(dropped)
+        return pruned
+    }
+
+    /// Deletes settled samples that arrived before `horizon`, oldest first, ``pruneRowsMax`` at most.
+    static func prune(_ db: Database, horizon: Int64) throws -> Int {
+        let segments = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us
+                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                WHERE s.pruned_through < s.settled_through ORDER BY s.pruned_through
+                """)
+        var pruned = 0
+        for segment in segments where pruned < pruneRowsMax {
+            pruned += try prune(db, segment, horizon: horizon, limit: pruneRowsMax - pruned)
+        }
         return pruned
     }
 
@@ -52,9 +61,10 @@ extension SampleQueue {
         _ db: Database, _ segment: Row, horizon: Int64, limit: Int
     ) throws -> Int {
         let id: Int64 = segment[0] ?? 0
+        let cursor: Int64 = segment[1] ?? 0
         let old = try Row.fetchCursor(
             db,
-            sql: settledSQL, arguments: [segment[1], segment[2], id, limit])
+            sql: settledSQL, arguments: [cursor, segment[2] as Int64?, id, limit])
         var last: Int64?
         while let row = try old.next() {
             let sample = SampleRow(row)
@@ -64,7 +74,7 @@ extension SampleQueue {
         }
         guard let last else { return 0 }
         try db.execute(
-            sql: deleteSQL, arguments: [segment[1], last, id, segment[1], last])
+            sql: deleteSQL, arguments: [cursor, last, id, cursor, last])
         let count = db.changesCount
         FaultPoint.pruneRows.reach()
         try db.execute(

@@ -64,6 +64,13 @@ public struct QueueSettings: Sendable, Hashable {
     public var bufferedSamplesMax = 8192
     /// How long delivered samples stay for the live page, µs; 24 hours.
     public var keepDeliveredMicroseconds: Int64 = 86_400_000_000
+    /// The most bytes the store may take, its write-ahead log apart; nil for no limit but the disk's.
+    /// 2 GiB: 69 days of eight straps at 1 Hz, and a quarter of the smallest card still sold.
+    public var maxBytes: Int64? = 2 << 30
+    /// What to do at ``maxBytes``.
+    public var fullPolicy = FullPolicy.refuseNew
+    /// Samples that wait longer than this are dropped, µs; nil: they wait for ever.
+    public var maxAgeMicroseconds: Int64?
     /// Cap on the file in pages of 1,024 bytes; nil for none but the disk's.
     public var pageCountMax: Int?
 
@@ -79,8 +86,10 @@ public struct StoreHealth: Sendable, Hashable {
     public var failingSinceUptimeMicroseconds: Int64?
     /// Samples in memory and not yet on disk.
     public var buffered: Int
-    /// Samples refused since this start because memory was full too.
+    /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
+    /// The latest salvage of a broken store that nobody has acknowledged.
+    public var salvage: SalvageReport?
 }
 
 /// Every sample from its arrival until it is delivered, dropped by policy, or dead.
@@ -108,13 +117,15 @@ public actor SampleQueue {
         thread.asUnownedSerialExecutor()
     }
 
-    let database: DatabaseQueue
-    private var lock: StoreLock?
+    let path: String
+    var database: DatabaseQueue
+    private(set) var lock: StoreLock?
     let clock: any GatewayClock
     let settings: QueueSettings
     /// The rows of this boot and this run, and this run's nonce.
     let boot: Int64
     let run: Int64
+    let bootID: String
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
     /// UTC − uptime of this boot, once somebody vouches for it.
@@ -126,6 +137,14 @@ public actor SampleQueue {
     var refusedCount = 0
     var fault: QueueError?
     var failingSince: Int64?
+    var isFull = false
+    var lent = LentSamples()
+    /// Damage some call met, until the store has been salvaged; when that was last done; whether the
+    /// store is closed meanwhile; and what nobody has seen yet of it.
+    var damage: QueueError?
+    var salvagedUptime: Int64?
+    var isOut = false
+    var salvage: SalvageReport?
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
@@ -139,30 +158,27 @@ public actor SampleQueue {
     ///
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
     /// thread of the store's own, such as one under simulated time. Throws ``QueueError``: in use, newer
-    /// schema, corrupt, read-only, disk full, cannot open.
+    /// schema, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
+    /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
         bootID: String, executor: (any SerialExecutor)? = nil
     ) throws(QueueError) {
         thread = executor ?? SerialThread()
         let lock = try StoreLock(path)
-        let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
         let reading = clock.read()
         let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
-        let start: RunStart
-        do {
-            start = try database.write { db in
-                try RunStart(db, bootID: bootID, nonce: nonce, reading: reading)
-            }
-        } catch {
-            throw QueueError("begin run", error)
-        }
+        let (database, start) = try Self.begin(
+            path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce)
         FaultPoint.runBegun.reach()
         self.lock = lock
+        self.path = path
         self.database = database
         self.clock = clock
         self.settings = settings
+        self.bootID = bootID
         runNonce = nonce
+        salvage = start.salvage
         boot = start.boot
         run = start.run
         wallOffset = start.wallOffset
@@ -179,6 +195,7 @@ public actor SampleQueue {
     /// `closed`; another `close` does nothing. If it throws, the store is still open.
     public func close() throws(QueueError) {
         guard lock != nil else { return }
+        try? salvageIfDamaged()
         try flush()
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
@@ -207,18 +224,31 @@ public actor SampleQueue {
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try mustBeOpen(operation)
-        do { return try database.write(body) } catch { throw QueueError(operation, error) }
+        do {
+            return try database.write(body)
+        } catch {
+            let error = QueueError(operation, error)
+            note(error)
+            throw error
+        }
     }
 
     func read<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try mustBeOpen(operation)
-        do { return try database.read(body) } catch { throw QueueError(operation, error) }
+        do {
+            return try database.read(body)
+        } catch {
+            let error = QueueError(operation, error)
+            note(error)
+            throw error
+        }
     }
 
     /// GRDB traps when a closed database is used; here it is an error.
     private func mustBeOpen(_ operation: String) throws(QueueError) {
         guard lock != nil else { throw QueueError(.closed, operation, "the store is closed") }
+        guard !isOut else { throw QueueError(.corrupt, operation, "the store is being salvaged") }
     }
 }

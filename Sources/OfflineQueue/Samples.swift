@@ -56,10 +56,12 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     public let frame: [UInt8]
     /// The marks given at arrival.
     public let flags: UInt32
+    /// Its number in the store where it was recorded, if that was another.
+    let identityNumber: Int64
 
     /// The identity of the data point of `kind` made from it.
     public func identity(of kind: DataPointKind = .heartRate) -> SampleIdentity {
-        SampleIdentity(runNonce: runNonce, sample: id, kind: kind)
+        SampleIdentity(runNonce: runNonce, sample: identityNumber, kind: kind)
     }
 
     /// The identifier of its heart-rate data point, a UUID in lower case.

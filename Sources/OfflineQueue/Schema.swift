@@ -8,6 +8,7 @@ enum Schema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1") { try step($0, version1) }
         migrator.registerMigration("v2") { try step($0, version2) }
+        migrator.registerMigration("v3") { try step($0, version3) }
         return migrator
     }
 

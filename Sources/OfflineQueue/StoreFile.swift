@@ -16,21 +16,89 @@ enum StoreFile {
     /// of a newer program. `pageCountMax` caps its size; nil leaves SQLite's own cap.
     static func open(_ path: String, pageCountMax: Int?) throws(QueueError) -> DatabaseQueue {
         let operation = "open store"
+        try StoreSwap(path: path).finish()
         try createPrivately(path)
+        try checkHeader(path)
         do {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
-            let isNewer = try database.read { try Schema.migrator.hasBeenSuperseded($0) }
-            guard !isNewer else {
-                throw QueueError(
-                    .newerSchema, operation, "the store was written by a newer version")
-            }
+            try database.read(checkVersion)
             try Schema.migrator.migrate(database)
             FaultPoint.migrated.reach()
             return database
         } catch {
             throw QueueError(operation, error)
         }
+    }
+
+    /// A connection to the store at `path` that changes nothing, beside a daemon or without one.
+    static func openReadOnly(_ path: String) throws -> DatabaseQueue {
+        guard access(path, F_OK) == 0 else { throw QueueError(errno: errno, "open store") }
+        try checkHeader(path)
+        var configuration = Configuration()
+        configuration.label = "offline-queue-reader"
+        configuration.readonly = true
+        configuration.busyMode = .timeout(2)
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
+        }
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        try database.read(checkVersion)
+        guard try database.read({ try Schema.migrator.hasCompletedMigrations($0) }) else {
+            throw QueueError(
+                .olderSchema, "open store", "the store was written by an older version")
+        }
+        return database
+    }
+
+    /// Throws `newer-schema` if the store has seen steps that this program does not know.
+    private static func checkVersion(_ db: Database) throws {
+        let unknown = try Schema.migrator.appliedIdentifiers(db)
+            .subtracting(Schema.migrator.migrations)
+        guard !unknown.isEmpty else { return }
+        guard unknown.allSatisfy({ $0.first == "v" && Int($0.dropFirst()) != nil }) else {
+            throw QueueError(.corrupt, "open store", "its version is no version")
+        }
+        throw QueueError(.newerSchema, "open store", "the store was written by a newer version")
+    }
+
+    /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a
+    /// header it deletes the log, which holds the newest samples.
+    private static func checkHeader(_ path: String) throws(QueueError) {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw QueueError(errno: errno, "open store") }
+        defer { _ = Glibc.close(descriptor) }
+        let magic = Array("SQLite format 3\0".utf8)
+        var header = [UInt8](repeating: 0, count: magic.count)
+        switch read(descriptor, &header, header.count) {
+        case 0 where logBytes(path) == 0: break
+        case 0:
+            throw QueueError(.corrupt, "open store", "the file is empty, and its log is not")
+        case magic.count where header == magic: break
+        case -1: throw QueueError(errno: errno, "open store")
+        default: throw QueueError(.corrupt, "open store", "the file is no database")
+        }
+    }
+
+    /// A new store at `path` to be filled in one go and synced by the caller: nothing is checked or
+    /// waited for while it is filled.
+    static func create(_ path: String) throws -> DatabaseQueue {
+        try createPrivately(path)
+        var configuration = configuration(pageCountMax: nil)
+        configuration.foreignKeysEnabled = false
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA synchronous = OFF") }
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        try Schema.migrator.migrate(database)
+        return database
+    }
+
+    /// Bytes of the write-ahead log beside the store; 0 if there is none.
+    static func logBytes(_ path: String) -> Int64 { bytes(path + "-wal") }
+
+    private static func bytes(_ path: String) -> Int64 {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : 0
     }
 
     private static func configuration(pageCountMax: Int?) -> Configuration {
@@ -43,6 +111,7 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA page_size = \(pageBytes)")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPagesMax)")
             try db.execute(sql: "PRAGMA journal_size_limit = \(walPagesMax * pageBytes)")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")

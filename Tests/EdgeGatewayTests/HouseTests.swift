@@ -13,7 +13,7 @@ import Testing
 
     @Test(
         arguments: [
-            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", []),
+            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
             ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
             ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink"]),

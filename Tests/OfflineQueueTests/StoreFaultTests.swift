@@ -59,14 +59,6 @@ struct StoreFaultTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: store.path)) == before)
     }
 
-    @Test func aFileThatIsNoDatabaseIsRefused() async throws {
-        try Data("not a database, but long enough to look like one".utf8)
-            .write(to: URL(fileURLWithPath: store.path))
-        await #expect { try await store.open(clock) } throws: {
-            ($0 as? QueueError)?.code == .corrupt
-        }
-    }
-
     @Test func aMissingDirectoryIsSaidPlainly() {
         #expect {
             try SampleQueue(path: store.path + "/none/queue", clock: clock, bootID: "b")

@@ -1,0 +1,183 @@
+// What the queue costs, one figure a line: "name value". The peers in Swift are here too; those in
+// Python are in peer.py.
+import Foundation
+import GRDB
+import OfflineQueue
+
+/// A clock that moves when told to; only one task at a time uses it.
+final class BenchClock: GatewayClock {
+    nonisolated(unsafe) static var uptime: Int64 = 1_000_000_000
+    func read() -> ClockReading {
+        // One task at a time: the benchmark awaits every call.
+        ClockReading(
+            uptimeMicroseconds: Self.uptime, wallMicroseconds: Self.uptime + 1_796_083_200_000_000,
+            isTrusted: true)
+    }
+}
+
+let frame: [UInt8] = [0x10, 72, 0x40, 0x03]
+
+func seconds(_ body: () async throws -> Void) async rethrows -> Double {
+    let start = ContinuousClock.now
+    try await body()
+    return Double((ContinuousClock.now - start).components.attoseconds) / 1e18
+        + Double((ContinuousClock.now - start).components.seconds)
+}
+
+/// A number from a file of /proc such as `/proc/self/io`.
+func proc(_ file: String, _ name: String) -> Int {
+    let text = (try? String(contentsOfFile: "/proc/self/" + file, encoding: .utf8)) ?? ""
+    let line = text.split(separator: "\n").first { $0.hasPrefix(name + ":") } ?? ""
+    return Int(
+        line.split(separator: " ").dropFirst().first ?? line.split(separator: "\t").last ?? "") ?? 0
+}
+
+func open(_ path: String, _ settings: QueueSettings = QueueSettings()) throws -> SampleQueue {
+    try SampleQueue(path: path, settings: settings, clock: BenchClock(), bootID: "bench")
+}
+
+/// Eight straps of one enrollment.
+func wear(_ queue: SampleQueue) async throws -> (lane: Int64, assignments: [Int64]) {
+    let lane = try await queue.enroll(
+        EnrollmentTerms(
+            name: "bench", origin: "https://exchange.example",
+            fhirBase: "https://exchange.example/FHIR/R5", patient: "1",
+            identifierSystem: "urn:bench")
+    ).id
+    var assignments: [Int64] = []
+    for number in 1...8 {
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id
+        assignments.append(try await queue.assign(sensor: sensor, enrollment: lane).id)
+    }
+    return (lane, assignments)
+}
+
+/// `count` samples of eight straps at 1 Hz.
+func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async throws {
+    let clock = BenchClock()
+    for number in 0..<count {
+        BenchClock.uptime += 125_000
+        try await queue.append(
+            Arrival(
+                assignmentID: assignments[number % assignments.count], at: clock.read(),
+                frame: frame))
+    }
+    try await queue.flush()
+}
+
+func deliver(_ queue: SampleQueue, _ lane: Int64) async throws {
+    while true {
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        if batch.isEmpty { return }
+        try await queue.settle(
+            enrollment: lane, batch.map { SettledSample($0, .delivered) },
+            upload: UploadRecord(batch, outcome: "delivered"))
+    }
+}
+
+func throughput(_ directory: String, _ count: Int) async throws {
+    let queue = try open(directory + "/queue.sqlite")
+    let (lane, assignments) = try await wear(queue)
+    let appending = try await seconds { try await record(queue, assignments, count) }
+    let settling = try await seconds { try await deliver(queue, lane) }
+    try await queue.close()
+    print("append_us", appending / Double(count) * 1e6)
+    print("settle_us", settling / Double(count) * 1e6)
+}
+
+/// What one writes first with GRDB: a row a transaction, and a state a row.
+func naive(_ directory: String, _ count: Int) async throws {
+    var configuration = Configuration()
+    configuration.prepareDatabase { db in
+        try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+    }
+    let database = try DatabaseQueue(
+        path: directory + "/naive.sqlite", configuration: configuration)
+    try await database.write { db in
+        try db.execute(
+            sql: """
+                CREATE TABLE sample (id INTEGER PRIMARY KEY, sensor INTEGER, time INTEGER,
+                    frame BLOB, is_sent INTEGER NOT NULL DEFAULT 0)
+                """)
+    }
+    let data = Data(frame)
+    let before = proc("io", "write_bytes")
+    let appending = try await seconds {
+        for number in 0..<count {
+            try await database.write { db in
+                try db.execute(
+                    sql: "INSERT INTO sample (sensor, time, frame) VALUES (?, ?, ?)",
+                    arguments: [number % 8, number, data])
+            }
+        }
+    }
+    print("naive_bytes", Double(proc("io", "write_bytes") - before) / Double(count))
+    let settling = try await seconds {
+        for _ in 0..<count {
+            try await database.write { db in
+                let row = try Row.fetchOne(
+                    db, sql: "SELECT * FROM sample WHERE is_sent = 0 ORDER BY id LIMIT 1")
+                try db.execute(
+                    sql: "UPDATE sample SET is_sent = 1 WHERE id = ?",
+                    arguments: [row?["id"] as Int64?])
+            }
+        }
+    }
+    print("naive_append_us", appending / Double(count) * 1e6)
+    print("naive_settle_us", settling / Double(count) * 1e6)
+}
+
+/// Bytes the kernel was given to write, per sample, at the default settings.
+func bytesWritten(_ directory: String, _ count: Int) async throws {
+    let queue = try open(directory + "/wear.sqlite")
+    let (_, assignments) = try await wear(queue)
+    let before = proc("io", "write_bytes")
+    try await record(queue, assignments, count)
+    try await queue.close()
+    print("bytes_per_sample", Double(proc("io", "write_bytes") - before) / Double(count))
+}
+
+/// A backlog of `count` rows, made in large commits.
+func backlog(_ directory: String, _ count: Int) async throws {
+    var settings = QueueSettings()
+    settings.commitSamplesMax = 5_000
+    settings.commitAgeMicrosecondsMax = .max
+    settings.maxBytes = nil
+    let queue = try open(directory + "/backlog.sqlite", settings)
+    let (_, assignments) = try await wear(queue)
+    try await record(queue, assignments, count)
+    try await queue.close()
+}
+
+func opening(_ directory: String) async throws {
+    var queue: SampleQueue?
+    let open = try await seconds { queue = try open(directory + "/backlog.sqlite") }
+    guard let queue else { return }
+    let lane = try await queue.enrollments().first?.id ?? 0
+    var rows = 0
+    let batch = try await seconds {
+        rows = try await queue.nextBatch(enrollment: lane, limit: 100).count
+    }
+    let balance = try await seconds { rows += try await queue.balance().pending }
+    print("backlog_rows", rows - 100)
+    print("open_ms", open * 1e3)
+    print("next_batch_ms", batch * 1e3)
+    print("balance_ms", balance * 1e3)
+    for _ in 0..<100 {
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        try await queue.settle(enrollment: lane, batch.map { SettledSample($0, .delivered) })
+    }
+    print("resident_kib", proc("status", "VmHWM"))
+    try await queue.close()
+}
+
+let arguments = CommandLine.arguments
+let count = arguments.count > 3 ? Int(arguments[3]) ?? 0 : 0
+switch arguments.dropFirst().first {
+case "throughput": try await throughput(arguments[2], count)
+case "naive": try await naive(arguments[2], count)
+case "bytes": try await bytesWritten(arguments[2], count)
+case "backlog": try await backlog(arguments[2], count)
+case "open": try await opening(arguments[2])
+default: exit(2)
+}

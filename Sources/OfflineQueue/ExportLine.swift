@@ -1,0 +1,127 @@
+import GATTHeartRate
+
+/// One sample as a line of an export file.
+struct ExportLine: Sendable {
+    static let formatName = "edge-gateway-samples"
+    static let formatVersion = 1
+    static let header = "{\"format\":\"\(formatName)\",\"version\":\(formatVersion)}"
+    static let columns = [
+        "uuid", "time", "boot", "uptime_us", "sensor", "assignment", "enrollment", "patient", "bpm",
+        "rr_1024", "flags", "frame", "state",
+    ]
+
+    /// The last line: without it, the file is not whole.
+    static func trailer(_ summary: ExportSummary) -> String {
+        "{\"samples\":\(summary.samples),\"damaged\":\(summary.damaged)}"
+    }
+
+    private let sample: SampleRow
+    private let segment: ExportedSegment
+    private let state: SampleState
+
+    init(_ sample: SampleRow, _ segment: ExportedSegment, isRequeued: Bool?) {
+        self.sample = sample
+        self.segment = segment
+        let isWaiting = sample.id > segment.settledThrough || isRequeued == true
+        state =
+            isWaiting
+            ? (segment.isHeld ? .held : .pending) : isRequeued == false ? .dead : .settled
+    }
+
+    var isUnsent: Bool { state == .pending || state == .held }
+
+    private var uuid: String {
+        SampleIdentity(
+            runNonce: segment.nonce, sample: sample.id &- segment.identityShift
+        ).description
+    }
+
+    private var time: String? {
+        sample.time(wallOffset: segment.wallOffset).flatMap(UTCText.text)
+    }
+
+    private var measurement: HeartRateMeasurement? {
+        try? HeartRateMeasurement(frame: sample.frame)
+    }
+
+    private static func hex(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(
+            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 0xF)]] },
+            as: UTF8.self)
+    }
+
+    var json: String {
+        var line = "{\"uuid\":\"\(uuid)\""
+        func add(_ name: String, _ value: String?) {
+            if let value { line += ",\"\(name)\":\(value)" }
+        }
+        add("time", time.map(Self.quoted))
+        add("boot", Self.quoted(segment.bootID))
+        add("uptime_us", String(sample.uptime))
+        add("sensor", Self.quoted(segment.sensor))
+        add("assignment", String(segment.assignmentID))
+        add("enrollment", segment.enrollment.map(Self.quoted))
+        add("patient", segment.patient.map(Self.quoted))
+        if let measurement {
+            add("bpm", String(measurement.bpm))
+            if !measurement.rrIntervals.isEmpty {
+                let ticks = measurement.rrIntervals.map(String.init).joined(separator: ",")
+                add("rr_1024", "[\(ticks)]")
+            }
+        }
+        add("flags", String(UInt32(truncatingIfNeeded: sample.flags)))
+        add("frame", Self.quoted(Self.hex(sample.frame)))
+        add("state", Self.quoted(state.rawValue))
+        return line + "}"
+    }
+
+    var csv: String {
+        let measurement = measurement
+        let fields: [String] = [
+            uuid, time ?? "", segment.bootID, String(sample.uptime), segment.sensor,
+            String(segment.assignmentID), segment.enrollment ?? "", segment.patient ?? "",
+            measurement.map { String($0.bpm) } ?? "",
+            measurement?.rrIntervals.map(String.init).joined(separator: " ") ?? "",
+            String(UInt32(truncatingIfNeeded: sample.flags)), Self.hex(sample.frame),
+            state.rawValue,
+        ]
+        return fields.map(Self.field).joined(separator: ",")
+    }
+
+    /// A JSON string in ASCII.
+    private static func quoted(_ text: String) -> String {
+        var result = "\""
+        for unit in text.utf16 {
+            switch unit {
+            case 0x22: result += "\\\""
+            case 0x5C: result += "\\\\"
+            case 0x20..<0x7F: result.unicodeScalars.append(Unicode.Scalar(UInt8(unit)))
+            default:
+                let digits = String(unit, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            }
+        }
+        return result + "\""
+    }
+
+    /// A CSV field. One that a spreadsheet would take for a formula is made a text.
+    private static func field(_ text: String) -> String {
+        var text = text
+        if let first = text.first, "=+-@\t\r".contains(first) { text = "'" + text }
+        guard text.contains(where: { ",\"\n\r".contains($0) }) else { return text }
+        return "\"" + text.replacing("\"", with: "\"\"") + "\""
+    }
+}
+
+/// What an export file says of a sample.
+enum SampleState: String, Sendable, Hashable, Codable {
+    /// It waits for its turn.
+    case pending
+    /// It waits for a person.
+    case held
+    /// It is delivered, or dropped by policy.
+    case settled
+    /// The exchange refused it for good.
+    case dead
+}

@@ -1,0 +1,225 @@
+import Foundation
+
+/// What may be read of one line of an export file; the rest of its fields is for people.
+struct ImportLine: Sendable {
+    var nonce: UInt64
+    var number: Int64
+    var timeMicroseconds: Int64?
+    var bootID: String
+    var uptime: Int64
+    var sensor: String
+    var assignment: Int64
+    var patient: String?
+    var flags: UInt32
+    var frame: [UInt8]
+    var state: SampleState
+}
+
+extension ImportLine {
+    private struct Fields: Decodable {
+        var uuid: String
+        var time: String?
+        var boot: String
+        var uptime: Int64
+        var sensor: String
+        var assignment: Int64
+        var patient: String?
+        var flags: UInt32
+        var frame: String
+        var state: SampleState
+
+        enum CodingKeys: String, CodingKey {
+            case uuid, time, boot, sensor, assignment, patient, flags, frame, state
+            case uptime = "uptime_us"
+        }
+    }
+
+    /// Reads one line; throws what is wrong with it.
+    init(_ bytes: [UInt8], _ decoder: JSONDecoder) throws(ImportFault) {
+        let fields: Fields
+        do {
+            fields = try decoder.decode(Fields.self, from: Data(bytes))
+        } catch {
+            throw ImportFault(reason: Self.reason(error))
+        }
+        guard let identity = SampleIdentity(text: fields.uuid), identity.kind == .heartRate,
+            identity.sample > 0
+        else { throw ImportFault(reason: "uuid is not that of a sample") }
+        let texts = [fields.boot, fields.sensor] + (fields.patient.map { [$0] } ?? [])
+        guard texts.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) }) else {
+            throw ImportFault(reason: "boot, sensor or patient is empty or too long")
+        }
+        guard (0...UTCText.microsecondsMax).contains(fields.uptime) else {
+            throw ImportFault(reason: "uptime_us is out of range")
+        }
+        var time: Int64?
+        if let text = fields.time {
+            guard let microseconds = UTCText.microseconds(text) else {
+                throw ImportFault(reason: "time is not of the form 2026-12-01T00:00:00.000000Z")
+            }
+            time = microseconds
+        }
+        guard let frame = Self.bytes(hex: fields.frame), frame.count <= Arrival.frameBytesMax else {
+            throw ImportFault(reason: "frame is not the hex of at most 512 octets")
+        }
+        self.init(
+            nonce: identity.runNonce, number: identity.sample, timeMicroseconds: time,
+            bootID: fields.boot, uptime: fields.uptime, sensor: fields.sensor.uppercased(),
+            assignment: fields.assignment, patient: fields.patient, flags: fields.flags,
+            frame: frame, state: fields.state)
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        switch error as? DecodingError {
+        case .keyNotFound(let key, _)?: "\(key.stringValue) is missing"
+        case .typeMismatch(_, let context)?, .valueNotFound(_, let context)?,
+            .dataCorrupted(let context)?:
+            context.codingPath.last.map { "\($0.stringValue) has a value that cannot be" }
+                ?? "it is no JSON object"
+        default: "it is no JSON object"
+        }
+    }
+
+    private static func bytes(hex: String) -> [UInt8]? {
+        let digits = Array(hex.utf8)
+        guard digits.count % 2 == 0 else { return nil }
+        func value(_ digit: UInt8) -> UInt8? {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+            default: nil
+            }
+        }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(digits.count / 2)
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = value(digits[index]), let low = value(digits[index + 1]) else {
+                return nil
+            }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+}
+
+/// What is wrong with a line.
+struct ImportFault: Error {
+    var reason: String
+}
+
+/// An export file, read line by line.
+struct ImportFile: Sendable {
+    /// The longest line there can be: frame and intervals of 512 octets, and five texts of 200
+    /// characters, each escaped as two units, make under 16 KiB.
+    private static let lineBytesMax = 16_384
+    private static let pieceBytes = 65_536
+
+    let path: String
+
+    /// Calls `body` with every sample and its line number, and checks that the file is whole.
+    func forEach(
+        _ body: (_ sample: ImportLine, _ line: Int) throws -> Void
+    ) throws(QueueError) {
+        struct Head: Decodable { var format: String, version: Int }
+        struct Tail: Decodable { var samples: Int, damaged: Int }
+        let decoder = JSONDecoder()
+        var count = 0
+        var isEnded = false
+        var number = 0
+        do {
+            try Self.lines(path) { line in
+                number += 1
+                if number == 1 {
+                    let head = try? decoder.decode(Head.self, from: Data(line))
+                    guard let head, head.format == ExportLine.formatName else {
+                        throw ImportFault(reason: "this is no export of samples")
+                    }
+                    guard head.version == ExportLine.formatVersion else {
+                        throw ImportFault(reason: "it is of version \(head.version), not 1")
+                    }
+                    return
+                }
+                guard !isEnded else { throw ImportFault(reason: "it stands behind the last line") }
+                if let tail = try? decoder.decode(Tail.self, from: Data(line)) {
+                    guard tail.samples == count else {
+                        throw ImportFault(
+                            reason: "the file says \(tail.samples) samples and has \(count)")
+                    }
+                    isEnded = true
+                    return
+                }
+                count += 1
+                try body(try ImportLine(line, decoder), number)
+            }
+            number += 1
+            guard isEnded else { throw ImportFault(reason: "the file is cut off: no last line") }
+        } catch let fault as ImportFault {
+            throw QueueError(.invalidFile, "import samples", "line \(number): \(fault.reason)")
+        } catch {
+            throw QueueError("import samples", error)
+        }
+    }
+
+    private static func lines(_ path: String, _ body: ([UInt8]) throws -> Void) throws {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw QueueError(.invalidFile, "open import file", String(cString: strerror(errno)))
+        }
+        defer { close(descriptor) }
+        var piece = [UInt8](repeating: 0, count: pieceBytes)
+        var line: [UInt8] = []
+        while true {
+            let count = read(descriptor, &piece, piece.count)
+            guard count >= 0 else {
+                throw QueueError(.invalidFile, "read import file", String(cString: strerror(errno)))
+            }
+            if count == 0 { break }
+            for part in piece[..<count].split(
+                separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false
+            ).enumerated() {
+                if part.offset > 0 {
+                    try body(line)
+                    line.removeAll(keepingCapacity: true)
+                }
+                line += part.element
+                guard line.count <= lineBytesMax else {
+                    // It is the next line that is too long.
+                    try body([])
+                    return
+                }
+            }
+        }
+        if !line.isEmpty { try body(line) }
+    }
+}
+
+extension SampleIdentity {
+    /// An identity from its usual form, if it is one that ``init(runNonce:sample:kind:)`` makes.
+    init?(text: String) {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 36 else { return nil }
+        var words: [UInt64] = [0, 0]
+        var nibble = 0
+        for byte in bytes where byte != UInt8(ascii: "-") {
+            guard nibble < 32, let value = Character(Unicode.Scalar(byte)).hexDigitValue else {
+                return nil
+            }
+            words[nibble / 16] = words[nibble / 16] << 4 | UInt64(value)
+            nibble += 1
+        }
+        let nonce = (words[0] >> 16) << 12 | (words[0] & 0xFFF)
+        let number = Int64(bitPattern: words[1] >> 8) & Self.sampleMax
+        self.init(
+            runNonce: nonce, sample: number,
+            kind: DataPointKind(rawValue: UInt8(truncatingIfNeeded: words[1])))
+        // Version, variant and form are checked by writing it again.
+        guard description == text else { return nil }
+    }
+
+    /// The nonce it is made of.
+    var runNonce: UInt64 { (high >> 16) << 12 | (high & 0xFFF) }
+    /// The sample's number in the store where it was recorded.
+    var sample: Int64 { Int64(bitPattern: low >> 8) & Self.sampleMax }
+    /// The kind of data point.
+    var kind: DataPointKind { DataPointKind(rawValue: UInt8(truncatingIfNeeded: low)) }
+}

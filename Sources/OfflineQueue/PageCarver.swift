@@ -1,0 +1,142 @@
+/// A value as SQLite stores it (database file format, §2.1).
+enum StoredValue: Sendable, Hashable {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text([UInt8])
+    case blob([UInt8])
+}
+
+/// One row found in the bytes of a page, whichever table it belongs to.
+struct CarvedRow: Sendable, Hashable {
+    var rowID: Int64
+    var values: [StoredValue]
+}
+
+/// Reads rows out of single pages, without the tree that should lead there: what is left when the tree
+/// is broken. Every byte is hostile. Rows that run over into other pages are left out; a sample never
+/// does, since the longest takes two thirds of a page.
+enum PageCarver {
+    /// The type octet of a page that holds rows of a table.
+    private static let tableLeaf: UInt8 = 0x0D
+    /// Types of pages that hold no rows of a table but are in order.
+    private static let otherTypes: Set<UInt8> = [0x02, 0x05, 0x0A]
+    /// A row whose head claims more columns is none of ours.
+    private static let columnsMax = 64
+
+    /// The rows of `page`; the first page of a file begins with the file's own header.
+    ///
+    /// `isWhole` is false if the page is no page of rows or some of them cannot be read: then its
+    /// samples may be looked for octet by octet.
+    static func rows(of page: [UInt8], isFirst: Bool) -> (rows: [CarvedRow], isWhole: Bool) {
+        let base = isFirst ? 100 : 0
+        guard page.count > base + 8 else { return ([], true) }
+        guard page[base] == tableLeaf else { return ([], otherTypes.contains(page[base])) }
+        let count = Int(page[base + 3]) << 8 | Int(page[base + 4])
+        let pointersEnd = base + 8 + 2 * count
+        guard pointersEnd <= page.count else { return ([], false) }
+        var rows: [CarvedRow] = []
+        var isWhole = true
+        for index in 0..<count {
+            let at = base + 8 + 2 * index
+            let offset = Int(page[at]) << 8 | Int(page[at + 1])
+            guard offset >= pointersEnd, let row = row(in: page, at: offset) else {
+                isWhole = false
+                continue
+            }
+            rows.append(row)
+        }
+        return (rows, isWhole)
+    }
+
+    /// Every octet of a damaged page that could begin a row of `columns` columns. Nearly all of what
+    /// it gives is noise: the caller must have a checksum to go by.
+    static func candidates(in page: [UInt8], columns: Int) -> [CarvedRow] {
+        page.indices.compactMap { offset in
+            guard let row = row(in: page, at: offset), row.values.count == columns else {
+                return nil
+            }
+            return row
+        }
+    }
+
+    /// The row whose cell begins at `offset`, if it lies in the page as a whole.
+    static func row(in page: [UInt8], at offset: Int) -> CarvedRow? {
+        var reader = PageReader(page: page, at: offset, end: page.count)
+        guard let length = reader.varint(), let rowID = reader.varint(),
+            length >= 2, length <= Int64(page.count - reader.at)
+        else { return nil }
+        let end = reader.at + Int(length)
+        let start = reader.at
+        guard let headLength = reader.varint(), headLength >= 2, headLength <= length else {
+            return nil
+        }
+        var head = PageReader(page: page, at: reader.at, end: start + Int(headLength))
+        var body = PageReader(page: page, at: start + Int(headLength), end: end)
+        var values: [StoredValue] = []
+        while head.at < head.end {
+            guard values.count < columnsMax, let type = head.varint(),
+                let value = body.value(ofType: type)
+            else { return nil }
+            values.append(value)
+        }
+        return body.at == end ? CarvedRow(rowID: rowID, values: values) : nil
+    }
+}
+
+/// Reads numbers and values one after another, and never past `end`.
+private struct PageReader {
+    let page: [UInt8]
+    private(set) var at: Int
+    let end: Int
+
+    init(page: [UInt8], at: Int, end: Int) {
+        self.page = page
+        self.at = at
+        self.end = min(end, page.count)
+    }
+
+    /// One to nine octets, seven bits each, the ninth eight.
+    mutating func varint() -> Int64? {
+        var value: UInt64 = 0
+        for index in 0..<9 {
+            guard at < end else { return nil }
+            let byte = page[at]
+            at += 1
+            if index == 8 { return Int64(bitPattern: value << 8 | UInt64(byte)) }
+            value = value << 7 | UInt64(byte & 0x7F)
+            if byte & 0x80 == 0 { break }
+        }
+        return Int64(bitPattern: value)
+    }
+
+    /// The value of a serial type.
+    mutating func value(ofType type: Int64) -> StoredValue? {
+        switch type {
+        case 0: return .null
+        case 1...4: return integer(octets: Int(type))
+        case 5: return integer(octets: 6)
+        case 6: return integer(octets: 8)
+        case 7:
+            guard case .integer(let bits)? = integer(octets: 8) else { return nil }
+            return .real(Double(bitPattern: UInt64(bitPattern: bits)))
+        case 8: return .integer(0)
+        case 9: return .integer(1)
+        case 12...:
+            let length = (type - 12) / 2
+            guard length <= Int64(end - at) else { return nil }
+            let bytes = Array(page[at..<(at + Int(length))])
+            at += Int(length)
+            return type % 2 == 0 ? .blob(bytes) : .text(bytes)
+        default: return nil
+        }
+    }
+
+    private mutating func integer(octets: Int) -> StoredValue? {
+        guard octets <= end - at else { return nil }
+        var value: UInt64 = page[at] & 0x80 == 0 ? 0 : .max
+        for byte in page[at..<(at + octets)] { value = value << 8 | UInt64(byte) }
+        at += octets
+        return .integer(Int64(bitPattern: value))
+    }
+}

@@ -1,0 +1,27 @@
+import Foundation
+import GRDB
+
+/// Values of a row as they are, or nil: GRDB's own subscripts trap when a value is not of the type
+/// asked for, and a damaged page can hold anything. Swift prefers these wherever an optional of one
+/// of these types is asked for, which is everywhere in this module.
+extension Row {
+    subscript(_ index: Int) -> Int64? { value(index) }
+    subscript(_ index: Int) -> Int? { value(index) }
+    subscript(_ index: Int) -> String? { value(index) }
+    subscript(_ index: Int) -> Data? { value(index) }
+    subscript(_ index: Int) -> Bool? { value(index) }
+    subscript(_ name: String) -> Int64? { value(name) }
+    subscript(_ name: String) -> Int? { value(name) }
+    subscript(_ name: String) -> String? { value(name) }
+    subscript(_ name: String) -> Data? { value(name) }
+    subscript(_ name: String) -> Bool? { value(name) }
+
+    private func value<Value: DatabaseValueConvertible>(_ index: Int) -> Value? {
+        Value.fromDatabaseValue(self[index] as DatabaseValue)
+    }
+
+    private func value<Value: DatabaseValueConvertible>(_ name: String) -> Value? {
+        guard hasColumn(name) else { return nil }
+        return Value.fromDatabaseValue(self[name] as DatabaseValue)
+    }
+}

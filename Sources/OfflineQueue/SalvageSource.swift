@@ -1,0 +1,168 @@
+import Foundation
+import GRDB
+
+/// A table as the newest schema has it.
+struct TableShape: Sendable {
+    struct Column: Sendable {
+        var name: String
+        var type: String
+        var isRequired: Bool
+        var hasDefault: Bool
+        /// The column that is the row's own number, and is stored as null.
+        var isRowID: Bool
+    }
+
+    var name: String
+    var columns: [Column]
+    var hasRowID: Bool
+
+    /// The tables of a store but `sample`, whose rows have a checksum and are found by it.
+    static func all(_ db: Database) throws -> [TableShape] {
+        let tables = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+                    AND name NOT LIKE 'sqlite_%' AND name NOT IN ('grdb_migrations', 'sample')
+                """)
+        return try tables.map { table in
+            let name: String = table[0] ?? ""
+            let hasRowID = table[1] as Int64? == 0
+            let columns = try Row.fetchAll(
+                db, sql: "SELECT name, type, \"notnull\", pk, dflt_value FROM pragma_table_info(?)",
+                arguments: [name])
+            let keys = columns.count { ($0[3] as Int64? ?? 0) > 0 }
+            return TableShape(
+                name: name,
+                columns: columns.map { row in
+                    let type: String = row[1] ?? ""
+                    let isKey = (row[3] as Int64? ?? 0) > 0
+                    return Column(
+                        name: row[0] ?? "", type: type, isRequired: row[2] as Int64? == 1,
+                        hasDefault: (row[4] as String?) != nil,
+                        isRowID: hasRowID && isKey && keys == 1 && type == "INTEGER")
+                }, hasRowID: hasRowID)
+        }
+    }
+
+    /// Whether a carved row could be one of this table. Rows made before a column was added lack it.
+    func fits(_ row: CarvedRow) -> Bool {
+        hasRowID && row.values.count <= columns.count
+            && columns.dropFirst(row.values.count).allSatisfy { $0.hasDefault || !$0.isRequired }
+            && zip(columns, row.values).allSatisfy { column, value in
+                switch value {
+                case .null: column.isRowID || !column.isRequired
+                case .integer: column.type == "INTEGER" && !column.isRowID
+                case .text: column.type == "TEXT"
+                case .blob: column.type == "BLOB"
+                case .real: false
+                }
+            }
+    }
+
+    /// A carved row by the names of its columns.
+    func values(_ row: CarvedRow) -> [String: DatabaseValue] {
+        var values: [String: DatabaseValue] = [:]
+        for (column, value) in zip(columns, row.values) {
+            values[column.name] =
+                switch value {
+                case .null: column.isRowID ? row.rowID.databaseValue : .null
+                case .integer(let number): number.databaseValue
+                case .real(let number): number.databaseValue
+                case .text(let bytes): String(decoding: bytes, as: UTF8.self).databaseValue
+                case .blob(let bytes): Data(bytes).databaseValue
+                }
+        }
+        return values
+    }
+}
+
+/// What can be read of the small tables of a broken store: through SQLite where its trees hold, out of
+/// the bytes of the pages where not.
+struct SalvageSource: Sendable {
+    typealias Values = [String: DatabaseValue]
+
+    private(set) var rows: [String: [Int64: Values]] = [:]
+    /// Rows of tables without a number of their own.
+    private(set) var unnumbered: [String: [Values]] = [:]
+
+    init(path: String, shapes: [TableShape]) throws(QueueError) {
+        var isComplete = true
+        if let database = Self.open(path) {
+            for shape in shapes {
+                if !read(shape, database) { isComplete = false }
+            }
+            try? database.close()
+        } else {
+            isComplete = false
+        }
+        if !isComplete { try carve(path, shapes) }
+    }
+
+    /// Reads only, so that the broken file and its log stay as they are.
+    private static func open(_ path: String) -> DatabaseQueue? {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA cell_size_check = ON") }
+        return try? DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// Reads a table from its beginning and from its end, each as far as it goes.
+    private mutating func read(_ shape: TableShape, _ database: DatabaseQueue) -> Bool {
+        guard shape.hasRowID else {
+            var found: [Values] = []
+            let isComplete = Self.fetch(database, "SELECT * FROM \(shape.name)") { row in
+                found.append(Self.values(row))
+            }
+            unnumbered[shape.name] = found
+            return isComplete
+        }
+        var found: [Int64: Values] = [:]
+        func take(_ order: String) -> Bool {
+            let sql = "SELECT rowid, * FROM \(shape.name) ORDER BY rowid \(order)"
+            return Self.fetch(database, sql) { row in
+                guard let id = row[0] as Int64? else { return }
+                found[id] = Self.values(row)
+            }
+        }
+        let isComplete = take("ASC") || (take("DESC") && false)
+        rows[shape.name] = found
+        return isComplete
+    }
+
+    private static func fetch(
+        _ database: DatabaseQueue, _ sql: String, _ body: (Row) -> Void
+    ) -> Bool {
+        let isComplete = try? database.read { db in
+            let rows = try Row.fetchCursor(db, sql: sql)
+            while let row = try rows.next() { body(row) }
+            return true
+        }
+        return isComplete ?? false
+    }
+
+    private static func values(_ row: Row) -> Values {
+        Dictionary(
+            row.map { ($0.0, $0.1) }.filter { $0.0 != "rowid" },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Adds the rows SQLite could not reach. Of several versions of one, that of the newest page of
+    /// the log is the last to come.
+    private mutating func carve(_ path: String, _ shapes: [TableShape]) throws(QueueError) {
+        var carved: [String: [Int64: Values]] = [:]
+        try StorePages(path: path).forEach { page, isFirst in
+            for row in PageCarver.rows(of: page, isFirst: isFirst).rows where row.rowID > 0 {
+                let fitting = shapes.filter { $0.fits(row) }
+                guard let shape = fitting.first, fitting.count == 1 else { continue }
+                let values = shape.values(row)
+                if shape.name == "segment", !SalvagedSegment.isSound(values) { continue }
+                carved[shape.name, default: [:]][row.rowID] = values
+            }
+        }
+        for (name, found) in carved {
+            rows[name, default: [:]].merge(found) { read, carved in
+                name == "segment" && !SalvagedSegment.isSound(read) ? carved : read
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+import Foundation
+import GRDB
+
+/// One import under way, inside its transaction.
+///
+/// A run of samples whose numbers follow one another without a wide hole keeps its distances here,
+/// moved by one shift; so the ids of a segment need not be looked up, and the shift is the segment's.
+struct SampleImport: Sendable {
+    private struct Run: Sendable {
+        var id: Int64
+        /// Recorded by this very store: it has its samples, or had them.
+        var isOwn: Bool
+        var boot: Int64
+    }
+    private struct Segment: Sendable {
+        var id: Int64
+        var shift: Int64
+        var count = 0
+        var lastSample: Int64
+        var lastUptime: Int64
+    }
+
+    private let survey: ImportSurvey
+    private let target: ImportTarget
+    private let patient: String?
+    private let settings: QueueSettings
+    private(set) var nextSample: Int64
+    private(set) var newAssignments: Set<Int64> = []
+    var summary = ImportSummary()
+
+    private var runs: [UInt64: Run] = [:]
+    private var assignments: [ImportSurvey.Key: Int64] = [:]
+    private var segments: [Int64: Segment] = [:]
+    private var seen: ImportedNumbers?
+    private var lastNumber: (nonce: UInt64, number: Int64)?
+    private var shift: Int64 = 0
+    private var room: Int64 = 0
+
+    init(
+        survey: ImportSurvey, target: ImportTarget, patient: String?, nextSample: Int64,
+        settings: QueueSettings
+    ) {
+        self.survey = survey
+        self.target = target
+        self.patient = patient
+        self.nextSample = nextSample
+        self.settings = settings
+    }
+
+    /// Rows after which the room is looked at anew.
+    private static let roomRows = 500
+
+    mutating func add(_ sample: ImportLine, line: Int, _ db: Database) throws {
+        guard sample.state == .pending || sample.state == .held else {
+            summary.settled += 1
+            return
+        }
+        guard sample.patient == nil || sample.patient == patient else {
+            throw QueueError(
+                .invalidArgument, "import samples",
+                "line \(line): the sample is of another patient than the enrollment's")
+        }
+        let run = try run(of: sample, db)
+        let isKnown = try run.isOwn || isSeen(sample, run, db)
+        guard !isKnown else {
+            summary.known += 1
+            return
+        }
+        try takeRoom(for: sample, db)
+        let id = place(sample)
+        let assignment = try assignment(of: sample, run, db)
+        var segment = try segment(of: assignment, run, id: id, uptime: sample.uptime, db)
+        let flags = Int64(sample.flags)
+        let crc = RowChecksum.of(
+            id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
+            flags: flags, frame: sample.frame)
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            id, segment.id, sample.uptime, sample.timeMicroseconds, flags, crc, Data(sample.frame),
+        ])
+        segment.count += 1
+        segment.lastSample = id
+        segment.lastUptime = max(segment.lastUptime, sample.uptime)
+        segments[assignment] = segment
+        summary.added += 1
+    }
+
+    mutating func finish(_ db: Database) throws {
+        try seen?.write(db)
+        for segment in segments.values { try write(segment, db) }
+    }
+
+    // MARK: - Where a sample goes
+
+    /// The sample's id here: as far from the one before it as it was there, or next to it.
+    private mutating func place(_ sample: ImportLine) -> Int64 {
+        let isNext =
+            lastNumber.map { last in
+                last.nonce == sample.nonce && sample.number > last.number
+                    && sample.number - last.number <= SampleQueue.segmentHoleMax
+            } ?? false
+        if !isNext { shift = nextSample - sample.number }
+        lastNumber = (sample.nonce, sample.number)
+        let id = sample.number + shift
+        nextSample = id + 1
+        return id
+    }
+
+    private mutating func takeRoom(for sample: ImportLine, _ db: Database) throws {
+        guard let limit = settings.maxBytes else { return }
+        if summary.added % Self.roomRows == 0 { room = limit - (try SampleQueue.usedBytes(db)) }
+        room -= Int64(sample.frame.count + SampleQueue.rowBytesMax)
+        guard room >= 0 else {
+            throw QueueError(
+                .diskFull, "import samples", "the store would grow beyond its limit")
+        }
+    }
+
+    /// Whether it was imported before. Marks it as imported now.
+    private mutating func isSeen(
+        _ sample: ImportLine, _ run: Run, _ db: Database
+    ) throws -> Bool {
+        if seen?.run != run.id {
+            try seen?.write(db)
+            seen = ImportedNumbers(run: run.id)
+        }
+        return try !(seen?.insert(sample.number, db) ?? true)
+    }
+
+    private mutating func run(of sample: ImportLine, _ db: Database) throws -> Run {
+        if let known = runs[sample.nonce] { return known }
+        let nonce = Int64(bitPattern: sample.nonce)
+        var row = try Row.fetchOne(
+            db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?", arguments: [nonce])
+        if row == nil {
+            let boot = try boot(of: sample, db)
+            try db.execute(
+                sql: """
+                    INSERT INTO run (boot, nonce, started_uptime_us, is_imported) VALUES (?, ?, ?, 1)
+                    """, arguments: [boot, nonce, sample.uptime])
+            row = try Row.fetchOne(
+                db, sql: "SELECT id, is_imported, boot FROM run WHERE nonce = ?", arguments: [nonce]
+            )
+        }
+        let run = Run(
+            id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
+        // The first file may have been written before that boot's clock was known.
+        if !run.isOwn, let time = time(ofRun: sample.nonce) {
+            try SampleQueue.vouch(db, boot: run.boot, offset: time, source: "import")
+        }
+        runs[sample.nonce] = run
+        return run
+    }
+
+    private func boot(of sample: ImportLine, _ db: Database) throws -> Int64 {
+        try db.execute(
+            sql: "INSERT INTO boot (boot_id) VALUES (?) ON CONFLICT DO NOTHING",
+            arguments: [sample.bootID])
+        return try Int64.fetchOne(
+            db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
+    }
+
+    /// UTC − uptime of a run, if one of its samples has a time.
+    private func time(ofRun nonce: UInt64) -> Int64? {
+        survey.spans.lazy.filter { $0.key.nonce == nonce }.compactMap { _, span in
+            span.firstTime.map { $0 &- span.firstUptime }
+        }.first
+    }
+
+    /// An assignment of its own for each of the file's in each of its runs, ended as it begins: nobody
+    /// wears that sensor here.
+    private mutating func assignment(
+        of sample: ImportLine, _ run: Run, _ db: Database
+    ) throws -> Int64 {
+        let key = ImportSurvey.Key(nonce: sample.nonce, assignment: sample.assignment)
+        if let known = assignments[key] { return known }
+        guard let span = survey.spans[key] else { return 0 }
+        try db.execute(
+            sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
+            arguments: [sample.sensor])
+        try db.execute(
+            sql: """
+                INSERT INTO assignment (sensor, enrollment, patient, began_boot, began_uptime_us,
+                    began_wall_us, ended_boot, ended_uptime_us, ended_wall_us)
+                VALUES ((SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                sample.sensor, target.enrollmentID, target.patient, run.boot, span.firstUptime,
+                span.firstTime, run.boot, span.lastUptime, span.lastTime,
+            ])
+        let id = db.lastInsertedRowID
+        assignments[key] = id
+        newAssignments.insert(id)
+        return id
+    }
+
+    private mutating func segment(
+        of assignment: Int64, _ run: Run, id: Int64, uptime: Int64, _ db: Database
+    ) throws -> Segment {
+        if let known = segments[assignment] {
+            if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax {
+                return known
+            }
+            try write(known, db)
+        }
+        try db.execute(
+            sql: """
+                INSERT INTO segment (assignment, run, first_sample, last_sample, settled_through,
+                    pruned_through, first_uptime_us, last_uptime_us, identity_shift)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [assignment, run.id, id, id - 1, id - 1, id - 1, uptime, uptime, shift])
+        return Segment(
+            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime)
+    }
+
+    private func write(_ segment: Segment, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE segment SET received = ?1, stored = ?1, last_sample = ?2, last_uptime_us = ?3
+                WHERE id = ?4
+                """,
+            arguments: [segment.count, segment.lastSample, segment.lastUptime, segment.id])
+    }
+}
+
+/// Which numbers of a foreign run were imported, as ranges.
+private struct ImportedNumbers: Sendable {
+    let run: Int64
+    /// The range that grows, not yet written.
+    private var open: ClosedRange<Int64>?
+
+    init(run: Int64) { self.run = run }
+
+    /// False if the number is there already.
+    mutating func insert(_ number: Int64, _ db: Database) throws -> Bool {
+        if let open {
+            if open.contains(number) { return false }
+            if number != open.upperBound + 1 { try write(db) }
+        }
+        let last = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT last_number FROM imported WHERE run = ? AND first_number <= ?
+                    ORDER BY first_number DESC LIMIT 1
+                    """), arguments: [run, number])
+        if let last, last >= number { return false }
+        open = (open?.lowerBound ?? number)...number
+        return true
+    }
+
+    /// Writes the open range, made one with the ones it touches.
+    mutating func write(_ db: Database) throws {
+        guard let range = open else { return }
+        open = nil
+        let before = try Row.fetchOne(
+            db,
+            sql: "SELECT first_number FROM imported WHERE run = ? AND last_number = ? - 1",
+            arguments: [run, range.lowerBound])
+        let after = try Row.fetchOne(
+            db,
+            sql: "SELECT last_number FROM imported WHERE run = ? AND first_number = ? + 1",
+            arguments: [run, range.upperBound])
+        let first: Int64 = before?[0] ?? range.lowerBound
+        let last: Int64 = after?[0] ?? range.upperBound
+        try db.execute(
+            sql: "DELETE FROM imported WHERE run = ? AND first_number BETWEEN ? AND ?",
+            arguments: [run, first, last])
+        try db.execute(sql: "INSERT INTO imported VALUES (?, ?, ?)", arguments: [run, first, last])
+    }
+}

@@ -1,0 +1,187 @@
+import Foundation
+import GATTHeartRate
+import GRDB
+
+/// How samples are written out.
+public enum ExportFormat: String, Sendable, Hashable, CaseIterable {
+    /// One JSON object a line, ASCII; ``SampleQueue/importSamples(from:into:)`` reads it back.
+    case ndjson
+    /// RFC 4180, with a line of names: for people's own tools.
+    case csv
+}
+
+/// Which samples are written out.
+public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
+    /// Those that wait, for whatever.
+    case unsent
+    /// Every sample that is there, delivered ones too.
+    case everything
+}
+
+/// What an export wrote.
+public struct ExportSummary: Sendable, Hashable {
+    /// Samples written.
+    public internal(set) var samples = 0
+    /// Samples left out because their row fails its checksum.
+    public internal(set) var damaged = 0
+}
+
+extension SampleQueue {
+    /// Writes the samples of the store at `path` to `sink`, in pieces of about 64 KiB, oldest first.
+    ///
+    /// Only reads, in one snapshot: beside a daemon at work, whose log then grows until this ends. An
+    /// exported sample stays what it was: delivered from here and from where the file is imported, it
+    /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
+    ///
+    /// Throws ``QueueError``, and whatever `sink` throws.
+    @discardableResult
+    public static func export(
+        path: String, format: ExportFormat = .ndjson, selection: ExportSelection = .unsent,
+        to sink: ([UInt8]) throws -> Void
+    ) throws -> ExportSummary {
+        let database: DatabaseQueue
+        do {
+            database = try StoreFile.openReadOnly(path)
+        } catch { throw QueueError("export samples", error) }
+        defer { try? database.close() }
+        do {
+            return try database.read { db in
+                var export = SampleExport(db, format: format, selection: selection)
+                return try export.run(sink)
+            }
+        } catch let error as DatabaseError {
+            throw QueueError("export samples", error)
+        }
+    }
+}
+
+/// One export under way.
+private struct SampleExport {
+    private static let pieceBytes = 65_536
+    /// Segments kept at hand; samples of few are interleaved at a time.
+    private static let segmentsMax = 1_024
+
+    private let db: Database
+    private let format: ExportFormat
+    private let selection: ExportSelection
+    private var piece: [UInt8] = []
+    private var summary = ExportSummary()
+    private var segments: [Int64: ExportedSegment] = [:]
+
+    init(_ db: Database, format: ExportFormat, selection: ExportSelection) {
+        self.db = db
+        self.format = format
+        self.selection = selection
+    }
+
+    mutating func run(_ sink: ([UInt8]) throws -> Void) throws -> ExportSummary {
+        switch format {
+        case .ndjson: add(ExportLine.header)
+        case .csv: add(ExportLine.columns.joined(separator: ","))
+        }
+        let letters = try Row.fetchCursor(
+            db, sql: "SELECT sample, is_requeued FROM dead_letter ORDER BY sample")
+        var letter = try letters.next().map { (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?) }
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                WHERE id >= ? ORDER BY id
+                """, arguments: [try firstID()])
+        while let row = try rows.next() {
+            let sample = SampleRow(row)
+            while let at = letter?.id, at < sample.id {
+                letter = try letters.next().map {
+                    (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?)
+                }
+            }
+            let isRequeued = letter?.id == sample.id ? letter?.isRequeued : nil
+            guard sample.isIntact, let segment = try segment(sample.segment) else {
+                summary.damaged += 1
+                continue
+            }
+            let line = ExportLine(sample, segment, isRequeued: isRequeued)
+            guard selection == .everything || line.isUnsent else { continue }
+            add(format == .ndjson ? line.json : line.csv)
+            summary.samples += 1
+            if piece.count >= Self.pieceBytes { try hand(sink) }
+        }
+        if format == .ndjson { add(ExportLine.trailer(summary)) }
+        try hand(sink)
+        return summary
+    }
+
+    /// Where to begin: what is settled before the first that waits is not looked at.
+    private func firstID() throws -> Int64 {
+        guard selection == .unsent else { return 0 }
+        return try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT min(id) FROM (
+                    SELECT min(settled_through + 1) AS id FROM segment
+                        WHERE settled_through < last_sample
+                    UNION ALL SELECT min(sample) FROM dead_letter WHERE is_requeued = 1)
+                """) ?? .max
+    }
+
+    private mutating func segment(_ id: Int64) throws -> ExportedSegment? {
+        if let known = segments[id] { return known }
+        if segments.count >= Self.segmentsMax { segments = [:] }
+        let segment = try ExportedSegment(db, id)
+        segments[id] = segment
+        return segment
+    }
+
+    private mutating func add(_ line: String) {
+        piece += line.utf8
+        piece.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
+        if !piece.isEmpty { try sink(piece) }
+        piece.removeAll(keepingCapacity: true)
+    }
+}
+
+/// What the samples of a segment have in common.
+struct ExportedSegment: Sendable {
+    var settledThrough: Int64
+    var identityShift: Int64
+    var assignmentID: Int64
+    var nonce: UInt64
+    var bootID: String
+    var wallOffset: Int64?
+    var sensor: String
+    var patient: String?
+    var enrollment: String?
+    var isHeld: Bool
+
+    init?(_ db: Database, _ id: Int64) throws {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.settled_through, s.identity_shift, s.assignment, r.nonce, b.boot_id,
+                        b.wall_offset_us, n.address, coalesce(a.patient, e.patient), e.name,
+                        e.id IS NULL OR b.wall_offset_us IS NULL OR e.state <> 'active'
+                            OR e.hold_reason IS NOT NULL
+                    FROM segment s
+                    JOIN run r ON r.id = s.run
+                    JOIN boot b ON b.id = r.boot
+                    JOIN assignment a ON a.id = s.assignment
+                    JOIN sensor n ON n.id = a.sensor
+                    LEFT JOIN enrollment e ON e.id = a.enrollment
+                    WHERE s.id = ?
+                    """), arguments: [id])
+        guard let row, let nonce = row[3] as Int64? else { return nil }
+        settledThrough = row[0] ?? 0
+        identityShift = row[1] ?? 0
+        assignmentID = row[2] ?? 0
+        self.nonce = UInt64(bitPattern: nonce)
+        bootID = row[4] ?? ""
+        wallOffset = row[5]
+        sensor = row[6] ?? ""
+        patient = row[7]
+        enrollment = row[8]
+        isHeld = row[9] ?? true
+    }
+}

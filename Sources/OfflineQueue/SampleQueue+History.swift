@@ -1,0 +1,137 @@
+import GATTHeartRate
+import GRDB
+
+/// The heart rate of one sensor in one hour.
+public struct HourlyHeartRate: Sendable, Hashable {
+    /// The hour's beginning, UTC µs.
+    public let hourMicroseconds: Int64
+    /// Samples with a heart rate. Those that cannot be decoded, and a rate of 0, do not count.
+    public internal(set) var count = 0
+    /// Beats a minute: the lowest.
+    public internal(set) var lowestBPM: UInt16 = .max
+    /// Beats a minute: the highest.
+    public internal(set) var highestBPM: UInt16 = 0
+    private var sum = 0
+
+    /// Beats a minute: the mean of the samples.
+    public var meanBPM: Double { count > 0 ? Double(sum) / Double(count) : 0 }
+
+    init(hourMicroseconds: Int64) { self.hourMicroseconds = hourMicroseconds }
+
+    mutating func add(_ bpm: UInt16) {
+        count += 1
+        sum += Int(bpm)
+        lowestBPM = min(lowestBPM, bpm)
+        highestBPM = max(highestBPM, bpm)
+    }
+}
+
+extension SampleQueue {
+    /// Hours one call covers at most: two days.
+    public static let historyHoursMax = 48
+    static let hourMicroseconds: Int64 = 3_600_000_000
+
+    /// The heart rate of a sensor in each hour that has samples, oldest first, of the `hours` (1…48)
+    /// that end with the one `end` (UTC µs) lies in. Whatever is still there counts, sent or not; what
+    /// was pruned does not, so that it reaches as far back as ``QueueSettings/keepDeliveredMicroseconds``.
+    ///
+    /// One hour is read at a time, so that samples can be taken over in between.
+    public func hourlyHeartRate(
+        sensor: Int64, until end: Int64, hours: Int = 24
+    ) async throws(QueueError) -> [HourlyHeartRate] {
+        let hours = Int64(min(max(hours, 1), Self.historyHoursMax))
+        guard (0...UTCText.microsecondsMax).contains(end) else {
+            throw QueueError(.invalidArgument, "read history", "the time is out of range")
+        }
+        let last = end / Self.hourMicroseconds
+        var result: [HourlyHeartRate] = []
+        for hour in max(0, last - hours + 1)...last {
+            let found = try read("read history") { db in
+                try Self.heartRate(db, sensor: sensor, hour: hour * Self.hourMicroseconds)
+            }
+            if found.count > 0 { result.append(found) }
+            await Task.yield()
+        }
+        return result
+    }
+
+    private static func heartRate(
+        _ db: Database, sensor: Int64, hour: Int64
+    ) throws -> HourlyHeartRate {
+        var result = HourlyHeartRate(hourMicroseconds: hour)
+        let span = hour..<(hour + hourMicroseconds)
+        let segments = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT s.id, s.pruned_through, s.last_sample, b.wall_offset_us
+                    FROM segment s
+                    JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                    JOIN assignment a ON a.id = s.assignment
+                    WHERE a.sensor = ? AND s.pruned_through < s.last_sample
+                        AND s.first_uptime_us + b.wall_offset_us < ?
+                        AND s.last_uptime_us + b.wall_offset_us >= ?
+                    """),
+            // The wall clock is set now and then; an hour more on either side covers that.
+            arguments: [
+                sensor, span.upperBound + hourMicroseconds, span.lowerBound - hourMicroseconds,
+            ])
+        for segment in segments {
+            let walk = HistoryWalk(
+                segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
+            try walk.rows(db, after: segment[1] ?? 0, in: span) { sample in
+                guard let measurement = try? HeartRateMeasurement(frame: sample.frame),
+                    measurement.bpm > 0
+                else { return }
+                result.add(measurement.bpm)
+            }
+        }
+        return result
+    }
+}
+
+/// The rows of a segment that lie in a span of time, found by halving its range of ids.
+private struct HistoryWalk {
+    let segment: Int64
+    let last: Int64
+    let wallOffset: Int64?
+
+    private static let nextSQL = """
+        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
+        """
+    private static let rangeSQL = """
+        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id
+        """
+
+    func rows(
+        _ db: Database, after first: Int64, in span: Range<Int64>, _ body: (SampleRow) -> Void
+    ) throws {
+        var before = first
+        var behind = last
+        // Everything up to `before` is earlier than the span, or nothing is.
+        while behind - before > 1 {
+            let middle = before + (behind - before) / 2
+            let row = try Row.fetchOne(
+                db.cachedStatement(sql: Self.nextSQL), arguments: [middle, last, segment])
+            guard let sample = row.map(SampleRow.init), let time = time(sample),
+                time < span.lowerBound
+            else {
+                behind = middle
+                continue
+            }
+            before = max(middle, sample.id)
+            if before >= behind { behind = before }
+        }
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(sql: Self.rangeSQL), arguments: [before, last, segment])
+        while let row = try rows.next() {
+            let sample = SampleRow(row)
+            guard sample.isIntact, let time = time(sample) else { continue }
+            if time >= span.upperBound { break }
+            if span.contains(time) { body(sample) }
+        }
+    }
+
+    private func time(_ sample: SampleRow) -> Int64? { sample.time(wallOffset: wallOffset) }
+}

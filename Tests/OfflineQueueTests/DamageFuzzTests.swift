@@ -1,0 +1,157 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("Any damage to a store")
+struct DamageFuzzTests {
+    /// Seeds that always run; one that ever failed is added here. `OFFLINE_QUEUE_DAMAGE=n` replays one,
+    /// `OFFLINE_QUEUE_DAMAGE_COUNT=n` tries n of them.
+    static let seeds: [UInt64] = {
+        let environment = ProcessInfo.processInfo.environment
+        if let seed = environment["OFFLINE_QUEUE_DAMAGE"].flatMap(UInt64.init) { return [seed] }
+        let count = environment["OFFLINE_QUEUE_DAMAGE_COUNT"].flatMap(Int.init) ?? 30
+        return Array(1...30) + (0..<max(0, count - 30)).map { _ in .random(in: 100 ... .max) }
+    }()
+
+    /// The damaged store opens, whatever comes out of it went in, and it takes new samples.
+    @Test func neverTrapsNorInventsASample() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let world = try await SalvageWorld(store, clock)
+        let base = try await Copy(store, world, clock)
+        for seed in Self.seeds {
+            do {
+                try await Self.tryOne(seed, base, world)
+            } catch {
+                Issue.record("OFFLINE_QUEUE_DAMAGE=\(seed): \(error)")
+            }
+        }
+    }
+
+    /// The bytes of a store as a power cut leaves it: file and log.
+    struct Copy {
+        let file: [UInt8]
+        let log: [UInt8]
+        let known: [Int64: PendingSample]
+
+        init(_ store: TestStore, _ world: SalvageWorld, _ clock: ManualClock) async throws {
+            let queue = try await store.open(clock, bootID: "boot-1")
+            for bpm in UInt8(0)..<60 {
+                for worn in world.worn { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+            }
+            try await queue.flush()
+            file = [UInt8](try Data(contentsOf: URL(fileURLWithPath: store.path)))
+            log = [UInt8](try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal")))
+            var known: [Int64: PendingSample] = [:]
+            for worn in world.worn {
+                for sample in try await queue.nextBatch(
+                    enrollment: worn.enrollment.id, limit: 1_000)
+                {
+                    known[sample.id] = sample
+                }
+            }
+            self.known = known
+            try await queue.abandon()
+        }
+    }
+
+    private static func tryOne(_ seed: UInt64, _ base: Copy, _ world: SalvageWorld) async throws {
+        var random = SplitMix64(seed: seed)
+        let store = try TestStore()
+        let clock = ManualClock()
+        clock.advance(seconds: 100_000)
+        var (file, log) = (base.file, base.log)
+        var isSubtle = false
+        for _ in 0..<Int.random(in: 1...3, using: &random) {
+            let isLog = Int.random(in: 0..<4, using: &random) == 0
+            let kind = Int.random(in: 0..<5, using: &random)
+            if kind == 0 { isSubtle = true }
+            if isLog { damage(&log, kind, &random) } else { damage(&file, kind, &random) }
+        }
+        try Data(file).write(to: URL(fileURLWithPath: store.path))
+        try Data(log).write(to: URL(fileURLWithPath: store.path + "-wal"))
+
+        do {
+            _ = try SampleQueue.verify(path: store.path)
+        } catch {
+            // A bit of the table of migrations.
+            guard error.code.isOfVersion, isSubtle else { throw error }
+        }
+        let queue: SampleQueue
+        do {
+            queue = try await store.open(clock, bootID: "boot-2")
+        } catch let error as QueueError where error.code == .newerSchema && isSubtle {
+            return  // A bit of the table of migrations: refused, and nothing changed.
+        }
+        var sent: [PendingSample] = []
+        func pair() async throws -> Assignment {
+            let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0F")
+            return try await queue.assign(sensor: sensor.id, enrollment: nil)
+        }
+        let assignment: Assignment
+        do {
+            assignment = try await pair()
+        } catch let error as QueueError where error.code == .corrupt {
+            await queue.commitIfDue()
+            assignment = try await pair()
+        }
+        for round in 0..<4 {
+            for worn in world.worn {
+                sent += (try? await queue.deliverAll(worn.enrollment.id)) ?? []
+            }
+            try await queue.beat(assignment, bpm: UInt8(round), clock)
+            try? await queue.flush()
+            clock.advance(seconds: 700)
+            await queue.commitIfDue()
+        }
+        for sample in sent {
+            let original = try #require(base.known[sample.id], "seed \(seed)")
+            #expect(sample.frame == original.frame, "seed \(seed)")
+            // Who and when stand in rows without a checksum: a single bit there can pass for true.
+            if !isSubtle {
+                #expect(sample.uuid == original.uuid && sample.patient == original.patient)
+                #expect(sample.timeMicroseconds == original.timeMicroseconds, "seed \(seed)")
+            }
+        }
+        // A table nobody had looked at yet.
+        if (try? await queue.balance()) == nil {
+            clock.advance(seconds: 700)
+            await queue.commitIfDue()
+        }
+        let health = await queue.health()
+        #expect(health.buffered == 0 && health.fault == nil, "seed \(seed): \(health)")
+        let isBalanced = try await queue.balance().isBalanced
+        #expect(isBalanced || isSubtle, "seed \(seed)")
+        #expect(try await queue.balance(of: .assignment(assignment.id)).stored == 4, "seed \(seed)")
+        if health.salvage != nil, !isSubtle {
+            let audit = try await queue.audit()
+            #expect(audit.isClean, "seed \(seed): \(audit)")
+        }
+    }
+
+    private static func damage(
+        _ bytes: inout [UInt8], _ kind: Int, _ random: inout SplitMix64
+    ) {
+        guard bytes.count > 2_048 else { return }
+        let page = Int.random(in: 0..<(bytes.count / 1024), using: &random) * 1024
+        switch kind {
+        case 0:
+            for _ in 0..<Int.random(in: 1...8, using: &random) {
+                let at = Int.random(in: 0..<bytes.count, using: &random)
+                bytes[at] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            }
+        case 1: for at in page..<(page + 1024) { bytes[at] = 0 }
+        case 2: for at in page..<(page + 512) { bytes[at] = .random(in: 0...255, using: &random) }
+        case 3:
+            let other = Int.random(in: 0..<(bytes.count / 1024), using: &random) * 1024
+            bytes.replaceSubrange(page..<(page + 1024), with: Array(bytes[other..<(other + 1024)]))
+        default: bytes.removeLast(Int.random(in: 1..<(bytes.count / 4), using: &random))
+        }
+    }
+}
+
+extension QueueError.Code {
+    fileprivate var isOfVersion: Bool { self == .newerSchema || self == .olderSchema }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import OfflineQueue
+
+/// A small store with something in every table: what the golden files are made of.
+///
+/// Uses only what every version of the room offers, so that it compiles against each.
+enum GoldenStore {
+    /// Makes the store and returns one line for each waiting sample.
+    static func make(_ path: String) async throws -> [String] {
+        let clock = ManualClock()
+        var queue = try SampleQueue(path: path, clock: clock, bootID: "golden-boot-1")
+        let sensor = try await queue.addSensor(
+            address: "A0:9E:1A:00:00:01", details: SensorDetails(name: "Strap 1", bodyLocation: 1))
+        let spare = try await queue.addSensor(address: "A0:9E:1A:00:00:02")
+        let lane = try await queue.enroll(.example("golden")).id
+        let worn = try await queue.assign(sensor: sensor.id, enrollment: lane)
+        let unbound = try await queue.assign(sensor: spare.id, enrollment: nil)
+        for bpm in UInt8(60)..<100 {
+            for assignment in [worn, unbound] {
+                try await queue.beat(assignment, bpm: bpm, clock)
+                clock.advance(seconds: 0.5)
+            }
+        }
+        try await queue.append(
+            Arrival(assignmentID: worn.id, at: clock.read(), frame: [1], fault: "truncated"))
+        try await queue.flush()
+        try await queue.beginRequest(enrollment: lane)
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 10)
+        try await queue.settle(
+            enrollment: lane,
+            batch.enumerated().map { index, sample in
+                switch index {
+                case 0, 1: SettledSample(sample, .dead(reason: "invalid", diagnostics: "words"))
+                case 2: SettledSample(sample, .dropped(reason: "zero-rate"))
+                default: SettledSample(sample, .delivered)
+                }
+            }, upload: UploadRecord(batch, outcome: "delivered"))
+        try await queue.requeue(deadLetters: [batch[1].id])
+        try await queue.setHold(enrollment: lane, reason: nil)
+        try await queue.close()
+
+        clock.set { $0.isTrusted = false }
+        queue = try SampleQueue(path: path, clock: clock, bootID: "golden-boot-2")
+        try await queue.beat(worn, bpm: 120, clock)
+        try await queue.flush()
+        let lines = try await lines(queue, lane: lane)
+        try await queue.close()
+        return lines
+    }
+
+    static func lines(_ queue: SampleQueue, lane: Int64) async throws -> [String] {
+        try await queue.nextBatch(enrollment: lane, limit: 1_000).map { sample in
+            "\(sample.uuid) \(sample.timeMicroseconds) \(sample.frame)"
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("What a sensor measured, by the hour")
+struct HistoryTests {
+    let store: TestStore
+    let clock = ManualClock()
+    /// 2026-12-01T00:00:00Z, when the clock begins.
+    let midnight: Int64 = 1_796_083_200_000_000
+
+    init() throws { store = try TestStore() }
+
+    @Test func hoursCountWhatIsThereSentOrNot() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let other = try await Worn(queue, 2)
+        for minute in 0..<180 {
+            try await queue.beat(worn.assignment, bpm: UInt8(60 + minute / 60 * 10), clock)
+            try await queue.beat(worn.assignment, bpm: UInt8(70 + minute / 60 * 10), clock)
+            try await queue.beat(worn.assignment, bpm: 0, clock)
+            try await queue.beat(other.assignment, bpm: 200, clock)
+            clock.advance(seconds: 60)
+        }
+        try await queue.flush()
+        let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
+        try await queue.settle(
+            enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
+        let hours = try await queue.hourlyHeartRate(
+            sensor: worn.sensor.id, until: clock.read().wallMicroseconds)
+        #expect(hours.map(\.hourMicroseconds) == (0..<3).map { midnight + $0 * 3_600_000_000 })
+        #expect(hours.map(\.count) == [120, 120, 120])
+        #expect(hours.map(\.lowestBPM) == [60, 70, 80] && hours.map(\.highestBPM) == [70, 80, 90])
+        #expect(hours.map(\.meanBPM) == [65, 75, 85])
+        let second = try await queue.hourlyHeartRate(
+            sensor: worn.sensor.id, until: midnight + 7_199_999_999, hours: 1)
+        #expect(second == [hours[1]])
+        #expect(try await queue.hourlyHeartRate(sensor: 99, until: midnight).isEmpty)
+        await #expect(throws: QueueError.self) {
+            try await queue.hourlyHeartRate(sensor: 1, until: -1)
+        }
+    }
+
+    @Test func severalRunsAndABootWithoutAClockMakeOneHistory() async throws {
+        clock.set { $0.isTrusted = false }
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for _ in 0..<50 {
+            try await queue.beat(worn.assignment, bpm: 80, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.close()
+        queue = try await store.open(clock)
+        for _ in 0..<50 {
+            try await queue.beat(worn.assignment, bpm: 90, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        let now = clock.read().wallMicroseconds
+        #expect(try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now).isEmpty)
+        clock.set { $0.isTrusted = true }
+        try await queue.noteClock(clock.read())
+        let hours = try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now)
+        #expect(hours.map(\.count) == [100] && hours.map(\.meanBPM) == [85])
+    }
+
+    /// Any hour agrees with looking at every sample.
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func halvingFindsTheSameAsLookingAtAll(seed: UInt64) async throws {
+        var random = SplitMix64(seed: seed)
+        let queue = try await store.open(clock)
+        let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        var counts: [[Int64: Int]] = [[:], [:]]
+        for _ in 0..<2_000 {
+            let index = Int.random(in: 0...1, using: &random)
+            try await queue.beat(worn[index].assignment, bpm: 70, clock)
+            counts[index][clock.read().wallMicroseconds / 3_600_000_000, default: 0] += 1
+            clock.advance(seconds: Double.random(in: 0..<80, using: &random))
+        }
+        try await queue.flush()
+        for index in 0...1 {
+            let hours = try await queue.hourlyHeartRate(
+                sensor: worn[index].sensor.id, until: clock.read().wallMicroseconds, hours: 48)
+            #expect(hours.count == counts[index].count)
+            for hour in hours {
+                #expect(hour.count == counts[index][hour.hourMicroseconds / 3_600_000_000])
+            }
+        }
+    }
+}

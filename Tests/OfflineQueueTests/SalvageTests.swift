@@ -1,0 +1,291 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("A broken store")
+struct SalvageTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    private var url: URL { URL(fileURLWithPath: store.path) }
+
+    private func brokenFiles() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
+            .filter { $0.contains(".broken-") && !$0.contains("-wal") }.sorted()
+    }
+
+    /// Overwrites a page, counted from 0.
+    private func overwrite(page: Int, with byte: UInt8 = 0) throws {
+        let handle = try FileHandle(forUpdating: url)
+        try handle.seek(toOffset: UInt64(page) * 1024)
+        try handle.write(contentsOf: Data(repeating: byte, count: 1024))
+        try handle.close()
+    }
+
+    /// The pages that hold rows of a table, counted from 0.
+    private func pages(of table: String, leaves: Bool) throws -> [Int] {
+        try DatabaseQueue(path: store.path).read { db in
+            try Int.fetchAll(
+                db,
+                sql: "SELECT pageno - 1 FROM dbstat WHERE name = ? AND pagetype = ? ORDER BY 1",
+                arguments: [table, leaves ? "leaf" : "internal"])
+        }
+    }
+
+    /// Everything that identifies a sample.
+    private func identities(_ samples: [PendingSample]) -> Set<String> {
+        Set(samples.map { "\($0.uuid) \($0.timeMicroseconds) \($0.frame) \($0.patient ?? "")" })
+    }
+
+    @Test func aStoreWithoutItsFirstPageIsSalvagedWhole() async throws {
+        let world = try await SalvageWorld(store, clock)
+        try overwrite(page: 0)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(
+            report.carried == world.rows && report.lost == 0 && report.orphaned == 0,
+            "\(report) \(world.rows)")
+        #expect(try brokenFiles() == [report.brokenFile])
+        #expect(identities(try await world.deliverAll(queue)) == identities(world.pending))
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        #expect(try await queue.balance().dead == 5)
+        #expect(try await queue.sensors().count == 3)
+
+        // Nothing is shown for ever, and the next start finds a store like any other.
+        try await queue.acknowledgeSalvages()
+        #expect(await queue.health().salvage == nil)
+        #expect(try await queue.salvages().count == 1)
+        try await queue.close()
+        let again = try await store.open(clock, bootID: "boot-2")
+        #expect(await again.health().salvage == nil)
+        #expect(try brokenFiles().count == 1)
+    }
+
+    @Test func whatAnOverwrittenPageHeldIsCountedAsLost() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(3).last)
+        try overwrite(page: leaf, with: 0xA5)
+        var queue = try await store.open(clock, bootID: "boot-2")
+        // Found when a lane gets there; salvaged at the next tick; delivered then.
+        await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
+        let before = try await queue.balance().delivered - 90
+        await queue.commitIfDue()
+        let report = try #require(await queue.health().salvage)
+        #expect(report.lost > 0 && report.carried == world.rows - Int(report.lost))
+        let balance = try await queue.balance()
+        #expect(balance.dropped[SampleQueue.storeDamaged] == report.lost && balance.isBalanced)
+        #expect(try await queue.audit().isClean)
+        // The run goes on, under its nonce, and what arrives is recorded.
+        let nonce = queue.runNonce
+        try await queue.beat(world.worn[0].assignment, bpm: 201, clock)
+        try await queue.flush()
+        let sent = try await world.deliverAll(queue)
+        #expect(sent.contains { $0.frame == [0, 201] && $0.runNonce == nonce })
+        let old = identities(sent.filter { $0.runNonce != nonce })
+        #expect(
+            old.isSubset(of: identities(world.pending))
+                && old.count >= world.pending.count - before - report.lost,
+            "\(report) \(old.count) \(world.pending.count)")
+        try await queue.close()
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aPageTornInHalfGivesTheRowsOfItsOtherHalf() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let leaves = try pages(of: "sample", leaves: true)
+        let handle = try FileHandle(forUpdating: url)
+        try handle.seek(toOffset: UInt64(leaves[leaves.count - 4]) * 1024)
+        try handle.write(contentsOf: Data(count: 512))
+        try handle.close()
+        try overwrite(page: 0)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        let perPage = world.rows / leaves.count
+        #expect((1..<perPage).contains(report.lost), "\(report) \(world.rows)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aRowThatFailsItsChecksumIsLeftAndCounted() async throws {
+        let world = try await SalvageWorld(store, clock)
+        try store.execute(
+            "UPDATE sample SET frame = x'00FF' WHERE id = (SELECT max(id) FROM sample)")
+        try overwrite(page: 0)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(
+            report.damaged == 1 && report.lost == 1 && report.carried == world.rows - 1,
+            "\(report) \(world.rows)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aLogThatWasNotCopiedHomeIsSalvagedToo() async throws {
+        let world = try await SalvageWorld(store, clock)
+        var queue = try await store.open(clock, bootID: "boot-2")
+        for bpm in UInt8(100)..<200 {
+            try await queue.beat(world.worn[0].assignment, bpm: bpm, clock)
+        }
+        try await queue.flush()
+        // A copy as a power cut leaves it: the file, and a log that the file does not know yet.
+        let log = try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal"))
+        let file = try Data(contentsOf: url)
+        let nonce = queue.runNonce
+        try await queue.close()
+        try file.write(to: url)
+        try log.write(to: URL(fileURLWithPath: store.path + "-wal"))
+        try overwrite(page: 0)
+        // The first page is in the log too, so break that as well.
+        var bad = log
+        for frame in stride(from: 32, to: log.count - 1047, by: 1048)
+        where log[frame + 3] == 1 && log[frame + 2] == 0 {
+            bad.resetBytes(in: (frame + 24)..<(frame + 124))
+        }
+        try bad.write(to: URL(fileURLWithPath: store.path + "-wal"))
+        queue = try await store.open(clock, bootID: "boot-3")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == world.rows + 100 && report.orphaned == 0, "\(report)")
+        let sent = try await world.deliverAll(queue)
+        #expect(sent.count { $0.runNonce == nonce } == 100)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aFileThatIsNoDatabaseIsKeptAsideAndRecordingGoesOn() async throws {
+        let text = Data("not a database, but long enough to look like one".utf8)
+        try text.write(to: url)
+        let queue = try await store.open(clock)
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == 0 && report.cause == "the file is no database")
+        let kept = store.directory.appendingPathComponent(report.brokenFile)
+        #expect(try Data(contentsOf: kept) == text)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func anEmptiedFileBesideItsLogIsNoNewStore() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        try await queue.beat(world.worn[0].assignment, clock)
+        try await queue.flush()
+        let log = try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal"))
+        try await queue.abandon()
+        try Data().write(to: url)
+        try log.write(to: URL(fileURLWithPath: store.path + "-wal"))
+        let next = try await store.open(clock, bootID: "boot-2")
+        #expect(await next.health().salvage != nil)
+    }
+
+    @Test func onlyTheNewestBrokenFilesAreKept() async throws {
+        for _ in 0..<5 {
+            try Data("no database".utf8).write(to: url)
+            try await store.open(clock).abandon()
+            clock.advance(seconds: 60)
+        }
+        let files = try brokenFiles()
+        #expect(files.count == SampleQueue.brokenFilesMax)
+        #expect(files.last == "queue.sqlite.broken-20261201T000400Z")
+        let queue = try await store.open(clock)
+        #expect(try await queue.salvages().count == 1, "each was a store of its own")
+    }
+
+    @Test(arguments: ["", "-wal", "done"])
+    func aPowerCutDuringTheSwapIsMadeUpFor(moved: String) async throws {
+        let world = try await SalvageWorld(store, clock)
+        // The state after each rename, made by hand.
+        let good = try Data(contentsOf: url)
+        try Data("broken".utf8).write(to: url)
+        try Data("its log".utf8).write(to: URL(fileURLWithPath: store.path + "-wal"))
+        try good.write(to: URL(fileURLWithPath: store.path + ".salvaged-20261201T000000Z"))
+        for companion in ["", "-wal"].prefix(moved == "" ? 0 : moved == "-wal" ? 1 : 2) {
+            try FileManager.default.moveItem(
+                atPath: store.path + companion,
+                toPath: StoreSwap.broken(store.path, "20261201T000000Z") + companion)
+        }
+        let queue = try await store.open(clock, bootID: "boot-2")
+        #expect(identities(try await world.deliverAll(queue)) == identities(world.pending))
+        let broken = StoreSwap.broken(store.path, "20261201T000000Z")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: broken)) == Data("broken".utf8))
+        #expect(
+            try Data(contentsOf: URL(fileURLWithPath: broken + "-wal")) == Data("its log".utf8))
+    }
+
+    @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {
+        let world = try await SalvageWorld(store, clock)
+        // A flipped bit in a counter: the next commit would break the schema's check.
+        try store.execute(
+            """
+            PRAGMA ignore_check_constraints = ON;
+            UPDATE segment SET received = received + 64 WHERE id = (SELECT max(id) FROM segment);
+            UPDATE segment SET last_sample = last_sample - 1 WHERE id = (SELECT max(id) FROM segment)
+            """)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage != nil)
+        try await queue.beat(world.worn[2].assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.audit().isClean)
+        #expect(
+            identities(try await world.deliverAll(queue)).isSuperset(of: identities(world.pending)))
+    }
+}
+
+/// A closed store with a history: three sensors, two runs, every state a sample can be in.
+struct SalvageWorld {
+    var worn: [Worn] = []
+    var pending: [PendingSample] = []
+    /// Rows of `sample`.
+    var rows = 0
+
+    init(_ store: TestStore, _ clock: ManualClock) async throws {
+        for run in 0..<2 {
+            let queue = try await store.open(clock, bootID: "boot-1")
+            if run == 0 {
+                for number in 1...3 { worn.append(try await Worn(queue, number)) }
+            }
+            for number in 0..<200 {
+                for sensor in worn {
+                    try await queue.beat(sensor.assignment, bpm: UInt8(number), clock)
+                    clock.advance(seconds: 0.1)
+                }
+            }
+            try await queue.append(
+                Arrival(
+                    assignmentID: worn[0].assignment.id, at: clock.read(), frame: [1],
+                    fault: "heartRateTruncated"))
+            try await queue.flush()
+            if run == 1 { try await settle(queue) }
+            try await queue.close()
+        }
+        rows = try store.number("SELECT count(*) FROM sample")
+    }
+
+    private mutating func settle(_ queue: SampleQueue) async throws {
+        let lane = worn[0].enrollment.id
+        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        try await queue.settle(
+            enrollment: lane,
+            batch.enumerated().map { index, sample in
+                SettledSample(
+                    sample,
+                    index < 5
+                        ? .dead(reason: "r", diagnostics: "d")
+                        : index < 10 ? .dropped(reason: "zero-rate") : .delivered)
+            })
+        for sensor in worn {
+            pending += try await queue.nextBatch(enrollment: sensor.enrollment.id, limit: 1_000)
+        }
+    }
+
+    /// Delivers every lane to its end.
+    @discardableResult
+    func deliverAll(_ queue: SampleQueue) async throws -> [PendingSample] {
+        var all: [PendingSample] = []
+        for sensor in worn { all += try await queue.deliverAll(sensor.enrollment.id) }
+        return all
+    }
+}
