@@ -117,22 +117,23 @@ extension BlueZClient {
 
     /// Answers a call made to us; one that is not from bluetoothd finds no agent.
     func answer(_ call: DBusMessage, isFromDaemon: Bool) {
-        guard !call.isReplyUnwanted else { return }
         guard isFromDaemon, let anyone = agents.values.first else {
-            connection.send(.unknownMethod(call))
+            reply(.unknownMethod(call), to: call)
             return
         }
         let agent = agents.values.first { $0.isAbout(call) } ?? anyone
         switch agent.response(to: call) {
-        case .now(let answer): connection.send(answer)
+        case .now(let answer): reply(answer, to: call)
         case .ask(.typePasskey(let code)):
-            // bluetoothd goes on when it knows that the code is shown, not when it is typed.
-            connection.send(.reply(to: call))
+            // bluetoothd waits neither for the code to be typed nor, in fact, for an answer.
+            reply(.reply(to: call), to: call)
             Task { _ = await agent.answer(.typePasskey(code)) }
         case .ask(let question):
-            Task { [connection] in
-                connection.send(await agent.reply(to: call, question))
-            }
+            Task { reply(await agent.reply(to: call, question), to: call) }
         }
+    }
+
+    private func reply(_ answer: DBusMessage, to call: DBusMessage) {
+        if !call.isReplyUnwanted { connection.send(answer) }
     }
 }

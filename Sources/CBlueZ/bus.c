@@ -24,6 +24,11 @@ void cbz_waker_signal(int waker) {
     (void)written;
 }
 
+void cbz_waker_wait(int waker, int timeout_ms) {
+    struct pollfd polled = {.fd = waker, .events = POLLIN};
+    poll(&polled, 1, timeout_ms);
+}
+
 void cbz_waker_close(int waker) { close(waker); }
 
 static dbus_bool_t add_watch(DBusWatch *watch, void *context) {

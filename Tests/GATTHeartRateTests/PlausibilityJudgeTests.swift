@@ -26,11 +26,13 @@ struct PlausibilityJudgeTests {
         for heart in [try RecordedHeart.fiveMinutes(), try .oneHour()] {
             var packer = StrapPacker(heart: heart)
             var judge = PlausibilityJudge()
+            var found: Set<Plausibility> = []
             for frame in packer.advance(milliseconds: 3_600_000) {
                 let measurement = try HeartRateMeasurement(frame: frame.bytes)
-                let found = judge.judge(measurement, at: Int64(frame.atMilliseconds) * 1000)
-                #expect(found == (measurement.bpm == 0 ? .zeroRate : []))
+                found.insert(judge.judge(measurement, at: Int64(frame.atMilliseconds) * 1000))
             }
+            // Before its first beat a strap has no rate.
+            #expect(found.subtracting([.zeroRate]) == [[]])
             let each = try heart.intervals.map {
                 try frame(
                     bpm: UInt8(60_000 / $0), rr: [RecordedHeart.ticks(milliseconds: $0)])

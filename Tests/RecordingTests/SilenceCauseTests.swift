@@ -1,8 +1,8 @@
-import BlueZ
 import GATTHeartRate
 import OfflineQueue
 import Testing
 
+@testable import BlueZ
 @testable import Recording
 
 @Suite struct SilenceCauseTests {

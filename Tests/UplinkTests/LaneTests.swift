@@ -109,6 +109,22 @@ private struct LaneDrive {
         #expect(lane.step(40_000_000) == .fetch(limit: 100))
     }
 
+    @Test func whatIsNotWantedIsSettledAndHoldsNothing() {
+        var lane = Lane()
+        _ = lane.step(0)
+        lane.fetched([nil, nil], 0)
+        #expect(lane.step(0) == .send([0, 1]))
+        let resolved = lane.answered(
+            .entries([Self.answer(201), .notWanted]), tookMicroseconds: 1, 1)
+        #expect(
+            resolved == [
+                Lane.Resolved(index: 0, outcome: .delivered),
+                Lane.Resolved(index: 1, outcome: .dropped(reason: Lane.notConsented)),
+            ])
+        #expect(lane.holdReason == nil)
+        #expect(lane.step(1) == .fetch(limit: 100))
+    }
+
     @Test func samplesWithheldByPolicyNeedNoRequest() {
         var lane = Lane()
         #expect(lane.step(0) == .fetch(limit: 100))

@@ -76,7 +76,7 @@ private final class Gateway {
         scratch = try Scratch()
         clock = StillClock(wall: ResolutionTests.minute + 17_000_000)
         self.resolution = resolution
-        queue = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        queue = try await Self.open(scratch, clock)
         enrollment = try await queue.enroll(
             EnrollmentTerms(
                 name: "e", origin: "https://exchange.example",
@@ -93,6 +93,21 @@ private final class Gateway {
         runner = Self.runner(enrollment, queue, destination, clock, nil)
     }
 
+    /// A child process that another test starts just now holds the lock with us until it is another
+    /// program: it is waited for.
+    private static func open(_ scratch: Scratch, _ clock: StillClock) async throws -> SampleQueue {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while true {
+            do throws(QueueError) {
+                return try SampleQueue(
+                    path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+            } catch {
+                guard error.code == .inUse, ContinuousClock.now < deadline else { throw error }
+            }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
     private static func runner(
         _ enrollment: Enrollment, _ queue: SampleQueue, _ destination: RecordingDestination,
         _ clock: StillClock, _ unanswered: Int64?
@@ -106,7 +121,7 @@ private final class Gateway {
 
     func restart() async throws {
         try await queue.close()
-        queue = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        queue = try await Self.open(scratch, clock)
         enrollment = try #require(try await queue.enrollments().first)
         runner = Self.runner(
             enrollment, queue, destination, clock,
@@ -144,7 +159,7 @@ private final class Gateway {
     func everyMeasurementIsInExactlyOneDataPointWhateverHappens(
         _ resolution: Resolution
     ) async throws {
-        for seed in UInt64(1)...8 {
+        for seed in UInt64(1)...6 {
             var random = SeededRandom(seed: seed)
             let gateway = try await Gateway(resolution, seed: seed, trouble: 0.08)
             for _ in 0..<300 {

@@ -130,7 +130,9 @@ public actor Central {
     ) {
         let address = address.uppercased()
         if let link = links[address] {
-            link.isTemporary = link.isTemporary && isTemporary
+            let isEnding = link.machine.state == .draining && !link.isWantedAgain
+            link.isTemporary = isTemporary && (link.isTemporary || isEnding)
+            link.isWantedAgain = link.machine.state == .draining
             return
         }
         // Each link has its own jitter: straps lost together do not come back together.
@@ -147,6 +149,7 @@ public actor Central {
     /// Stops watching: unsubscribes and disconnects.
     public func unwatch(address: String) {
         guard let link = links[address.uppercased()] else { return }
+        link.isWantedAgain = false
         handle(.release, link)
         settle()
     }
@@ -194,7 +197,10 @@ public actor Central {
         isStopping = true
         pause?.cancel()
         if disconnecting {
-            for link in links.values { handle(.release, link) }
+            for link in links.values {
+                link.isWantedAgain = false
+                handle(.release, link)
+            }
             settle()
             let until = clock.now() + Self.stopPatience.microseconds
             while !links.isEmpty, clock.now() < until { await clock.sleep(.milliseconds(20)) }

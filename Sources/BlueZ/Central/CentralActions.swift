@@ -58,8 +58,17 @@ extension Central {
         case .finish:
             releaseSlot(of: link)
             forgetPlace(of: link)
-            if links[link.address] === link { links[link.address] = nil }
+            guard links[link.address] === link else { return }
+            links[link.address] = nil
+            if link.isWantedAgain { begin(anew: link) }
         }
+    }
+
+    /// A sensor that was let go and is wanted again; whoever pairs it now is not forgotten.
+    private func begin(anew link: WatchedLink) {
+        watch(link.address, link.service, link.characteristic, isTemporary: link.isTemporary)
+        links[link.address]?.agent = link.agent
+        links[link.address]?.inspection = link.inspection
     }
 
     private func releaseSlot(of link: WatchedLink) {

@@ -18,9 +18,12 @@ extension Central {
         // The person takes their time; the link must not give up meanwhile.
         link.agent = PairingAgent(address: address) { [weak self] question in
             await self?.extendBonding(address)
-            return await agent.answer(question)
+            let answer = await agent.answer(question)
+            if answer == .no { await self?.decline(address) }
+            return answer
         }
         link.bondFault = nil
+        link.isDeclined = false
         link.hasTriedBond = false
         link.reasons = []
     }
@@ -28,6 +31,10 @@ extension Central {
     func endBonding(_ address: String) async {
         links[address]?.agent = nil
         await client?.closePairingWindow(address)
+    }
+
+    private func decline(_ address: String) {
+        links[address]?.isDeclined = true
     }
 
     private func extendBonding(_ address: String) {

@@ -26,10 +26,12 @@ extension Central {
     ) async throws(InspectionFault) -> Inspection {
         let address = address.uppercased()
         watch(address, service, characteristic, isTemporary: true)
+        let number = (links[address]?.inspection ?? 0) + 1
+        links[address]?.inspection = number
         defer {
             Task { [clock] in
                 await clock.sleep(Self.inspectLinger)
-                if self.links[address]?.isTemporary == true { self.unwatch(address: address) }
+                self.letGo(address, ifLastInspection: number)
             }
         }
         if let agent { beginBonding(address, agent) }
@@ -39,7 +41,12 @@ extension Central {
         if agent != nil { await endBonding(address) }
         guard let link = links[address], link.machine.isStreaming, let client,
             let path = link.device, let device = devices[address]?[path]
-        else { throw fault(of: address, since: begun) }
+        else {
+            let fault = fault(of: address, since: begun)
+            // What waits for the bond that is not made may wait for half a minute.
+            if links[address]?.isDeclined == true { letGo(address, ifLastInspection: number) }
+            throw fault
+        }
         let present = await client.characteristics(ofDevice: path)
         var values: [String: Result<[UInt8], DBusFault>] = [:]
         for uuid in reading {
@@ -58,13 +65,22 @@ extension Central {
             values: values)
     }
 
+    static let declined = DBusFault(
+        name: "org.bluez.Error.AuthenticationRejected", text: "not agreed to")
     static let noCharacteristic = DBusFault(
         name: "org.bluez.Error.DoesNotExist", text: "no such characteristic")
+
+    /// Ends the link of a sensor that nobody else watches or looks at by now.
+    private func letGo(_ address: String, ifLastInspection number: Int) {
+        guard let link = links[address], link.isTemporary, link.inspection == number else { return }
+        unwatch(address: address)
+    }
 
     private func awaitStream(of address: String, until deadline: Int64) async {
         while clock.now() < deadline, !Task.isCancelled {
             guard let link = links[address], !link.machine.isStreaming else { return }
             // A refusal does not get better by waiting.
+            if link.isDeclined { return }
             if link.bondFault != nil, !link.machine.hasLink { return }
             if link.agent != nil { await helpBonding(link) }
             await clock.sleep(Self.inspectPause)
@@ -73,6 +89,7 @@ extension Central {
 
     private func fault(of address: String, since begun: Int64) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
+        if link.isDeclined { return .bondRefused(Self.declined) }
         if let fault = link.bondFault { return .bondRefused(fault) }
         let reasons = link.reasons
         if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {

@@ -10,11 +10,17 @@ final class WatchedLink {
     var characteristicPath: String?
     /// Watched only for an inspection.
     var isTemporary: Bool
+    /// Watched again while it is let go: begins anew when that is over.
+    var isWantedAgain = false
+    /// Number of the latest inspection.
+    var inspection = 0
     /// Who is asked while a person pairs the sensor.
     var agent: PairingAgent?
     /// Why there is no bond, if one was tried for.
     var bondFault: DBusFault?
     var hasTriedBond = false
+    /// The person said no, or nobody was there to say anything.
+    var isDeclined = false
     /// Why it was in its states since the inspection began.
     var reasons: Set<LinkReason> = []
     /// Connects in a row that failed although the sensor was heard.

@@ -36,6 +36,8 @@ typedef struct {
 // --- waker: an eventfd that ends cbz_bus_wait from any thread ---
 int cbz_waker_open(void);          // descriptor, or -1
 void cbz_waker_signal(int waker);
+// Sleeps until the waker is signalled, which it stays, or the time is over.
+void cbz_waker_wait(int waker, int timeout_ms);
 void cbz_waker_close(int waker);
 
 // --- bus ---

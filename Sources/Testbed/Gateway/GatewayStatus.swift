@@ -58,6 +58,8 @@ public struct GatewayStatus: Decodable, Sendable {
     public struct Health: Decodable, Sendable {
         /// Stable name.
         public var name: String
+        /// What is not well, for people.
+        public var message: String
     }
 
     /// Whether nothing needs a person.

@@ -51,6 +51,8 @@ extension BluetoothWorld {
             kind: .call, path: agent.path, interface: "org.bluez.Agent1", member: member,
             destination: agent.name, body: body)
         call.serial = UInt32(truncatingIfNeeded: number)
+        // What is only to be shown is not waited for.
+        call.isReplyUnwanted = member == "DisplayPasskey"
         send(call)
     }
 
@@ -65,11 +67,8 @@ extension BluetoothWorld {
             switch (strap.security, body) {
             case (.passkeyShown(let code), let body?): body.first?.integer == Int(code)
             case (.comparison, .some): true
-            // Typed into the sensor, later.
-            case (.passkeyTyped, .some): false
             default: false
             }
-        if case .passkeyTyped = strap.security, body != nil { return }
         if isRight {
             let action = Action.paired(device: path, link: device.link)
             schedule(action, afterMilliseconds: habits.pairMilliseconds)

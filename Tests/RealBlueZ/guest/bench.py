@@ -52,6 +52,11 @@ class Bench:
     def addresses(self, straps):
         return [self.straps.addresses[strap] for strap in straps]
 
+    def unplug(self, adapter):
+        """Pulls an adapter out: the straps lose its links as well."""
+        self.bluetoothd.unplug(adapter)
+        self.straps.ask("unplug", adapter=adapter)
+
     def where(self):
         """The links that do not stream, for the report of a failure."""
         try:

@@ -28,7 +28,7 @@ def adapter_off(bench):
 
 def adapter_unplugged(bench):
     """An adapter that is unplugged is told of; all straps stream again after it is plugged in."""
-    bench.bluetoothd.unplug()
+    bench.unplug(0)
     bench.expect_condition("no-adapter")
     time.sleep(1)
     began = time.monotonic()
@@ -58,7 +58,7 @@ def second_adapter(bench):
     check(powered, "the second adapter does not power on")
     free = bench.paired - set(BONDED)
     began = time.monotonic()
-    bench.bluetoothd.unplug(0)
+    bench.unplug(0)
     seconds = bench.expect_streaming(free, since=began, seconds=ADAPTER_BACK_SECONDS_MAX)
     places = bench.bluetoothd.places()
     wrong = [s for s in free if places.get(bench.address(s)) != SECOND]
@@ -80,7 +80,7 @@ def renumbered(bench):
     """Adapters that come back under each other's number keep their bonds and straps."""
     before = bench.bluetoothd.adapters_by_path()
     for number in (0, 1):
-        bench.bluetoothd.unplug(number)
+        bench.unplug(number)
     bench.expect_condition("no-adapter")
     began = time.monotonic()
     wanted = [SECOND, FIRST] if before.get(ADAPTER) == FIRST else [FIRST, SECOND]

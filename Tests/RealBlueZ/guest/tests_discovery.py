@@ -82,6 +82,8 @@ def stream_for_a_minute(bench):
 
 def connect_to_absent(bench):
     """Another program's Connect to a strap that has left, for a later test."""
+    # bluetoothd may have forgotten it since it was heard.
+    bench.gateway.command("scan", "--seconds", "2")
     bench.straps.ask("off", STRAY)
     began = time.monotonic()
     _, fault = bench.bluetoothd.connect(bench.address(STRAY))

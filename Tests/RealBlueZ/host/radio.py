@@ -93,12 +93,15 @@ class CentralController(Controller):
                 rssi=strap.settings["rssi"])  # fmt: skip
             self.send_hci_packet(hci.HCI_LE_Advertising_Report_Event([report]))
 
-    def on_hci_reset_command(self, command):
-        """Also what the kernel sends when the adapter is plugged in again: no link outlives it."""
+    def lose_power(self):
+        """Unplugged, or reset: no link outlives it."""
         for link in self.le_connections.values():
             link.send_ll_control_pdu(ll.TerminateInd(hci.HCI_CONNECTION_TIMEOUT_ERROR))
         self.le_connections.clear()
         self.le_scan_enable, self.pending_le_connection, self.accepted = False, None, set()
+
+    def on_hci_reset_command(self, command):
+        self.lose_power()
         return super().on_hci_reset_command(command)
 
     def on_hci_le_set_scan_enable_command(self, command):

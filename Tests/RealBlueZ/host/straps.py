@@ -5,7 +5,7 @@
 FILE is a JSON list of settings (strap.py has the defaults). There is a controller a transport. The trace gets a line for each frame
 sent. The control socket takes one JSON object a line and answers with one:
 {"do": NAME, "straps": [INDEX…] or absent for all, …}, where NAME is one of COMMANDS with its
-arguments; the answer is the list of the straps' states.
+arguments, or {"do": "unplug", "adapter": NUMBER}; the answer is the list of the straps' states.
 """
 import argparse
 import asyncio
@@ -21,9 +21,12 @@ COMMANDS = {"status", "set", "drop", "off", "on", "jam", "forget", "type", "send
 CENTRAL_ADDRESS = "02:00:00:00:00:F{}"
 
 
-async def answer(line, straps):
+async def answer(line, straps, centrals):
     request = json.loads(line)
     command = request.pop("do")
+    if command == "unplug":
+        centrals[request["adapter"]].lose_power()
+        command, request = "status", {}
     picked = [straps[i] for i in request.pop("straps", range(len(straps)))]
     if command not in COMMANDS:
         return {"error": f"unknown command {command}"}
@@ -33,10 +36,10 @@ async def answer(line, straps):
     return [strap.status() for strap in picked]
 
 
-async def serve(reader, writer, straps):
+async def serve(reader, writer, straps, centrals):
     while line := await reader.readline():
         try:
-            reply = await answer(line, straps)
+            reply = await answer(line, straps, centrals)
         except Exception as error:  # A bad request must not take the straps off the air.
             reply = {"error": f"{type(error).__name__}: {error}"}
         writer.write(json.dumps(reply).encode() + b"\n")
@@ -62,7 +65,8 @@ async def main():
         straps = [Strap(i, settings, air, trace) for i, settings in enumerate(json.load(file))]
     for strap in straps:
         await strap.start()
-    await asyncio.start_unix_server(lambda r, w: serve(r, w, straps), options.control)
+    await asyncio.start_unix_server(
+        lambda reader, writer: serve(reader, writer, straps, air.centrals), options.control)
     await asyncio.get_running_loop().create_future()
 
 
