@@ -107,7 +107,7 @@ extension SampleQueue {
             if isNewOffset, let offset {
                 try Self.vouch(db, boot: boot, offset: offset, source: "clock")
             }
-            kept.tell(chunk, events)
+            kept.tell(chunk, unhoused: commit.unhoused, events)
             try Self.keep(&kept, db, run: run, boot: boot, uptime: told)
             FaultPoint.commitGaps.reach()
             return commit

@@ -83,6 +83,8 @@ private struct GapRun {
     var queue: SampleQueue
     var random: SplitMix64
     var settings = QueueSettings()
+    /// Whether some runs find no room in the store.
+    let isBounded: Bool
     var boot = 1
     var offsets: [String: Int64] = [:]
     var sensors: [Int64] = []
@@ -105,6 +107,7 @@ private struct GapRun {
             settings.bufferedSamplesMax = 12
             settings.commitAgeMicrosecondsMax = 30_000_000
         }
+        isBounded = seed % 2 == 0
         queue = try await store.open(clock, settings: settings)
         noteOffset()
         for number in 1...2 {
@@ -306,6 +309,7 @@ private struct GapRun {
             clock.set { $0.uptimeMicroseconds = uptime }
             if Bool.random(using: &random) { clock.set { $0.isTrusted.toggle() } }
         }
+        if isBounded { settings.maxBytes = Int64.random(in: 70_000...160_000, using: &random) }
         queue = try await store.open(clock, bootID: bootID, settings: settings)
         noteOffset()
         let begin = now
