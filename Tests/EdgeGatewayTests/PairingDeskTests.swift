@@ -15,6 +15,15 @@ import Testing
         #expect(await !desk.close(address))
     }
 
+    @Test func aCodeGivenBeforehandIsTriedTwice() async {
+        let desk = PairingDesk()
+        await desk.open(address, passkey: 42, isAttended: false)
+        #expect(await desk.ask(.enterPasskey, of: address) == .passkey(42))
+        #expect(await desk.ask(.enterPasskey, of: address) == .passkey(42))
+        #expect(await desk.ask(.enterPasskey, of: address) == .no)
+        #expect(await !desk.close(address), "somebody was there")
+    }
+
     @Test func aQuestionThatNobodyCanAnswerIsRefusedAndRemembered() async {
         let desk = PairingDesk()
         await desk.open(address, passkey: nil, isAttended: false)

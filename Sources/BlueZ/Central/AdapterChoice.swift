@@ -33,18 +33,19 @@ extension Central {
         link.adapter = place.adapter
     }
 
-    /// The device object to connect by: connected already, else on the adapter with room and the
-    /// fewest links, among those that have heard the sensor lately.
+    /// The device object to connect by: the one with a bond, for a bond belongs to one adapter; else
+    /// one that is connected already, else on the adapter with room and the fewest links, among
+    /// those that have heard the sensor lately.
     func bestPlace(of address: String) -> Device? {
         let now = clock.now()
         let places = (devices[address] ?? [:]).values.filter { device in
             guard let adapter = adapters[device.adapter], isUsable(adapter) else { return false }
-            return device.isConnected
+            return device.isPaired || device.isConnected
                 || heardAt[device.path].map { $0 + Self.heardMicroseconds > now } ?? false
         }
         func rank(_ device: Device) -> (Int, Int, Int, String) {
             (
-                device.isConnected ? 0 : 1, isFull(device.adapter) ? 1 : 0,
+                device.isPaired ? 0 : device.isConnected ? 1 : 2, isFull(device.adapter) ? 1 : 0,
                 linkCount(of: device.adapter), device.path
             )
         }

@@ -3,10 +3,16 @@ import BlueZ
 /// Where a sensor's questions wait for the technician who pairs it: `pair` runs in one request, its
 /// questions are fetched and answered in others.
 actor PairingDesk {
+    /// How often a code that was given beforehand is tried: a sensor asks again when it is wrong, or
+    /// when the radio failed in the middle.
+    private static let passkeyTriesMax = 2
+
     private struct Visit {
         var isAttended: Bool
         /// The code given beforehand.
         var passkey: UInt32?
+        /// How often it was given to the sensor.
+        var passkeyTries = 0
         var question: PairingQuestion?
         var answer: CheckedContinuation<PairingAnswer, Never>?
         /// Nobody was there to answer.
@@ -36,7 +42,10 @@ actor PairingDesk {
     func ask(_ question: PairingQuestion, of address: String) async -> PairingAnswer {
         guard let visit = visits[address] else { return .no }
         switch (question, visit.passkey) {
-        case (.enterPasskey, let passkey?): return .passkey(passkey)
+        case (.enterPasskey, let passkey?):
+            guard visit.passkeyTries < Self.passkeyTriesMax else { return .no }
+            visits[address]?.passkeyTries += 1
+            return .passkey(passkey)
         case (.confirmPasskey(let shown), let passkey?): return shown == passkey ? .yes : .no
         case (.typePasskey, _):
             visits[address]?.question = question
