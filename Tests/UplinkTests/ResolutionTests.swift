@@ -15,7 +15,7 @@ extension PendingSample {
         return PendingSample(
             id: id, segmentID: segment, sensorID: 1, assignmentID: 1, patient: nil, runNonce: 77,
             timeMicroseconds: microseconds, frame: [rr.isEmpty ? 0 : 0x10, bpm] + ticks,
-            flags: flags)
+            flags: flags, identityNumber: id)
     }
 }
 
