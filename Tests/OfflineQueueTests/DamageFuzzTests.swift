@@ -37,7 +37,10 @@ struct DamageFuzzTests {
         let known: [Int64: PendingSample]
 
         init(_ store: TestStore, _ world: SalvageWorld, _ clock: ManualClock) async throws {
+            // Nonces are random; a seed must mean the same store every time.
+            try store.execute("UPDATE run SET nonce = id + 1000")
             let queue = try await store.open(clock, bootID: "boot-1")
+            try await queue.fixNonce(1_000_000)
             for bpm in UInt8(0)..<60 {
                 for worn in world.worn { try await queue.beat(worn.assignment, bpm: bpm, clock) }
             }
@@ -124,7 +127,8 @@ struct DamageFuzzTests {
         #expect(health.buffered == 0 && health.fault == nil, "seed \(seed): \(health)")
         let isBalanced = try await queue.balance().isBalanced
         #expect(isBalanced || isSubtle, "seed \(seed)")
-        #expect(try await queue.balance(of: .assignment(assignment.id)).stored == 4, "seed \(seed)")
+        let stored = try await queue.balance(of: .assignment(assignment.id)).stored
+        #expect(stored == 4 || isSubtle, "seed \(seed): \(stored)")
         if health.salvage != nil, !isSubtle {
             let audit = try await queue.audit()
             #expect(audit.isClean, "seed \(seed): \(audit)")
@@ -154,4 +158,13 @@ struct DamageFuzzTests {
 
 extension QueueError.Code {
     fileprivate var isOfVersion: Bool { self == .newerSchema || self == .olderSchema }
+}
+
+extension SampleQueue {
+    fileprivate func fixNonce(_ nonce: Int64) throws {
+        let run = run
+        try database.write { db in
+            try db.execute(sql: "UPDATE run SET nonce = ? WHERE id = ?", arguments: [nonce, run])
+        }
+    }
 }
