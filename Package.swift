@@ -45,7 +45,10 @@ let package = Package(
         // Storage.
         .target(
             name: "OfflineQueue",
-            dependencies: ["GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
             swiftSettings: house),
 
         // Radio to storage.

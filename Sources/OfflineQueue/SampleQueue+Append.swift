@@ -175,10 +175,11 @@ private struct Commit {
         var room = try SampleQueue.makeRoom(
             db, needed: needed, settings: settings, dropped: &dropped)
         var unhoused: [Int64: Int] = [:]
+        let insertion = try SampleInsertion(db)
         for arrival in arrivals {
             room -= SampleQueue.cost(arrival)
             if room >= 0 {
-                try insert(arrival, db)
+                try insert(arrival, insertion, db)
             } else {
                 // From the first without room on, so that what is kept has no holes.
                 room = -1
@@ -194,7 +195,9 @@ private struct Commit {
         }
     }
 
-    private mutating func insert(_ arrival: Arrival, _ db: Database) throws {
+    private mutating func insert(
+        _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
+    ) throws {
         let uptime = arrival.uptimeMicroseconds
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         let wall = arrival.trustedWallMicroseconds
@@ -216,14 +219,9 @@ private struct Commit {
             let crc = RowChecksum.of(
                 id: id, segment: segment.segment, uptime: uptime, wall: wall, flags: flags,
                 frame: arrival.frame)
-            try db.cachedStatement(
-                sql: """
-                    INSERT INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
-                    VALUES (?, ?, ?, ?, ?, ?, ?)
-                    """
-            ).execute(arguments: [
-                id, segment.segment, uptime, wall, flags, crc, Data(arrival.frame),
-            ])
+            try insertion.insert(
+                id: id, segment: segment.segment, uptime: uptime, wall: wall, flags: flags,
+                crc: crc, frame: arrival.frame)
             nextSample += 1
             tails[arrival.assignmentID]?.lastSample = id
             change.stored += 1

@@ -233,7 +233,7 @@ struct ExportTests {
 
     @Test(arguments: [
         ("frame\":\"", "frame\":\"0x"), ("\"uptime_us\":1", "\"uptime_us\":-1"),
-        ("\"uuid\":\"", "\"uuid\":\"0"), ("-8", "-7"), ("00Z", "00z"), ("T00:", "T27:"),
+        ("\"uuid\":\"", "\"uuid\":\"0"), ("00Z", "00z"), ("T00:", "T27:"),
         ("2026-12-01", "2026-02-31"), ("\"held\"", "\"lost\""), ("\"boot-1\"", "\"\""),
         ("\"boot-1\"", "\"boot-2\""), ("\"flags\":1", "\"flags\":-1"), ("{", "["),
         ("sensor", "sens"),
@@ -253,6 +253,23 @@ struct ExportTests {
             ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
         }
         #expect(try await queue.balance() == before)
+    }
+
+    @Test func anIdentityOfAnotherVersionIsRefused() async throws {
+        try await recordWithoutNetwork()
+        var lines = try export(store)
+        // xxxxxxxx-xxxx-8xxx-…: the version is the fifteenth character.
+        let uuid = try #require(lines[50].range(of: "\"uuid\":\""))
+        let version = lines[50].index(uuid.upperBound, offsetBy: 14)
+        #expect(lines[50][version] == "8")
+        lines[50].replaceSubrange(version...version, with: "7")
+        let (there, queue, lane) = try await gateway()
+        let path = try file(lines, in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
+        }
     }
 
     @Test func aFileThatIsCutOffAnywhereIsRefused() async throws {

@@ -54,7 +54,11 @@ final class Day {
         at(90_000_000) { $0.clock.setTrusted(true) }
         for trouble in script.troubles {
             at(trouble.begin) { day in
-                if day.isTraced { print(trouble.begin / 1_000_000, "TROUBLE", trouble.kind, trouble.subject ?? "", "for", (trouble.end - trouble.begin) / 1_000_000) }
+                if day.isTraced {
+                    print(
+                        trouble.begin / 1_000_000, "TROUBLE", trouble.kind, trouble.subject ?? "",
+                        "for", (trouble.end - trouble.begin) / 1_000_000)
+                }
                 day.begin(trouble)
             }
             at(trouble.end) { $0.end(trouble) }

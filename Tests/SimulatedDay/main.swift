@@ -16,7 +16,9 @@ import Testbed
 /// The number after an option.
 func option(_ name: String) -> UInt64? {
     let arguments = CommandLine.arguments
-    guard let index = arguments.firstIndex(of: name), index + 1 < arguments.count else { return nil }
+    guard let index = arguments.firstIndex(of: name), index + 1 < arguments.count else {
+        return nil
+    }
     return UInt64(arguments[index + 1])
 }
 
@@ -29,7 +31,8 @@ try FileManager.default.createDirectory(at: folder, withIntermediateDirectories:
 let store = folder.appending(path: "queue.sqlite").path
 print("simulated day: seed \(seed), \(hours) h, \(strapCount) straps")
 
-let day = try Day(seed: seed, hours: hours, strapCount: strapCount, path: store,
+let day = try Day(
+    seed: seed, hours: hours, strapCount: strapCount, path: store,
     isTraced: CommandLine.arguments.contains("--trace"))
 try day.run()
 day.perform { gateway, _ in

@@ -50,7 +50,8 @@ enum Terminal {
     /// `2026-03-01 12:00:00`, in UTC.
     static func time(_ date: Date) -> String {
         date.formatted(
-            .iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false))
+            .iso8601.year().month().day().dateTimeSeparator(.space).time(
+                includingFractionalSeconds: false))
     }
 
     /// `3 s`, `5 min`, `2 h`, `4 d`: an age for people.

@@ -135,7 +135,8 @@ extension Gateway {
         return EnrollmentReport(
             name: enrollment.terms.name, exchange: enrollment.terms.origin,
             patient: enrollment.terms.patient, device: enrollment.terms.device,
-            code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution, state: enrollment.state.rawValue,
+            code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
+            state: enrollment.state.rawValue,
             held: enrollment.holdReason, pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)))
     }

@@ -73,7 +73,8 @@ extension SettingKey {
             name: "storage.max_age_days", kind: .integer(0...3650), fallback: "0",
             help: "days after which samples that wait are dropped; 0: they wait for ever"),
         SettingKey(
-            name: "uplink.withhold", kind: .choices(Plausibility.all.names), fallback: "contactLost,zeroRate,outOfRange",
+            name: "uplink.withhold", kind: .choices(Plausibility.all.names),
+            fallback: "contactLost,zeroRate,outOfRange",
             help: "flags that keep a sample here; there are also frozenRR and impossibleJump"),
         SettingKey(
             name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",

@@ -58,7 +58,9 @@ extension MemoryBus {
     public func clearFaults() { change { $0.faults.clear() } }
 
     /// Changes how it all behaves.
-    public func setHabits(_ adjust: @Sendable (inout BlueZHabits) -> Void) { change { adjust(&$0.habits) } }
+    public func setHabits(_ adjust: @Sendable (inout BlueZHabits) -> Void) {
+        change { adjust(&$0.habits) }
+    }
 
     /// Whether somebody is subscribed to a strap.
     public func isSubscribed(_ strap: String) -> Bool {

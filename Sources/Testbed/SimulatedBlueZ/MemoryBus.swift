@@ -242,7 +242,10 @@ public final class MemoryBus: Sendable {
                 let fault = DBusFault(
                     name: message.errorName ?? "", text: message.body.first?.text ?? "")
                 answers.append(
-                    (waiting.continuation, message.kind == .reply ? .success(answer) : .failure(fault))
+                    (
+                        waiting.continuation,
+                        message.kind == .reply ? .success(answer) : .failure(fault)
+                    )
                 )
             }
         }
@@ -286,7 +289,8 @@ private struct MemoryConnection: BusConnection {
 
     var incomingLost: UInt64 { 0 }
 
-    func request(_ message: DBusMessage, deadline: Duration) async throws(DBusFault) -> DBusMessage {
+    func request(_ message: DBusMessage, deadline: Duration) async throws(DBusFault) -> DBusMessage
+    {
         try await bus.request(message, from: name, deadline: deadline).get()
     }
 
