@@ -54,7 +54,7 @@ extension SettingKey {
             name: "radio.reset_socket", kind: .text, fallback: "/run/edge-gateway-radio/reset.sock",
             help: "socket of the radio-reset helper; a missing one means that it is not installed"),
         SettingKey(
-            name: "storage.commit_samples", kind: .integer(1...1000), fallback: "50",
+            name: "storage.commit_samples", kind: .integer(1...1000), fallback: "500",
             help: "samples kept in memory before they are committed"),
         SettingKey(
             name: "storage.commit_seconds", kind: .integer(1...60), fallback: "5",
