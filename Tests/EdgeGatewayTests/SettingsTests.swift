@@ -8,7 +8,7 @@ import Testing
     @Test func standsOnDefaultsWhenThereIsNoFile() async throws {
         let settings = try await SettingsLoader(environment: [:]).load()
         #expect(settings.commitSeconds == 5)
-        #expect(settings.commitSamples == 50)
+        #expect(settings.commitSamples == 500)
         #expect(settings.clockTrust == .kernel)
         #expect(!settings.allowPlainHTTP)
     }
