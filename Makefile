@@ -25,7 +25,7 @@ test-bluez: release    ## the real binary against real bluetoothd in a virtual m
 
 day: release           ## a simulated day of twelve straps in which everything goes wrong
 	$(RELEASE) --product simulated-day
-	.build/release/simulated-day
+	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
 release:
 	@deploy/setup
