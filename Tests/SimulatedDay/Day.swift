@@ -4,7 +4,6 @@ import Testbed
 /// Plays a script on a room full of straps, with a gateway in it.
 final class Day {
     static let adapters = ["00:1A:7D:DA:71:01", "00:1A:7D:DA:71:02"]
-    private static let step: Int64 = 60_000_000
 
     let straps: [String]
     let script: DayScript
@@ -13,7 +12,6 @@ final class Day {
     let clock = VirtualWallClock()
     let gateway: DayGateway
     private let time = VirtualExecutors.time
-    private let seed: UInt64
     private let isTraced: Bool
     private var failures: [String] = []
     /// What is to be done and when, beside the world's own doings.
@@ -21,7 +19,6 @@ final class Day {
     private var actions = 0
 
     init(seed: UInt64, hours: Int64, strapCount: Int, path: String, isTraced: Bool) throws {
-        self.seed = seed
         self.isTraced = isTraced
         self.hours = hours
         let heart = try RecordedHeart.oneHour()

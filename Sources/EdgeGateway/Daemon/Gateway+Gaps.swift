@@ -30,8 +30,8 @@ extension Gateway {
             let today = now - now % Coverage.dayMicroseconds
             let begin = today - Int64(days - 1) * Coverage.dayMicroseconds
             let ids = Set(chosen.map(\.id))
-            let found = try await queue.gaps(since: begin, limit: Self.gapsMax + 1)
-                .filter { ids.contains($0.sensorID) }
+            let all = try await queue.gaps(since: begin, limit: Self.gapsMax + 1)
+            let found = all.filter { ids.contains($0.sensorID) }
             var coverage: [CoverageReport] = []
             for day in 0..<days {
                 let start = begin + Int64(day) * Coverage.dayMicroseconds
@@ -46,7 +46,7 @@ extension Gateway {
                 gaps: found.prefix(Self.gapsMax).map { gap in
                     GapReport(gap, of: chosen.first { $0.id == gap.sensorID })
                 },
-                more: found.count > Self.gapsMax, coverage: coverage)
+                more: all.count > Self.gapsMax, coverage: coverage)
         }
     }
 }
