@@ -141,11 +141,12 @@ extension SampleQueue {
 
     // MARK: - Reading
 
-    /// Time without samples, oldest first, `limit` at most: that of one assignment or of all, as far as it
-    /// overlaps the span from `since` to `until` (UTC µs). What is open, up to now, and gaps whose
+    /// Time without samples, oldest first, `limit` at most: that of one assignment, of one sensor or of
+    /// all, as far as it overlaps the span from `since` to `until` (UTC µs). What is open, up to now, and gaps whose
     /// time nobody vouches for are among them.
     public func gaps(
-        assignment: Int64? = nil, since: Int64? = nil, until: Int64? = nil, limit: Int = 1_000
+        assignment: Int64? = nil, sensor: Int64? = nil, since: Int64? = nil, until: Int64? = nil,
+        limit: Int = 1_000
     ) throws(QueueError) -> [Gap] {
         let now = clock.read().uptimeMicroseconds
         let limit = max(0, limit)
@@ -153,11 +154,13 @@ extension SampleQueue {
             let boots = try Boots(db)
             let unstored = try unstoredGaps(db, at: now).filter { gap in
                 (assignment == nil || gap.assignment == assignment)
+                    && (sensor == nil || gap.sensor == sensor)
                     && since.map { (boots.utc(gap.until) ?? .max) > $0 } ?? true
                     && until.map { (boots.utc(gap.from) ?? .min) < $0 } ?? true
             }
             let stored = try GapRow.closed(
-                db, assignment: assignment, since: since, until: until, limit: limit)
+                db, assignment: assignment, sensor: sensor, since: since, until: until,
+                limit: limit)
             return (stored + unstored).sorted(by: GapRow.isEarlier).prefix(limit)
                 .map { $0.gap(boots) }
         }

@@ -59,7 +59,17 @@ extension SampleQueue {
         _ db: Database, sensor: Int64, hour: Int64
     ) throws -> HourlyHeartRate {
         var result = HourlyHeartRate(hourMicroseconds: hour)
-        let span = hour..<(hour + hourMicroseconds)
+        try heartRates(db, sensor: sensor, in: hour..<(hour + hourMicroseconds)) { _, bpm in
+            result.add(bpm)
+        }
+        return result
+    }
+
+    /// Every heart rate of a sensor in a span of UTC (µs) and its time, segment after segment; those of
+    /// frames that cannot be decoded, and rates of 0, are none.
+    static func heartRates(
+        _ db: Database, sensor: Int64, in span: Range<Int64>, _ body: (Int64, UInt16) -> Void
+    ) throws {
         let segments = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -78,14 +88,13 @@ extension SampleQueue {
         for segment in segments {
             let walk = HistoryWalk(
                 segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
-            try walk.rows(db, after: segment[1] ?? 0, in: span) { sample in
+            try walk.rows(db, after: segment[1] ?? 0, in: span) { time, sample in
                 guard let measurement = try? HeartRateMeasurement(frame: sample.frame),
                     measurement.bpm > 0
                 else { return }
-                result.add(measurement.bpm)
+                body(time, measurement.bpm)
             }
         }
-        return result
     }
 }
 
@@ -105,7 +114,7 @@ private struct HistoryWalk {
         """
 
     func rows(
-        _ db: Database, after first: Int64, in span: Range<Int64>, _ body: (SampleRow) -> Void
+        _ db: Database, after first: Int64, in span: Range<Int64>, _ body: (Int64, SampleRow) -> Void
     ) throws {
         var before = first
         var behind = last
@@ -129,7 +138,7 @@ private struct HistoryWalk {
             let sample = SampleRow(row)
             guard sample.isIntact, let time = time(sample) else { continue }
             if time >= span.upperBound { break }
-            if span.contains(time) { body(sample) }
+            if span.contains(time) { body(time, sample) }
         }
     }
 

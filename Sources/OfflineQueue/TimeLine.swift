@@ -68,7 +68,8 @@ struct GapRow: Sendable {
     /// The gaps of the store that are over, oldest first, that overlap a span of UTC or whose time
     /// nobody knows.
     static func closed(
-        _ db: Database, assignment: Int64?, since: Int64?, until: Int64?, limit: Int
+        _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: Int64?, until: Int64?,
+        limit: Int
     ) throws -> [GapRow] {
         try Row.fetchAll(
             db,
@@ -82,8 +83,9 @@ struct GapRow: Sendable {
                 WHERE (?1 IS NULL OR g.assignment = ?1)
                     AND (?2 IS NULL OR coalesce(g.until_uptime_us + e.wall_offset_us > ?2, TRUE))
                     AND (?3 IS NULL OR coalesce(g.from_uptime_us + b.wall_offset_us < ?3, TRUE))
+                    AND (?5 IS NULL OR a.sensor = ?5)
                 ORDER BY g.from_boot, g.from_uptime_us, g.assignment LIMIT ?4
-                """, arguments: [assignment, since, until, limit]
+                """, arguments: [assignment, since, until, limit, sensor]
         ).map { row in
             GapRow(
                 assignment: row[0] ?? 0, sensor: row[1] ?? 0,

@@ -263,6 +263,9 @@ public actor Recorder {
     /// What is known of a recorded sensor.
     public func session(of address: String) -> SensorSession? { sessions[address] }
 
+    /// What is known of every recorded sensor, by address.
+    public var recorded: [String: SensorSession] { sessions }
+
     /// Where the link of a sensor stands, and why it does not stream.
     public func link(of address: String) -> (state: String, detail: String?) {
         guard let change = links[address] else { return ("absent", nil) }

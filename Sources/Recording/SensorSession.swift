@@ -7,7 +7,7 @@ import OfflineQueue
 /// it is kept and counted; nothing a sensor sends stops its stream.
 public struct SensorSession: Sendable {
     /// The store's number for the sensor.
-    let sensorID: Int64
+    public let sensorID: Int64
     /// Who wears it and where its samples go.
     var assignmentID: Int64
 

@@ -7,12 +7,13 @@ import NIOCore
 
 /// The control socket: HTTP and JSON under `/v1/` on a Unix socket of mode 0660.
 struct ControlServer {
-    /// The largest request is a pairing with a long name; the rest is refused.
-    private static let requestBytesMax = 64 << 10
     /// Owner and group: root and the technicians' group.
     private static let socketMode: mode_t = 0o660
 
     let gateway: Gateway
+    let feed: LiveFeed
+    let viewers: Viewers
+    let policy: ChangePolicy
     let socketPath: String
     let logger: Logger
     /// Called once the socket takes connections.
@@ -23,46 +24,51 @@ struct ControlServer {
     /// - Throws: ``SettingsFault`` when the socket's place is taken or cannot be used.
     func application() throws(SettingsFault) -> some ApplicationProtocol {
         try clearPlace()
-        let router = Router()
-        router.get("v1/status") { [gateway] _, _ in try await answer { try await gateway.status() }
+        let router = Router(context: PeerContext.self)
+        router.add(middleware: ChangeGuard(policy: policy))
+        // Whoever may use this socket may see everything.
+        LiveRoutes(feed: feed, viewers: viewers, scope: { _, _ in .full }).add(to: router)
+        router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
+        addSharing(to: router)
+        router.get("v1/status") { [gateway] _, _ in try await Answers.answer { try await gateway.status() }
         }
         router.get("v1/sensors") { [gateway] _, _ in
-            try await answer { try await gateway.sensors() }
+            try await Answers.answer { try await gateway.sensors() }
         }
         router.get("v1/enrollments") { [gateway] _, _ in
-            try await answer { try await gateway.enrollments() }
+            try await Answers.answer { try await gateway.enrollments() }
         }
         router.post("v1/scan") { [gateway] request, _ in
-            try await answer(request) { (scan: ScanRequest) in
+            try await Answers.answer(request) { (scan: ScanRequest) in
                 try await gateway.scan(seconds: scan.seconds)
             }
         }
         router.post("v1/pair") { [gateway] request, _ in
-            try await answer(request) { (pair: PairRequest) in try await gateway.pair(pair) }
+            try await Answers.answer(request) { (pair: PairRequest) in try await gateway.pair(pair) }
         }
         router.get("v1/gaps") { [gateway] request, _ in
             let query = request.uri.queryParameters
             let sensor = query["sensor"].flatMap { Int64($0) }
             let days = query["days"].map { Int($0) ?? 0 } ?? 1
-            return try await answer { try await gateway.gaps(sensor: sensor, days: days) }
+            return try await Answers.answer { try await gateway.gaps(sensor: sensor, days: days) }
         }
         router.get("v1/pairing/:address") { [gateway] _, context in
             let address = context.parameters.get("address") ?? ""
-            return try await answer { try await gateway.pairingQuestion(of: address) }
+            return try await Answers.answer { try await gateway.pairingQuestion(of: address) }
         }
         router.post("v1/pairing/:address") { [gateway] request, context in
             let address = context.parameters.get("address") ?? ""
-            return try await answer(request) { (ask: PairingAnswerRequest) in
+            return try await Answers.answer(request) { (ask: PairingAnswerRequest) in
                 try await gateway.answerPairing(ask, of: address)
             }
         }
         router.post("v1/forget") { [gateway] request, _ in
-            try await answer(request) { (forget: ForgetRequest) in
+            try await Answers.answer(request) { (forget: ForgetRequest) in
                 try await gateway.forget(address: forget.address)
             }
         }
         router.post("v1/enroll") { [gateway] request, _ in
-            try await answer(request) { (enroll: EnrollRequest) in
+            try await Answers.answer(request) { (enroll: EnrollRequest) in
                 try await gateway.enroll(enroll)
             }
         }
@@ -79,6 +85,25 @@ struct ControlServer {
                 onReady()
             },
             logger: quiet)
+    }
+
+    private func addSharing(to router: Router<PeerContext>) {
+        router.post("v1/share") { [gateway] request, _ in
+            try await Answers.answer(request) { (ask: ShareRequest) in
+                try await gateway.share(ask)
+            }
+        }
+        router.post("v1/share/stop") { [gateway] _, _ in
+            try await Answers.answer { try await gateway.stopShares() }
+        }
+        router.post("v1/enroll-web") { [gateway] request, _ in
+            try await Answers.answer(request) { (ask: WebEnrollRequest) in
+                try await gateway.beginWebEnrollment(ask)
+            }
+        }
+        router.get("v1/enroll-web") { [gateway] _, _ in
+            try await Answers.answer { await gateway.webEnrollmentState() }
+        }
     }
 
     /// Removes a socket that a killed daemon left behind, and only that.
@@ -100,47 +125,24 @@ struct ControlServer {
         }
         unlink(socketPath)
     }
-
-    private func answer<Report: Encodable & SendableMetatype>(
-        _ work: () async throws -> Report
-    ) async throws -> Response {
-        do {
-            return try json(try await work(), status: .ok)
-        } catch let problem as ProblemReport {
-            return try json(problem, status: problem.httpStatus)
-        }
-    }
-
-    private func answer<
-        Ask: Decodable & Sendable & SendableMetatype, Report: Encodable & SendableMetatype
-    >(
-        _ request: Request, _ work: (Ask) async throws -> Report
-    ) async throws -> Response {
-        let body = try await request.body.collect(upTo: Self.requestBytesMax)
-        guard
-            let ask = try? ReportCoding.decoder().decode(
-                Ask.self, from: Data(body.readableBytesView))
-        else {
-            return try json(
-                ProblemReport(
-                    code: "bad-request", message: "the request's JSON is not understood",
-                    advice: "docs/json.md describes it"), status: .badRequest)
-        }
-        return try await answer { try await work(ask) }
-    }
-
-    private func json(_ report: some Encodable, status: HTTPResponse.Status) throws -> Response {
-        let data = try ReportCoding.encoder().encode(report)
-        return Response(
-            status: status, headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: data)))
-    }
 }
 
-extension ProblemReport {
-    /// 400: the request is wrong; 409: the gateway is in no state to do it.
-    var httpStatus: HTTPResponse.Status {
-        ["bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link"]
-            .contains(code) ? .badRequest : .conflict
+/// Lets only those change something who may. Scanning is a change too: it takes the radio.
+private struct ChangeGuard: RouterMiddleware {
+    let policy: ChangePolicy
+
+    func handle(
+        _ request: Request, context: PeerContext,
+        next: (Request, PeerContext) async throws -> Response
+    ) async throws -> Response {
+        let peer = request.method == .get ? nil : await Peer(of: context.channel)
+        guard request.method == .get || policy.mayChange(peer) else {
+            return try Answers.json(
+                ProblemReport(
+                    code: "not-permitted", message: "this user may look and change nothing",
+                    advice: "use sudo, or join the group that control.change_group names"),
+                status: .forbidden)
+        }
+        return try await next(request, context)
     }
 }

@@ -26,17 +26,23 @@ struct Daemon {
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger)
         let notifier = SystemdNotifier()
+        let feed = LiveFeed(gateway: gateway)
+        let viewers = Viewers()
         let server = try ControlServer(
-            gateway: gateway, socketPath: settings.socketPath, logger: logger,
+            gateway: gateway, feed: feed, viewers: viewers, policy: settings.changePolicy,
+            socketPath: settings.socketPath, logger: logger,
             onReady: { notifier.send("READY=1\nSTATUS=recording") }
         ).application()
+        var services: [any Service] = [
+            StoreKeeper(queue: queue, clock: clock, logger: logger),
+            RadioService(central: central, recorder: gateway.recorder),
+            server,
+        ]
+        if let page = try pageServer(gateway, feed, viewers, logger) {
+            services.append(page.application())
+        }
         try await begin(gateway)
-        let group = serviceGroup(
-            [
-                StoreKeeper(queue: queue, clock: clock, logger: logger),
-                RadioService(central: central, recorder: gateway.recorder),
-                server,
-            ], logger: logger)
+        let group = serviceGroup(services, logger: logger)
         logger.info("started", metadata: ["version": "\(GatewayVersion.text)"])
         do {
             try await group.run()
@@ -99,6 +105,27 @@ struct Daemon {
         } catch {
             throw SettingsFault(description: "\(error)")
         }
+    }
+
+    /// The live page's server, if one is wanted. Beyond this machine nobody sees anything without a token.
+    private func pageServer(
+        _ gateway: Gateway, _ feed: LiveFeed, _ viewers: Viewers, _ logger: Logger
+    ) throws(SettingsFault) -> PageServer? {
+        guard let listen = settings.pageListen else { return nil }
+        let place = try PagePlace(listen)
+        var token: String?
+        if let file = settings.pageTokenFile {
+            token = try PageToken.read(file)
+        } else if !place.isLoopback {
+            throw SettingsFault(
+                description: "page.listen: \(listen) is reachable by others, and there is no token; "
+                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)")
+        }
+        let access = PageAccess(
+            isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)
+        return PageServer(
+            place: place, feed: feed, viewers: viewers, access: access, gateway: gateway,
+            logger: logger)
     }
 
     private func begin(_ gateway: Gateway) async throws(SettingsFault) {

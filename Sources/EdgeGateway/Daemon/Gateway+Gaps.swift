@@ -29,9 +29,8 @@ extension Gateway {
             let now = clock.read().wallMicroseconds
             let today = now - now % Coverage.dayMicroseconds
             let begin = today - Int64(days - 1) * Coverage.dayMicroseconds
-            let ids = Set(chosen.map(\.id))
-            let all = try await queue.gaps(since: begin, limit: Self.gapsMax + 1)
-            let found = all.filter { ids.contains($0.sensorID) }
+            let found = try await queue.gaps(
+                sensor: sensor, since: begin, limit: Self.gapsMax + 1)
             var coverage: [CoverageReport] = []
             for day in 0..<days {
                 let start = begin + Int64(day) * Coverage.dayMicroseconds
@@ -46,7 +45,7 @@ extension Gateway {
                 gaps: found.prefix(Self.gapsMax).map { gap in
                     GapReport(gap, of: chosen.first { $0.id == gap.sensorID })
                 },
-                more: all.count > Self.gapsMax, coverage: coverage)
+                more: found.count > Self.gapsMax, coverage: coverage)
         }
     }
 }

@@ -14,6 +14,9 @@ actor Gateway {
     let recorder: Recorder
     let lanes: Lanes
     let desk = PairingDesk()
+    let shares: Shares
+    /// The link that a phone is to hand over, if one is waited for.
+    var webEnrollment = OneTimeEnrollment()
     let clock: any GatewayClock
     let logger: Logger
 
@@ -32,6 +35,7 @@ actor Gateway {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             logger: logger)
+        shares = Shares(stateDirectory: settings.stateDirectory)
         lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
     }
@@ -129,7 +133,7 @@ actor Gateway {
     }
 
     /// A rate counts as present for this long after its frame: straps send one a second.
-    private static let freshSeconds = 10.0
+    static let freshSeconds = 10.0
 
     /// Runs `work`; a fault of the store becomes a problem with advice.
     func asking<Report>(_ work: () async throws -> Report) async throws -> Report {

@@ -38,6 +38,19 @@ extension SettingKey {
             name: "socket", kind: .text, fallback: "/run/edge-gateway/control.sock",
             help: "control socket that the commands talk to"),
         SettingKey(
+            name: "control.change_group", kind: .text, fallback: "",
+            help: "group whose members may change things by commands; empty: all who may use the socket"
+        ),
+        SettingKey(
+            name: "page.listen", kind: .text, fallback: "",
+            help: "address and port of the live page, such as 127.0.0.1:8470; empty: no page"),
+        SettingKey(
+            name: "page.token_file", kind: .text, fallback: "",
+            help: "file with the token that shows the whole page; needed beyond this machine"),
+        SettingKey(
+            name: "page.url", kind: .text, fallback: "",
+            help: "beginning of links to the page where a proxy stands before it"),
+        SettingKey(
             name: "log.level", kind: .choice(["debug", "info", "notice", "warning", "error"]),
             fallback: "info", help: "least severe message that is logged to standard error"),
         SettingKey(

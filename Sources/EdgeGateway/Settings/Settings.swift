@@ -13,6 +13,14 @@ struct Settings: Sendable {
 
     var stateDirectory: String { text("state") }
     var socketPath: String { text("socket") }
+    var changePolicy: ChangePolicy {
+        ChangePolicy(group: text("control.change_group").nilIfEmpty)
+    }
+    /// Where the live page listens; nil for no page. The daemon refuses to start with one that is none.
+    var pagePlace: PagePlace? { try? PagePlace(text("page.listen")) }
+    var pageListen: String? { text("page.listen").nilIfEmpty }
+    var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
+    var pageURL: String? { text("page.url").nilIfEmpty }
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
@@ -27,7 +35,7 @@ struct Settings: Sendable {
     var deliveryIntervalSeconds: Int { integer("uplink.interval_seconds") }
     var batchSamples: Int { integer("uplink.batch_samples") }
     var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }
-    var caFile: String? { text("uplink.ca_file").isEmpty ? nil : text("uplink.ca_file") }
+    var caFile: String? { text("uplink.ca_file").nilIfEmpty }
     var identifierSystem: String { text("uplink.identifier_system") }
 
     var decodePolicy: DecodePolicy {
@@ -70,4 +78,9 @@ enum SettingValue: Sendable, Hashable, CustomStringConvertible {
 /// What is wrong with the configuration, in one line that says what to do.
 struct SettingsFault: Error, CustomStringConvertible {
     let description: String
+}
+
+extension String {
+    /// Empty text in a configuration means "not set".
+    fileprivate var nilIfEmpty: String? { isEmpty ? nil : self }
 }

@@ -1,0 +1,142 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+
+/// The state of the gateway for Prometheus (text exposition format 0.0.4). Names are a stable contract
+/// (docs/operations.md). Sensors are told apart by their number here, never by their address.
+enum Metrics {
+    private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    static func response(_ gateway: Gateway) async throws -> Response {
+        do {
+            let text = Self.text(try await gateway.status())
+            return Response(
+                status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+        } catch let problem as ProblemReport {
+            return try Answers.json(problem, status: .internalServerError)
+        }
+    }
+
+    static func text(_ status: StatusReport) -> String {
+        var page = MetricsPage()
+        page.add("info", .gauge, "The version that runs.", [(["version": status.version], 1)])
+        page.add("well", .gauge, "1 if nothing needs a person.", status.well ? 1 : 0)
+        page.add(
+            "uptime_seconds", .gauge, "Since the daemon started.", status.uptimeSeconds)
+        page.add(
+            "clock_trusted", .gauge, "1 if times count.", status.clockTrusted ? 1 : 0)
+        page.add(
+            "health", .gauge, "What is not well: 1 for each condition.",
+            Dictionary(status.health.map { ($0.name, 1.0) }, uniquingKeysWith: +)
+                .sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
+        addBalance(status.balance, to: &page)
+        if let oldest = status.oldestUnsent {
+            page.add(
+                "oldest_unsent_timestamp_seconds", .gauge,
+                "When the oldest sample arrived that waits.", oldest.timeIntervalSince1970)
+        }
+        addSensors(status.sensors, to: &page)
+        addEnrollments(status.enrollments, to: &page)
+        return page.text
+    }
+
+    /// received = stored + undecodable + refused; stored = delivered + pending + held + dead + dropped.
+    private static func addBalance(_ balance: BalanceReport, to page: inout MetricsPage) {
+        func reasons(_ counts: [String: Int]) -> [([String: String], Double)] {
+            counts.sorted { $0.key < $1.key }.map { (["reason": $0.key], Double($0.value)) }
+        }
+        page.add(
+            "frames_received_total", .counter, "Frames that arrived.", Double(balance.received))
+        page.add(
+            "samples_stored_total", .counter, "Frames that became samples.",
+            Double(balance.stored))
+        page.add(
+            "frames_undecodable_total", .counter, "Frames that were kept and not understood.",
+            Double(balance.undecodable))
+        page.add(
+            "frames_refused_total", .counter, "Frames that nothing could take.",
+            reasons(balance.refused))
+        page.add(
+            "samples_delivered_total", .counter, "Samples an exchange has.",
+            Double(balance.delivered))
+        page.add("samples_pending", .gauge, "Samples that wait.", Double(balance.pending))
+        page.add("samples_held", .gauge, "Samples that are held.", reasons(balance.held))
+        page.add("samples_dead", .gauge, "Samples refused for good.", Double(balance.dead))
+        page.add(
+            "samples_dropped_total", .counter, "Samples a policy dropped.",
+            reasons(balance.dropped))
+        page.add("samples_buffered", .gauge, "Samples in memory.", Double(balance.buffered))
+        page.add("balanced", .gauge, "1 if the sums hold.", balance.balanced ? 1 : 0)
+    }
+
+    private static func addSensors(_ sensors: [SensorReport], to page: inout MetricsPage) {
+        func each(_ value: (SensorReport) -> Double?) -> [([String: String], Double)] {
+            sensors.compactMap { sensor in value(sensor).map { (["sensor": "\(sensor.id)"], $0) } }
+        }
+        page.add(
+            "sensor_streaming", .gauge, "1 while frames are expected.",
+            each { $0.link == "streaming" ? 1 : 0 })
+        page.add(
+            "sensor_seconds_since_frame", .gauge, "Age of the last frame.",
+            each { $0.secondsSinceFrame })
+        page.add(
+            "sensor_battery_percent", .gauge, "Charge.", each { $0.batteryPercent.map(Double.init) })
+        page.add(
+            "sensor_lost_frames_total", .counter, "Estimated from the RR intervals.",
+            each { $0.lostFrames.map(Double.init) })
+        page.add(
+            "sensor_samples_stored_total", .counter, "Samples of it.", each { Double($0.stored) })
+    }
+
+    private static func addEnrollments(
+        _ enrollments: [EnrollmentReport], to page: inout MetricsPage
+    ) {
+        func each(_ value: (EnrollmentReport) -> Double?) -> [([String: String], Double)] {
+            enrollments.compactMap { one in value(one).map { (["enrollment": one.name], $0) } }
+        }
+        page.add(
+            "lane_pending", .gauge, "Samples that wait for this lane.", each { Double($0.pending) })
+        page.add(
+            "lane_delivered_total", .counter, "Samples it delivered.",
+            each { Double($0.delivered) })
+        page.add("lane_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
+        page.add(
+            "lane_held", .gauge, "1 while it is held.", each { $0.held == nil ? 0 : 1 })
+        page.add(
+            "lane_last_delivery_timestamp_seconds", .gauge, "When it last delivered.",
+            each { $0.lastDelivery?.timeIntervalSince1970 })
+    }
+}
+
+/// Prometheus text as it grows.
+private struct MetricsPage {
+    enum Kind: String { case counter, gauge }
+
+    private(set) var text = ""
+
+    mutating func add(_ name: String, _ kind: Kind, _ help: String, _ value: Double) {
+        add(name, kind, help, [([:], value)])
+    }
+
+    mutating func add(
+        _ name: String, _ kind: Kind, _ help: String, _ values: [([String: String], Double)]
+    ) {
+        let name = "edge_gateway_" + name
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+        for (labels, value) in values {
+            let inner = labels.sorted { $0.key < $1.key }
+                .map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
+            text += inner.isEmpty ? name : "\(name){\(inner)}"
+            // A whole number that a counter can be is written as one.
+            text += value.rounded() == value && abs(value) < 9e15 ? " \(Int64(value))\n" : " \(value)\n"
+        }
+    }
+
+    /// Names of enrollments are what a technician typed.
+    private static func escaped(_ value: String) -> String {
+        value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+            .replacing("\n", with: "\\n")
+    }
+}

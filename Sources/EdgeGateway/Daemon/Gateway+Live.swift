@@ -1,0 +1,102 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import OfflineQueue
+import Recording
+
+/// The gateway as the live page sees it.
+extension Gateway {
+    /// The sensors that are recorded.
+    func knownSensors() async throws -> [Sensor] {
+        try await asking { try await queue.sensors() }
+    }
+
+    /// These sensors, now. Reads memory only: it is asked several times a second.
+    func liveStraps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
+        let sessions = await recorder.recorded
+        let snapshots = await central.snapshots()
+        let uptime = clock.read().uptimeMicroseconds
+        return sensors.map { sensor in
+            let link = snapshots.first { $0.address == sensor.address }
+            return LiveStrap(
+                sensor, sessions[sensor.address], link, uptime: uptime,
+                freshSeconds: Self.freshSeconds)
+        }
+    }
+
+    /// The chart of one sensor: columns of `bucketSeconds`, and the gaps between them.
+    func liveHistory(
+        of sensor: Int64, minutes: Int, bucketSeconds: Int, gapsMax: Int
+    ) async throws -> LiveHistoryReport {
+        try await asking {
+            let now = clock.read().wallMicroseconds
+            let bucket = Int64(bucketSeconds) * 1_000_000
+            let from = max(0, now - Int64(minutes) * 60_000_000) / bucket * bucket
+            let buckets = try await queue.heartRateChart(
+                sensor: sensor, from: from, until: max(now, from + 1), bucket: bucket)
+            let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
+            return LiveHistoryReport(
+                sensor: sensor, from: Date(microseconds: from), until: Date(microseconds: now),
+                bucketSeconds: bucketSeconds, points: buckets.map(LiveHistoryReport.Point.init),
+                gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
+        }
+    }
+
+    /// The last requests to exchanges, newest first.
+    func liveUploads(limit: Int) async throws -> LiveUploadsReport {
+        try await asking {
+            let names = try await queue.enrollments().reduce(into: [Int64: String]()) {
+                $0[$1.id] = $1.terms.name
+            }
+            let uploads = try await queue.uploads(limit: limit + 1)
+            return LiveUploadsReport(
+                uploads: uploads.prefix(limit).map { upload in
+                    LiveUploadsReport.Upload(
+                        at: upload.atMicroseconds.map(Date.init(microseconds:)),
+                        enrollment: names[upload.enrollmentID] ?? "", samples: upload.count,
+                        from: upload.timesMicroseconds.map { Date(microseconds: $0.lowerBound) },
+                        until: upload.timesMicroseconds.map { Date(microseconds: $0.upperBound) },
+                        outcome: upload.outcome)
+                }, more: uploads.count > limit)
+        }
+    }
+}
+
+extension LiveStrap {
+    fileprivate init(
+        _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, uptime: Int64,
+        freshSeconds: Double
+    ) {
+        let age = session?.latestUptimeMicroseconds.map { Double(uptime - $0) / 1_000_000 }
+        // An old rate is no rate: nobody shall mistake it for a beating heart.
+        let fresh = age.map { $0 <= freshSeconds } ?? false ? session?.latest : nil
+        self.init(
+            sensor: sensor.id,
+            name: sensor.details.name ?? "Strap " + Recorder.masked(sensor.address),
+            bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
+            rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
+            batteryPercent: session?.batteryPercent, secondsSinceFrame: age,
+            link: link?.state.name ?? "absent",
+            linkSeconds: link?.upSince.map { Double(uptime - $0) / 1_000_000 }, rssi: link?.rssi)
+    }
+}
+
+extension LiveHistoryReport.Point {
+    init(_ bucket: HeartRateBucket) {
+        self.init(
+            at: Date(microseconds: bucket.beginMicroseconds), low: Int(bucket.lowestBPM),
+            mean: (bucket.meanBPM * 10).rounded() / 10, high: Int(bucket.highestBPM),
+            count: bucket.count)
+    }
+}
+
+extension LiveHistoryReport.Silence {
+    /// Nil for a gap that nobody can put on a time line.
+    init?(_ gap: Gap) {
+        guard let from = gap.fromMicroseconds else { return nil }
+        self.init(
+            from: Date(microseconds: from),
+            until: gap.isOpen ? nil : gap.untilMicroseconds.map(Date.init(microseconds:)),
+            cause: gap.cause.rawValue)
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import OfflineQueue
+
+/// What viewers are told, made once for all of them: a ward's screens cost what one costs.
+actor LiveFeed {
+    /// How often it is looked whether anything changed. A rate must be on a screen half a second after
+    /// its notification; that leaves room for the bus and the network.
+    static let period = Duration.milliseconds(200)
+    /// A report on straps that is younger than this is given to the next viewer too, seconds.
+    private static let strapsAgeMax = 0.1
+    /// The same for the gateway's state, which takes a walk through the store's books.
+    private static let gatewayAgeMax = 2.0
+    /// And for a chart: its newest column is not finished earlier anyway.
+    private static let chartAgeMax = 5.0
+    /// Names of sensors are looked up again after this long.
+    private static let namesAgeMax = 2.0
+    private static let uploadsMax = 50
+    /// Charts that can be asked for, in minutes, and the seconds of their columns.
+    static let charts = [10: 5, 1440: 120]
+    private static let chartsKeptMax = 64
+    private static let gapsMax = 500
+
+    private let gateway: Gateway
+    private var straps: (report: [LiveStrap], made: Double)?
+    private var state: (report: LiveGatewayReport, made: Double)?
+    private var sensors: (list: [Sensor], made: Double)?
+    private var charts: [ChartKey: (report: LiveHistoryReport, made: Double)] = [:]
+
+    private struct ChartKey: Hashable {
+        var sensor: Int64
+        var minutes: Int
+    }
+
+    init(gateway: Gateway) {
+        self.gateway = gateway
+    }
+
+    /// The straps a viewer may see.
+    func report(for scope: ViewerScope) async throws -> LiveReport {
+        let now = uptime
+        if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
+            straps = (try await gateway.liveStraps(try await names(now)), now)
+        }
+        let visible = (straps?.report ?? []).filter { scope.covers($0.sensor) }
+        return LiveReport(
+            at: Date(), scope: scope.name,
+            straps: scope == .full ? visible : visible.map(\.shared))
+    }
+
+    /// Queue, delivery and health.
+    func gatewayReport() async throws -> LiveGatewayReport {
+        let now = uptime
+        if let state, now - state.made <= Self.gatewayAgeMax { return state.report }
+        let report = LiveGatewayReport(try await gateway.status())
+        state = (report, now)
+        return report
+    }
+
+    /// The heart rate of the last minutes with its gaps.
+    ///
+    /// - Throws: ``ProblemReport`` for a chart that is not offered or a sensor this viewer may not see.
+    func history(
+        of sensor: Int64, minutes: Int, for scope: ViewerScope
+    ) async throws -> LiveHistoryReport {
+        guard let bucket = Self.charts[minutes] else {
+            throw ProblemReport(
+                code: "bad-request", message: "no chart of \(minutes) minutes",
+                advice: "ask for 10 or 1440 minutes")
+        }
+        let now = uptime
+        guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
+            throw ProblemReport(
+                code: "unknown-sensor", message: "no such sensor",
+                advice: "GET /v1/live lists those that can be seen")
+        }
+        let key = ChartKey(sensor: sensor, minutes: minutes)
+        var report: LiveHistoryReport
+        if let kept = charts[key], now - kept.made <= Self.chartAgeMax {
+            report = kept.report
+        } else {
+            report = try await gateway.liveHistory(
+                of: sensor, minutes: minutes, bucketSeconds: bucket, gapsMax: Self.gapsMax)
+            if charts.count >= Self.chartsKeptMax { charts = [:] }
+            charts[key] = (report, now)
+        }
+        if scope != .full {
+            for index in report.gaps.indices { report.gaps[index].cause = nil }
+        }
+        return report
+    }
+
+    /// The last requests to exchanges.
+    func uploads() async throws -> LiveUploadsReport {
+        try await gateway.liveUploads(limit: Self.uploadsMax)
+    }
+
+    private func names(_ now: Double) async throws -> [Sensor] {
+        if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
+        let list = try await gateway.knownSensors()
+        sensors = (list, now)
+        return list
+    }
+
+    private var uptime: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
+}

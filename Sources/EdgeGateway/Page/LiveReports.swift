@@ -1,0 +1,133 @@
+import Foundation
+
+// What the live page gets. It never holds a patient or an address: whoever looks over a nurse's
+// shoulder learns a name that a technician chose, and a heart rate.
+
+/// How much a viewer may see.
+enum ViewerScope: Equatable, Sendable {
+    /// The whole page.
+    case full
+    /// Heart rates only: of one sensor, or of all.
+    case share(sensor: Int64?)
+
+    var name: String { self == .full ? "full" : "share" }
+
+    /// Whether this viewer may see anything of a sensor.
+    func covers(_ sensor: Int64) -> Bool {
+        if case .share(let only?) = self { only == sensor } else { true }
+    }
+}
+
+/// One sensor, now.
+struct LiveStrap: Codable, Equatable {
+    var sensor: Int64
+    var name: String
+    /// Left out when the last one is too old to be one.
+    var bpm: Int?
+    /// Left out when the strap does not report skin contact.
+    var contact: Bool?
+    /// The intervals of the last frame, in milliseconds.
+    var rrMs: [Int]?
+    var batteryPercent: Int?
+    var secondsSinceFrame: Double?
+    /// As in the report on a sensor.
+    var link: String?
+    /// How long the link has been up.
+    var linkSeconds: Double?
+    /// dBm, as last advertised.
+    var rssi: Int?
+
+    /// What one who may only see heart rates gets: not even the name a technician chose.
+    var shared: LiveStrap {
+        LiveStrap(
+            sensor: sensor, name: "Strap \(sensor)", bpm: bpm, secondsSinceFrame: secondsSinceFrame)
+    }
+}
+
+/// `event: straps`
+struct LiveReport: Codable, Equatable {
+    var at: Date
+    /// `full` or `share`.
+    var scope: String
+    var straps: [LiveStrap]
+}
+
+/// `event: gateway`
+struct LiveGatewayReport: Codable, Equatable {
+    var well: Bool
+    var health: [HealthItem]
+    var pending: Int
+    var held: Int
+    var dead: Int
+    var delivered: Int
+    var oldestUnsent: Date?
+    var lastDelivery: Date?
+    var clockTrusted: Bool
+
+    /// Messages name straps and enrollments; a strap without a name, its address, is masked.
+    init(_ status: StatusReport) {
+        let addresses = status.sensors.map(\.address)
+        func masked(_ text: String) -> String {
+            addresses.reduce(text) { $0.replacing($1, with: "…" + $1.suffix(5)) }
+        }
+        well = status.well
+        health = status.health.map {
+            HealthItem(
+                name: $0.name, since: $0.since, message: masked($0.message),
+                advice: masked($0.advice))
+        }
+        pending = status.balance.pending
+        held = status.balance.held.values.reduce(0, +)
+        dead = status.balance.dead
+        delivered = status.balance.delivered
+        oldestUnsent = status.oldestUnsent
+        lastDelivery = status.enrollments.compactMap(\.lastDelivery).max()
+        clockTrusted = status.clockTrusted
+    }
+}
+
+/// `GET /v1/live/history`
+struct LiveHistoryReport: Codable, Equatable {
+    /// One column of the chart.
+    struct Point: Codable, Equatable {
+        var at: Date
+        var low: Int
+        var mean: Double
+        var high: Int
+        var count: Int
+    }
+    /// Time without samples.
+    struct Silence: Codable, Equatable {
+        var from: Date
+        /// Left out while it goes on.
+        var until: Date?
+        /// Left out for those who may only see heart rates.
+        var cause: String?
+    }
+
+    var sensor: Int64
+    var from: Date
+    var until: Date
+    var bucketSeconds: Int
+    var points: [Point]
+    var gaps: [Silence]
+}
+
+/// `GET /v1/live/uploads`
+struct LiveUploadsReport: Codable, Equatable {
+    /// One request to an exchange.
+    struct Upload: Codable, Equatable {
+        /// Left out if the clock could not be trusted.
+        var at: Date?
+        var enrollment: String
+        var samples: Int
+        var from: Date?
+        var until: Date?
+        var outcome: String
+    }
+
+    /// Newest first.
+    var uploads: [Upload]
+    /// There are older ones.
+    var more: Bool
+}

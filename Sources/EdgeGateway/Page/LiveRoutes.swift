@@ -1,0 +1,141 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import ServiceLifecycle
+
+/// What can be watched, for both servers: `/v1/live` and what belongs to it.
+struct LiveRoutes: Sendable {
+    /// A state that did not change is sent again after this long, seconds, so that a viewer can tell a
+    /// quiet strap from a dead connection.
+    private static let strapsRepeatSeconds = 2.0
+    private static let gatewayRepeatSeconds = 5.0
+    /// An EventSource comes back after this long, milliseconds.
+    private static let retryMilliseconds = 1000
+    /// A viewer that takes nothing for this long has its connection closed.
+    private static let writingMax = Duration.seconds(10)
+
+    let feed: LiveFeed
+    let viewers: Viewers
+    /// What the sender of a request may see; nil for nothing.
+    let scope: @Sendable (Request, PeerContext) async -> ViewerScope?
+
+    func add(to router: Router<PeerContext>) {
+        router.get("v1/live") { request, context in
+            guard let scope = await scope(request, context) else { return try Self.unknown() }
+            guard let place = viewers.take() else { return try Self.full() }
+            return stream(to: scope, place, context.channel) { [scope = self.scope] in
+                await scope(request, context)
+            }
+        }
+        router.get("v1/live/history") { [feed] request, context in
+            guard let scope = await scope(request, context) else { return try Self.unknown() }
+            let query = request.uri.queryParameters
+            guard let sensor = query["sensor"].flatMap({ Int64($0) }),
+                let minutes = query["minutes"].flatMap({ Int($0) })
+            else { return try Answers.json(.badRequest, status: .badRequest) }
+            return try await Answers.answer {
+                try await feed.history(of: sensor, minutes: minutes, for: scope)
+            }
+        }
+        router.get("v1/live/uploads") { [feed] request, context in
+            guard await scope(request, context) == .full else { return try Self.unknown() }
+            return try await Answers.answer { try await feed.uploads() }
+        }
+    }
+
+    /// Server-sent events until the viewer, the daemon or the permission goes.
+    private func stream(
+        to scope: ViewerScope, _ place: Viewers.Place, _ channel: any Channel,
+        stillMay: @escaping @Sendable () async -> ViewerScope?
+    ) -> Response {
+        let body = ResponseBody { [feed] writer in
+            defer { place.leave() }
+            var sent = SentEvents()
+            try await writer.write(ByteBuffer(string: "retry: \(Self.retryMilliseconds)\n\n"))
+            while !Task.isCancelled, !Task.isShuttingDownGracefully, await stillMay() == scope {
+                let now = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
+                var events = ByteBuffer()
+                if let report = try? await feed.report(for: scope) {
+                    sent.add(report, to: &events, at: now, every: Self.strapsRepeatSeconds)
+                }
+                if scope == .full, let report = try? await feed.gatewayReport() {
+                    sent.add(report, to: &events, at: now, every: Self.gatewayRepeatSeconds)
+                }
+                if events.readableBytes > 0 {
+                    let watchdog = Task {
+                        try await Task.sleep(for: Self.writingMax)
+                        channel.close(promise: nil)
+                    }
+                    defer { watchdog.cancel() }
+                    try await writer.write(events)
+                }
+                try await Task.sleep(for: LiveFeed.period)
+            }
+            try await writer.finish(nil)
+        }
+        return Response(
+            status: .ok,
+            headers: [.contentType: "text/event-stream", .cacheControl: "no-store"], body: body)
+    }
+
+    private static func unknown() throws -> Response {
+        try Answers.json(
+            ProblemReport(
+                code: "token-needed", message: "this link is not in force",
+                advice: "ask for a new one: edge-gateway share"), status: .unauthorized)
+    }
+
+    private static func full() throws -> Response {
+        try Answers.json(
+            ProblemReport(
+                code: "too-many-viewers", message: "\(Viewers.countMax) viewers are watching",
+                advice: "close a page that nobody looks at"), status: .serviceUnavailable)
+    }
+}
+
+/// What one viewer was told last, and when.
+private struct SentEvents {
+    private var straps: (bytes: Data, at: Double)?
+    private var gateway: (bytes: Data, at: Double)?
+
+    mutating func add(
+        _ report: LiveReport, to buffer: inout ByteBuffer, at now: Double, every seconds: Double
+    ) {
+        // Ages grow by themselves and are no change.
+        var still = report
+        still.at = .distantPast
+        for index in still.straps.indices {
+            still.straps[index].linkSeconds = nil
+            let age = report.straps[index].secondsSinceFrame
+            // When the frame came, to the tenth of a second: that is what changes with a new one.
+            still.straps[index].secondsSinceFrame = age.map { ((now - $0) * 10).rounded() }
+        }
+        guard let compared = try? ReportCoding.encoder().encode(still),
+            straps.map({ $0.bytes != compared || now - $0.at >= seconds }) ?? true,
+            let bytes = try? ReportCoding.encoder().encode(report)
+        else { return }
+        straps = (compared, now)
+        buffer.writeEvent("straps", bytes)
+    }
+
+    mutating func add(
+        _ report: LiveGatewayReport, to buffer: inout ByteBuffer, at now: Double,
+        every seconds: Double
+    ) {
+        guard let bytes = try? ReportCoding.encoder().encode(report),
+            gateway.map({ $0.bytes != bytes || now - $0.at >= seconds }) ?? true
+        else { return }
+        gateway = (bytes, now)
+        buffer.writeEvent("gateway", bytes)
+    }
+}
+
+extension ByteBuffer {
+    /// One server-sent event; JSON has no line ends.
+    fileprivate mutating func writeEvent(_ name: String, _ data: Data) {
+        writeString("event: \(name)\ndata: ")
+        writeBytes(data)
+        writeString("\n\n")
+    }
+}

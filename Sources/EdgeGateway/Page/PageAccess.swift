@@ -1,0 +1,72 @@
+import Foundation
+
+/// Who may see the live page.
+///
+/// On loopback everybody who is on this machine already may. Elsewhere a token is needed: that of the
+/// operator shows the whole page, that of a share a heart rate. The cookie is the token itself, so
+/// that a screen in a ward lives through a restart of the daemon, and a share that is stopped ends
+/// where it is looked at.
+actor PageAccess {
+    /// What became of a token somebody showed.
+    enum Admission: Equatable {
+        case admitted(ViewerScope)
+        case refused
+        /// Too many wrong ones came lately.
+        case tooMany(retrySeconds: Int)
+    }
+
+    /// Wrong tokens in a minute after which none is looked at for the rest of it. Nobody types 43
+    /// characters wrong this often, and a guess has no chance in any number.
+    static let wrongPerMinuteMax = 20
+
+    private let isOpen: Bool
+    private let operatorToken: String?
+    private let shares: Shares
+    private var wrong: (minute: Int, count: Int) = (0, 0)
+
+    /// - Parameters:
+    ///   - isOpen: no token is needed: only this machine can reach the page.
+    ///   - operatorToken: shows the whole page.
+    init(isOpen: Bool, operatorToken: String?, shares: Shares) {
+        self.isOpen = isOpen
+        self.operatorToken = operatorToken
+        self.shares = shares
+    }
+
+    /// What a viewer with this cookie may see; nil if nothing.
+    func scope(cookie: String?, at now: Date) async -> ViewerScope? {
+        if let cookie, let scope = await scope(of: cookie, at: now) { return scope }
+        return isOpen ? .full : nil
+    }
+
+    /// Looks at a token that somebody brought.
+    func admit(_ token: String, at now: Date) async -> Admission {
+        let seconds = Int(now.timeIntervalSince1970)
+        if wrong.minute != seconds / 60 { wrong = (seconds / 60, 0) }
+        guard wrong.count < Self.wrongPerMinuteMax else {
+            return .tooMany(retrySeconds: 60 - seconds % 60)
+        }
+        guard let scope = await scope(of: token, at: now) else {
+            wrong.count += 1
+            return .refused
+        }
+        return .admitted(scope)
+    }
+
+    private func scope(of token: String, at now: Date) async -> ViewerScope? {
+        if let operatorToken, token.isSameSecret(as: operatorToken) { return .full }
+        return await shares.scope(of: token, at: now)
+    }
+}
+
+extension String {
+    /// Whether two secrets are the same, in a time that does not tell how far they agree.
+    func isSameSecret(as other: String) -> Bool {
+        let left = Array(utf8)
+        let right = Array(other.utf8)
+        guard left.count == right.count else { return false }
+        var difference: UInt8 = 0
+        for index in left.indices { difference |= left[index] ^ right[index] }
+        return difference == 0
+    }
+}

@@ -1,0 +1,155 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOCore
+
+/// The live page's server: what a nurse's screen or a phone reaches. It changes nothing but an enrollment
+/// that a technician asked for a moment ago.
+struct PageServer {
+    /// Connections at a time: each viewer has one that stays, and opens one or two more for charts.
+    private static let connectionsMax = 128
+    /// A connection on which nothing is asked is closed after this.
+    private static let idleTimeout = TimeAmount.seconds(30)
+    /// A page has some headers of a browser's; 16 KB is what servers commonly take.
+    private static let headerBytesMax = 16 << 10
+    /// How long a browser keeps the token, seconds; a share may end earlier.
+    private static let cookieSeconds = 31 * 86_400
+    private static let cookieName = "edge-gateway"
+
+    let place: PagePlace
+    let feed: LiveFeed
+    let viewers: Viewers
+    let access: PageAccess
+    let gateway: Gateway
+    let logger: Logger
+
+    /// The server, ready to run as a service.
+    func application() -> some ApplicationProtocol {
+        let router = Router(context: PeerContext.self)
+        router.add(middleware: PageGuard(place: place))
+        addPages(to: router)
+        addSession(to: router)
+        let scope: @Sendable (Request, PeerContext) async -> ViewerScope? = { request, _ in
+            await access.scope(cookie: Self.token(in: request), at: Date())
+        }
+        LiveRoutes(feed: feed, viewers: viewers, scope: scope).add(to: router)
+        router.get("metrics") { [gateway] request, context in
+            guard await scope(request, context) == .full else {
+                return try Answers.json(.notFound, status: .notFound)
+            }
+            return try await Metrics.response(gateway)
+        }
+        var quiet = logger
+        // The server's own words are about connections, not about the gateway.
+        quiet.logLevel = max(logger.logLevel, .warning)
+        let decoder = HTTP1Channel.Configuration.DecoderConfiguration(
+            maxHeaderFieldSize: Self.headerBytesMax, maxHeaderListSize: Self.headerBytesMax,
+            maxHeaderFieldCount: 100)
+        return Application(
+            router: router,
+            server: .http1(
+                configuration: HTTP1Channel.Configuration(
+                    idleTimeout: Self.idleTimeout, httpDecoderConfiguration: decoder)),
+            configuration: ApplicationConfiguration(
+                address: .hostname(place.host, port: place.port), serverName: nil,
+                availableConnectionsDelegate: MaximumAvailableConnections(
+                    Self.connectionsMax, logger: quiet)),
+            logger: quiet)
+    }
+
+    private func addPages(to router: Router<PeerContext>) {
+        router.get("/") { _, _ in Self.page(PackageResources.page_html) }
+        router.get("enroll") { _, _ in Self.page(PackageResources.enroll_html) }
+        router.post("v1/enroll-once") { [gateway] request, _ in
+            try await Answers.answer(request) { (ask: EnrollOnceRequest) in
+                try await gateway.enroll(once: ask)
+            }
+        }
+    }
+
+    /// Takes a token from the page's script, which had it from the link's fragment: so it is in no URL
+    /// that a server or a proxy sees, and from then on in a cookie that no script can read.
+    private func addSession(to router: Router<PeerContext>) {
+        router.post("v1/session") { [access] request, _ in
+            guard let ask: SessionRequest = try await Answers.body(of: request) else {
+                return try Answers.json(.badRequest, status: .badRequest)
+            }
+            switch await access.admit(ask.token, at: Date()) {
+            case .admitted:
+                return Response(
+                    status: .noContent,
+                    headers: [
+                        .setCookie: "\(Self.cookieName)=\(ask.token); Path=/; HttpOnly; "
+                            + "SameSite=Strict; Max-Age=\(Self.cookieSeconds)"
+                    ])
+            case .refused:
+                return try Answers.json(.badToken, status: .unauthorized)
+            case .tooMany(let seconds):
+                var response = try Answers.json(.badToken, status: .tooManyRequests)
+                response.headers[.retryAfter] = "\(seconds)"
+                return response
+            }
+        }
+    }
+
+    /// A page whose scripts and styles run by a word that is another at each request (CSP level 3).
+    private static func page(_ bytes: [UInt8]) -> Response {
+        let nonce = Shares.token()
+        let html = String(decoding: bytes, as: UTF8.self).replacing("{{NONCE}}", with: nonce)
+        let policy =
+            "default-src 'none'; script-src 'nonce-\(nonce)'; style-src 'nonce-\(nonce)'; "
+            + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+            + "frame-ancestors 'none'"
+        return Response(
+            status: .ok,
+            headers: [
+                .contentType: "text/html; charset=utf-8", .cacheControl: "no-store",
+                .contentSecurityPolicy: policy,
+            ], body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
+    }
+
+    /// The token of a request: a browser's cookie, or `Authorization: Bearer` of a program.
+    private static func token(in request: Request) -> String? {
+        if let header = request.headers[.authorization], header.hasPrefix("Bearer ") {
+            return String(header.dropFirst("Bearer ".count))
+        }
+        return request.cookies[cookieName]?.value
+    }
+}
+
+/// `POST /v1/session`
+struct SessionRequest: Codable { var token: String }
+
+/// What holds for every answer of the page's server.
+private struct PageGuard: RouterMiddleware {
+    let place: PagePlace
+
+    func handle(
+        _ request: Request, context: PeerContext,
+        next: (Request, PeerContext) async throws -> Response
+    ) async throws -> Response {
+        guard place.accepts(authority: request.head.authority) else {
+            return try Answers.json(.notFound, status: .misdirectedRequest)
+        }
+        // A form of another site cannot send JSON unless this server allows it, which it does not.
+        if request.method != .get, request.method != .head,
+            request.headers[.contentType]?.hasPrefix("application/json") != true
+        {
+            return try Answers.json(.badRequest, status: .unsupportedMediaType)
+        }
+        var response = try await next(request, context)
+        response.headers[.xContentTypeOptions] = "nosniff"
+        response.headers[HTTPField.Name("Referrer-Policy")!] = "no-referrer"
+        return response
+    }
+}
+
+extension ProblemReport {
+    fileprivate static let badToken = ProblemReport(
+        code: "bad-token", message: "this link is wrong or no longer in force",
+        advice: "ask for a new one: edge-gateway share")
+    static let notFound = ProblemReport(
+        code: "not-found", message: "there is nothing here", advice: "docs/live-page.md")
+}

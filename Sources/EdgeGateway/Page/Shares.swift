@@ -1,0 +1,88 @@
+import Foundation
+
+/// A link with which somebody sees heart rates and nothing else, for a while.
+struct Share: Codable, Equatable {
+    /// 32 random bytes, base64url.
+    var token: String
+    /// Nil for all sensors.
+    var sensor: Int64?
+    var expires: Date
+}
+
+/// The shares in force. They are kept in a file of the state directory, mode 0600, so that a restart ends
+/// none of them.
+actor Shares {
+    /// More are a mistake: a share ends by itself, and one link serves any number of viewers.
+    static let countMax = 64
+    /// The hours a share may last: a month at most.
+    static let hoursRange = 1...744
+
+    private let path: String
+    private var shares: [Share]
+
+    init(stateDirectory: String) {
+        path = stateDirectory + "/shares.json"
+        let bytes = FileManager.default.contents(atPath: path) ?? Data()
+        shares = (try? Self.decoder.decode([Share].self, from: bytes)) ?? []
+    }
+
+    /// Makes a share that ends at `expires`.
+    ///
+    /// - Throws: ``ProblemReport`` when there are too many or the file cannot be written.
+    func make(sensor: Int64?, expires: Date, at now: Date) throws -> Share {
+        let live = shares.filter { $0.expires > now }
+        guard live.count < Self.countMax else {
+            throw ProblemReport(
+                code: "too-many-shares", message: "there are \(Self.countMax) shares already",
+                advice: "edge-gateway share --stop ends them all")
+        }
+        let share = Share(token: Self.token(), sensor: sensor, expires: expires)
+        try store(live + [share])
+        return share
+    }
+
+    /// Ends all shares. Returns how many there were.
+    ///
+    /// - Throws: ``ProblemReport`` when the file cannot be written; then they are still in force.
+    func stop(at now: Date) throws -> Int {
+        let count = shares.count { $0.expires > now }
+        try store([])
+        return count
+    }
+
+    /// What a share lets its viewer see; nil for none that is in force.
+    func scope(of token: String, at now: Date) -> ViewerScope? {
+        // All are compared, so that the time tells nothing about any.
+        var found: ViewerScope?
+        for share in shares where share.token.isSameSecret(as: token) && share.expires > now {
+            found = .share(sensor: share.sensor)
+        }
+        return found
+    }
+
+    private func store(_ new: [Share]) throws {
+        do {
+            try Self.encoder.encode(new).write(to: URL(filePath: path), options: .atomic)
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o600], ofItemAtPath: path)
+        } catch {
+            throw ProblemReport(
+                code: "state-unwritable", message: "the list of shares cannot be written",
+                advice: "look at the disk: df -h; edge-gateway status")
+        }
+        shares = new
+    }
+
+    /// A secret that cannot be guessed: 256 bits, as text that needs no escaping in a URL.
+    static func token() -> String {
+        var generator = SystemRandomNumberGenerator()
+        let bytes = (0..<4).flatMap { _ in
+            withUnsafeBytes(of: generator.next() as UInt64) { Array($0) }
+        }
+        return Data(bytes).base64EncodedString().replacing("+", with: "-")
+            .replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    private static let encoder: JSONEncoder = ReportCoding.encoder()
+    private static let decoder: JSONDecoder = ReportCoding.decoder()
+}

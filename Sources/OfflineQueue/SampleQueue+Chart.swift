@@ -1,0 +1,80 @@
+import GRDB
+
+/// The heart rate of one sensor in a short stretch of time: one column of a chart.
+public struct HeartRateBucket: Sendable, Hashable {
+    /// Where the stretch begins, UTC µs.
+    public let beginMicroseconds: Int64
+    /// Samples with a heart rate above 0.
+    public internal(set) var count = 0
+    /// Beats a minute: the lowest.
+    public internal(set) var lowestBPM: UInt16 = .max
+    /// Beats a minute: the highest.
+    public internal(set) var highestBPM: UInt16 = 0
+    private var sum = 0
+
+    /// Beats a minute: the mean of the samples.
+    public var meanBPM: Double { count > 0 ? Double(sum) / Double(count) : 0 }
+
+    init(beginMicroseconds: Int64) { self.beginMicroseconds = beginMicroseconds }
+
+    mutating func add(_ bpm: UInt16) {
+        count += 1
+        sum += Int(bpm)
+        lowestBPM = min(lowestBPM, bpm)
+        highestBPM = max(highestBPM, bpm)
+    }
+}
+
+extension SampleQueue {
+    /// Buckets one call returns at most: more than a screen has columns for.
+    public static let bucketsMax = 2_000
+    /// One call spans this at most, µs: samples are kept for a day by default.
+    public static let chartMicrosecondsMax: Int64 = 2 * 86_400_000_000
+
+    /// The heart rate of a sensor from `begin` to `end` (UTC µs), in stretches of `bucket` µs that
+    /// begin at multiples of it; those without samples are left out. Samples that only memory has
+    /// are not in it.
+    ///
+    /// An hour is read at a time, so that samples can be taken over in between.
+    ///
+    /// - Throws: ``QueueError`` `.invalidArgument` for a span or a bucket that is out of range.
+    public func heartRateChart(
+        sensor: Int64, from begin: Int64, until end: Int64, bucket: Int64
+    ) async throws(QueueError) -> [HeartRateBucket] {
+        guard begin >= 0, end > begin, end <= UTCText.microsecondsMax, bucket > 0,
+            end - begin <= Self.chartMicrosecondsMax,
+            (end - begin) / bucket < Int64(Self.bucketsMax)
+        else {
+            throw QueueError(.invalidArgument, "read chart", "the span is out of range")
+        }
+        var buckets: [Int64: HeartRateBucket] = [:]
+        var from = begin
+        while from < end {
+            let until = min(end, from + Self.hourMicroseconds)
+            let found = try read("read chart") { db in
+                var found: [Int64: HeartRateBucket] = [:]
+                try Self.heartRates(db, sensor: sensor, in: from..<until) { time, bpm in
+                    let start = time - time % bucket
+                    found[start, default: HeartRateBucket(beginMicroseconds: start)].add(bpm)
+                }
+                return found
+            }
+            // A bucket may begin in one hour and end in the next.
+            buckets.merge(found) { $0.joined(with: $1) }
+            from = until
+            await Task.yield()
+        }
+        return buckets.values.sorted { $0.beginMicroseconds < $1.beginMicroseconds }
+    }
+}
+
+extension HeartRateBucket {
+    fileprivate func joined(with other: HeartRateBucket) -> HeartRateBucket {
+        var joined = self
+        joined.count += other.count
+        joined.sum += other.sum
+        joined.lowestBPM = min(lowestBPM, other.lowestBPM)
+        joined.highestBPM = max(highestBPM, other.highestBPM)
+        return joined
+    }
+}
