@@ -72,10 +72,12 @@ let package = Package(
             swiftSettings: house),
 
         // The product.
+        .systemLibrary(
+            name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
+                "BlueZ", "CQREncode", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -24,7 +24,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
             SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, StatusCommand.self,
-            GapsCommand.self,
+            GapsCommand.self, WatchCommand.self, ShareCommand.self,
             DecodeCommand.self, ConfigCommand.self,
         ])
 

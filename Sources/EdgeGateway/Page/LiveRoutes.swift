@@ -28,6 +28,10 @@ struct LiveRoutes: Sendable {
                 await scope(request, context)
             }
         }
+        router.get("v1/live/now") { [feed] request, context in
+            guard let scope = await scope(request, context) else { return try Self.unknown() }
+            return try await Answers.answer { try await feed.report(for: scope) }
+        }
         router.get("v1/live/history") { [feed] request, context in
             guard let scope = await scope(request, context) else { return try Self.unknown() }
             let query = request.uri.queryParameters

@@ -1,0 +1,30 @@
+import CQREncode
+
+/// A QR code as text, by libqrencode: two rows of modules a line, so that it is square on a terminal.
+enum QRPicture {
+    /// A reader wants this many light modules around it (ISO/IEC 18004 §6.3.8).
+    private static let quietModules = 4
+
+    /// - Parameter isInverted: for terminals with light letters on a dark ground, which is what they are
+    ///   unless told otherwise: a dark module is then a blank.
+    /// - Returns: nil for a text that is too long to be one.
+    static func lines(_ text: String, isInverted: Bool = true) -> [String]? {
+        guard let code = QRcode_encodeString8bit(text, 0, QR_ECLEVEL_M) else { return nil }
+        defer { QRcode_free(code) }
+        let width = Int(code.pointee.width)
+        guard let modules = code.pointee.data else { return nil }
+        func isDark(_ row: Int, _ column: Int) -> Bool {
+            (0..<width).contains(row) && (0..<width).contains(column)
+                && modules[row * width + column] & 1 == 1
+        }
+        let span = -quietModules..<width + quietModules
+        return stride(from: span.lowerBound, to: span.upperBound, by: 2).map { row in
+            String(
+                span.map { column -> Character in
+                    let upper = isDark(row, column) != isInverted
+                    let lower = isDark(row + 1, column) != isInverted
+                    return upper ? (lower ? "█" : "▀") : (lower ? "▄" : " ")
+                })
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import ArgumentParser
+import Foundation
+
+struct ShareCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "share",
+        abstract: "Makes a link with which somebody sees heart rates, and nothing else.",
+        discussion: """
+            Whoever has the link sees the rates until it ends: no patient, no address, no \
+            enrollment, not even the strap's name. The page must be on: page.listen.
+
+            Examples:
+              edge-gateway share                          all straps, for a day
+              edge-gateway share A0:9E:1A:00:00:01 --hours 2
+              edge-gateway share --stop                   ends every link at once
+            """)
+
+    @Argument(help: "The address of one strap (default: all).")
+    var address: String?
+    @Option(help: "Hours until the link ends, 1 to 744.")
+    var hours = 24
+    @Flag(help: "End all links that were made.")
+    var stop = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        if stop {
+            let report: ShareStopReport = try await daemon.client().post(
+                "/v1/share/stop", [String: String](), secondsMax: 10)
+            if daemon.json { return try Terminal.printJSON(report) }
+            return print(
+                report.stopped == 0 ? "there were no links" : "\(report.stopped) ended")
+        }
+        let report: ShareReport = try await daemon.client().post(
+            "/v1/share", ShareRequest(address: address, hours: hours), secondsMax: 10)
+        if daemon.json { return try Terminal.printJSON(report) }
+        Self.show(report)
+        print("until \(Terminal.time(report.expires)) UTC; edge-gateway share --stop ends it")
+    }
+
+    /// The link, and its QR code if somebody is there to hold a phone before it.
+    static func show(_ report: ShareReport) {
+        if isatty(STDOUT_FILENO) == 1, let lines = QRPicture.lines(report.link) {
+            print(lines.joined(separator: "\n"))
+        }
+        print(report.link)
+        if report.loopbackOnly {
+            Terminal.complain(
+                "this link works on this machine only: page.listen is a loopback address")
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import ArgumentParser
+import Foundation
+
+struct WatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "watch", abstract: "Shows the straps live until it is interrupted.",
+        discussion: """
+            For each strap: rate, skin contact, RR intervals in milliseconds, battery, signal \
+            strength as last heard, how long the link has been up, and the last rates as bars. \
+            Written to a file or a pipe it is a line for each new frame.
+
+            Examples:
+              edge-gateway watch
+              edge-gateway watch A0:9E:1A:00:00:01
+              edge-gateway watch --json | jq .straps[0].bpm
+            """)
+
+    /// Straps send about once a second; twice as often shows each frame.
+    private static let period = Duration.milliseconds(500)
+
+    @Argument(help: "The address of one strap (default: all).")
+    var address: String?
+    @Option(help: "Stop after so many seconds.")
+    var seconds: Int?
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let chosen = try await sensor(client)
+        let isTerminal = isatty(STDOUT_FILENO) == 1 && !daemon.json
+        var view = WatchView()
+        var last: LiveReport?
+        let clock = ContinuousClock()
+        let end = seconds.map { clock.now + .seconds($0) }
+        if isTerminal { print("\u{1B}[2J", terminator: "") }
+        while end.map({ clock.now < $0 }) ?? true {
+            var report: LiveReport = try await client.get("/v1/live/now")
+            report.straps.removeAll { chosen != nil && $0.sensor != chosen }
+            view.take(report)
+            if isTerminal {
+                redraw(view.lines(report))
+            } else if isNews(report, after: last) {
+                try write(report)
+            }
+            last = report
+            try await Task.sleep(for: Self.period)
+        }
+    }
+
+    private func sensor(_ client: ControlClient) async throws -> Int64? {
+        guard let address else { return nil }
+        let sensors: [SensorReport] = try await client.get("/v1/sensors")
+        guard let found = sensors.first(where: { $0.address == address.uppercased() }) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "no such sensor\n  edge-gateway sensors lists them")
+        }
+        return found.id
+    }
+
+    /// Home, each line cleared to its end, and what was below: no flicker.
+    private func redraw(_ lines: [String]) {
+        print(
+            "\u{1B}[H" + lines.map { $0 + "\u{1B}[K" }.joined(separator: "\n") + "\n\u{1B}[J",
+            terminator: "")
+        fflush(nil)
+    }
+
+    /// A strap whose last frame is younger than it was has sent another.
+    private func isNews(_ report: LiveReport, after last: LiveReport?) -> Bool {
+        guard let last, last.straps.count == report.straps.count else { return true }
+        return zip(report.straps, last.straps).contains { now, before in
+            now.bpm != before.bpm
+                || (now.secondsSinceFrame ?? .infinity) < (before.secondsSinceFrame ?? .infinity)
+        }
+    }
+
+    private func write(_ report: LiveReport) throws {
+        if daemon.json {
+            print(String(decoding: try ReportCoding.encoder().encode(report), as: UTF8.self))
+        } else {
+            print(report.straps.map(WatchView.headline).joined(separator: "\n"))
+        }
+        fflush(nil)
+    }
+}

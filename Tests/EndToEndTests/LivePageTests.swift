@@ -1,0 +1,131 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import EdgeGateway
+
+/// The page's server and its links, by a client that is none of ours (curl).
+@Suite(.serialized) struct LivePageTests {
+    private static func port() -> Int { Int.random(in: 20_000..<32_000) }
+
+    /// Runs curl against the page and returns status and body; a stream ends after `seconds`.
+    private func curl(
+        _ port: Int, _ path: String, _ words: [String] = [], seconds: Int = 10
+    ) async throws -> (status: Int, body: String) {
+        let outcome = try await Command.run(
+            "/usr/bin/curl",
+            ["-sN", "--max-time", "\(seconds)", "-w", "\n%{http_code}"] + words
+                + ["http://127.0.0.1:\(port)\(path)"])
+        let lines = outcome.output.split(separator: "\n", omittingEmptySubsequences: false)
+        return (
+            Int(lines.last ?? "") ?? 0, lines.dropLast().joined(separator: "\n")
+        )
+    }
+
+    private func post(_ body: String, _ words: [String] = []) -> [String] {
+        ["-X", "POST", "-H", "Content-Type: application/json", "-d", body] + words
+    }
+
+    @Test func aBeatIsOnThePageOfThisMachineWithoutAnAddressOrAPatient() async throws {
+        let port = Self.port()
+        try await Bench.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { bench in
+            try await bench.put(on: 0)
+            let page = try await curl(port, "/", ["-i"])
+            #expect(page.status == 200 && page.body.contains("default-src 'none'"))
+            #expect(page.body.contains("nonce-") && !page.body.contains("{{NONCE}}"))
+            let live = try await curl(port, "/v1/live", seconds: 3)
+            #expect(live.body.contains("event: straps") && live.body.contains("event: gateway"))
+            #expect(live.body.contains("\"bpm\":"))
+            #expect(!live.body.contains(Bench.addresses[0]) && !live.body.contains("40001"))
+            let history = try await curl(port, "/v1/live/history?sensor=1&minutes=10")
+            #expect(history.status == 200 && history.body.contains("\"bucket_seconds\":5"))
+            #expect(try await curl(port, "/v1/live/history?sensor=1&minutes=11").status == 400)
+            #expect(try await curl(port, "/v1/live/history?sensor=9&minutes=10").status == 400)
+            #expect(try await curl(port, "/v1/live/uploads").status == 200)
+            #expect(try await curl(port, "/metrics").body.contains("edge_gateway_well"))
+            // Another site's name that leads here.
+            #expect(try await curl(port, "/", ["-H", "Host: evil.example"]).status == 421)
+            // Nothing can be changed here, and a form of another site gets nowhere.
+            #expect(try await curl(port, "/v1/forget", post("{}")).status == 404)
+            #expect(try await curl(port, "/v1/session", ["-d", "token=x"]).status == 415)
+        }
+    }
+
+    @Test func whoHasAShareSeesRatesOnlyAndUntilItIsStopped() async throws {
+        let port = Self.port()
+        let token = Shares.token()
+        let file = FileManager.default.temporaryDirectory.appending(path: "page-token-\(port)")
+        try token.write(to: file, atomically: true, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        defer { try? FileManager.default.removeItem(at: file) }
+        let settings = [
+            "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(port)",
+            "EDGE_GATEWAY_PAGE_TOKEN_FILE": file.path,
+        ]
+        try await Bench.run(straps: 2, settings: settings) { bench in
+            try await bench.put(on: 0)
+            try await bench.put(on: 1)
+            #expect(try await curl(port, "/v1/live").status == 401)
+            #expect(try await curl(port, "/metrics").status == 404)
+            let whole = try await curl(
+                port, "/v1/live", ["-H", "Authorization: Bearer \(token)"], seconds: 2)
+            #expect(whole.body.contains("\"scope\":\"full\""))
+
+            let printed = try await bench.command("share", Bench.addresses[1], "--json")
+            let report = try ReportCoding.decoder().decode(
+                ShareReport.self, from: Data(printed.utf8))
+            let link = report.link
+            let shared = try #require(link.split(separator: "#").last.map(String.init))
+            let session = try await curl(
+                port, "/v1/session", post(#"{"token":"\#(shared)"}"#, ["-i"]))
+            #expect(session.status == 204)
+            #expect(session.body.contains("HttpOnly; SameSite=Strict"))
+            let cookie = ["-H", "Cookie: edge-gateway=\(shared)"]
+            let live = try await curl(port, "/v1/live", cookie, seconds: 3)
+            #expect(live.body.contains("\"scope\":\"share\"") && live.body.contains("\"bpm\":"))
+            #expect(live.body.contains("\"sensor\":2") && !live.body.contains("\"sensor\":1"))
+            for hidden in ["event: gateway", "battery", "link", "contact", "rr_ms", "enroll"] {
+                #expect(!live.body.contains(hidden), "\(hidden)")
+            }
+            #expect(try await curl(port, "/v1/live/history?sensor=1&minutes=10", cookie).status == 400)
+            let history = try await curl(port, "/v1/live/history?sensor=2&minutes=10", cookie)
+            #expect(history.status == 200 && !history.body.contains("cause"))
+            #expect(try await curl(port, "/v1/live/uploads", cookie).status == 401)
+
+            // A stream that runs ends with the share.
+            async let running = curl(port, "/v1/live", cookie, seconds: 20)
+            try await bench.command("share", "--stop")
+            #expect(try await running.status == 200)
+            #expect(try await curl(port, "/v1/live", cookie).status == 401)
+            #expect(!bench.gateway.logTail(lines: 1000).contains(shared))
+            for _ in 0...PageAccess.wrongPerMinuteMax {
+                _ = try await curl(port, "/v1/session", post(#"{"token":"guess"}"#))
+            }
+            #expect(try await curl(port, "/v1/session", post(#"{"token":"guess"}"#)).status == 429)
+        }
+    }
+
+    @Test func othersAreNotListenedToWithoutAToken() async throws {
+        let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]
+        try await Bench.run(settings: settings, starts: false) { bench in
+            let outcome = try await bench.gateway.command(["run"])
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("page.token_file"))
+        }
+    }
+
+    @Test func watchWritesALineForEachFrame() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            let text = try await bench.command("watch", "--seconds", "4")
+            #expect(text.contains(" bpm") && text.split(separator: "\n").count >= 2)
+            let json = try await bench.command("watch", "--seconds", "2", "--json")
+            let line = try #require(json.split(separator: "\n").first)
+            let report = try ReportCoding.decoder().decode(
+                LiveReport.self, from: Data(line.utf8))
+            #expect(report.straps.first?.name == "Strap 1")
+            let outcome = try await bench.gateway.command(["watch", "C0:00:00:00:00:99"])
+            #expect(outcome.status == 2)
+        }
+    }
+}
