@@ -14,6 +14,8 @@ public actor BlueZClient {
     /// queue that commits every few seconds and a live page. Handing over costs more than a
     /// notification does: with eight straps at 1 Hz this takes half the CPU time that 100 ms take.
     static let gatherPause = Duration.milliseconds(500)
+    /// The same while somebody looks at a screen: a rate is to be on it within half a second.
+    static let watchedGatherPause = Duration.milliseconds(100)
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
 
@@ -30,13 +32,18 @@ public actor BlueZClient {
     private var snapshotArrival: UInt64 = 0
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
+    private var isWatched: Bool
 
     /// Makes a client on a connection that nobody else reads `incoming()` of.
     ///
-    /// - Parameter generation: the last generation of the client before, so that it only grows.
+    /// - Parameters:
+    ///   - generation: the last generation of the client before, so that it only grows.
+    ///   - isWatched: somebody looks at a screen (``setWatched(_:)``).
     public init(
-        connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system
+        connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system,
+        isWatched: Bool = false
     ) {
+        self.isWatched = isWatched
         self.connection = connection
         self.clock = clock
         self.generation = generation
@@ -47,6 +54,14 @@ public actor BlueZClient {
         connection.close()
     }
 
+    /// Notifications are handed over sooner while somebody looks at a screen.
+    public func setWatched(_ isWatched: Bool) {
+        self.isWatched = isWatched
+        connection.gather(
+            for: isWatched ? Self.watchedGatherPause : Self.gatherPause,
+            where: Self.isNotification)
+    }
+
     /// Subscribes, reads the object tree if bluetoothd is there, and begins to deliver events.
     public func start() async throws(DBusFault) {
         let rules = [
@@ -54,7 +69,7 @@ public actor BlueZClient {
             "type='signal',sender='org.bluez',interface='\(Names.objectManager)'",
             "type='signal',sender='\(Names.bus)',member='NameOwnerChanged',arg0='org.bluez'",
         ]
-        connection.gather(for: Self.gatherPause, where: Self.isNotification)
+        setWatched(isWatched)
         for rule in rules { try await connection.addMatch(rule) }
         await meetOwner(try await connection.owner(of: Names.service))
         let incoming = connection.incoming()

@@ -129,3 +129,30 @@ import Testing
         }
     }
 }
+
+@Suite(.serialized) struct DoctorCommandTests {
+    @Test func aReportHoldsNoSecretPatientOrAddress() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("delivered") { $0.balance.delivered > 0 }
+            let printed = try await bench.gateway.command(["doctor"])
+            #expect(printed.output.contains("ok   store:") && printed.output.contains("ok   exchange:"))
+            let file = bench.gateway.directory.appending(path: "report.txt").path
+            try await bench.command("bugreport", "--output", file)
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            for section in ["== doctor", "== settings", "== status", "\"delivered\""] {
+                #expect(text.contains(section))
+            }
+            #expect(!text.contains(Bench.addresses[0]) && !text.contains("40001"))
+            let state = bench.gateway.directory.appending(path: "state/tokens-1.json")
+            let tokens = try String(contentsOf: state, encoding: .utf8)
+            let secrets = tokens.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 24 }
+            #expect(!secrets.isEmpty)
+            for secret in secrets { #expect(!text.contains(secret)) }
+            let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
+            #expect(mode as? Int == 0o600)
+            // What is there already is not overwritten.
+            #expect(try await bench.gateway.command(["bugreport", "--output", file]).status == 1)
+        }
+    }
+}

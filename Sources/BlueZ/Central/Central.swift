@@ -29,6 +29,7 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
+    private var isWatched = false
     private var pause: Task<Void, Never>?
 
     var isDaemonPresent = false
@@ -71,7 +72,8 @@ public actor Central {
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
                 let client = BlueZClient(
-                    connection: try await connect(), generation: generation, clock: clock)
+                    connection: try await connect(), generation: generation, clock: clock,
+                    isWatched: isWatched)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }
@@ -94,6 +96,12 @@ public actor Central {
             wait = min(wait * 2, Self.busPauseMax)
         }
         await finish(nil)
+    }
+
+    /// Frames are told sooner, which costs more, while somebody looks at a screen.
+    public func setWatched(_ isWatched: Bool) async {
+        self.isWatched = isWatched
+        await client?.setWatched(isWatched)
     }
 
     private func finish(_ client: BlueZClient?) async {

@@ -6,6 +6,9 @@ import Recording
 
 /// The gateway as the live page sees it.
 extension Gateway {
+    /// Somebody looks at a screen, or nobody does.
+    func setWatched(_ isWatched: Bool) async { await central.setWatched(isWatched) }
+
     /// The sensors that are recorded.
     func knownSensors() async throws -> [Sensor] {
         try await asking { try await queue.sensors() }

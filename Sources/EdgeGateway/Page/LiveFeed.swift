@@ -14,6 +14,8 @@ actor LiveFeed {
     private static let chartAgeMax = 5.0
     /// Names of sensors are looked up again after this long.
     private static let namesAgeMax = 2.0
+    /// Nobody looks any more when nothing was asked for this long, seconds.
+    private static let watchedSeconds = 5.0
     private static let uploadsMax = 50
     /// Charts that can be asked for, in minutes, and the seconds of their columns.
     static let charts = [10: 5, 1440: 120]
@@ -25,6 +27,9 @@ actor LiveFeed {
     private var state: (report: LiveGatewayReport, made: Double)?
     private var sensors: (list: [Sensor], made: Double)?
     private var charts: [ChartKey: (report: LiveHistoryReport, made: Double)] = [:]
+
+    private var askedAt = 0.0
+    private var watching: Task<Void, Never>?
 
     private struct ChartKey: Hashable {
         var sensor: Int64
@@ -38,6 +43,7 @@ actor LiveFeed {
     /// The straps a viewer may see.
     func report(for scope: ViewerScope) async throws -> LiveReport {
         let now = uptime
+        noteWatched(now)
         if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
             straps = (try await gateway.liveStraps(try await names(now)), now)
         }
@@ -92,6 +98,20 @@ actor LiveFeed {
     /// The last requests to exchanges.
     func uploads() async throws -> LiveUploadsReport {
         try await gateway.liveUploads(limit: Self.uploadsMax)
+    }
+
+    /// Has the radio hand frames over sooner while somebody looks.
+    private func noteWatched(_ now: Double) {
+        askedAt = now
+        guard watching == nil else { return }
+        watching = Task {
+            await gateway.setWatched(true)
+            while uptime - askedAt < Self.watchedSeconds, !Task.isCancelled {
+                try? await Task.sleep(for: .seconds(Self.watchedSeconds))
+            }
+            await gateway.setWatched(false)
+            watching = nil
+        }
     }
 
     private func names(_ now: Double) async throws -> [Sensor] {

@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+import OfflineQueue
+
+/// Clock, disk and store.
+struct MachineChecks {
+    /// Below this a day or two of logs fill a card, bytes.
+    private static let freeBytesMin: UInt64 = 256 << 20
+    /// A store up to this size is looked through whole; that takes seconds. Bytes.
+    private static let verifiedBytesMax = 128 << 20
+
+    let tree: SystemTree
+    let settings: Settings
+    var reading: ClockReading
+
+    func run() -> [Finding] { [clock(), disk(), wear(), store()] }
+
+    func clock() -> Finding {
+        let name = "clock"
+        let wall = Date(microseconds: reading.wallMicroseconds)
+        guard reading.isTrusted else {
+            let isEarly = reading.wallMicroseconds < ClockTrust.earliestCredibleMicroseconds
+            return .fault(
+                name,
+                isEarly
+                    ? "the clock says \(Terminal.time(wall)), before this program was made"
+                    : "the kernel does not call the clock synchronised; samples are held",
+                "timedatectl set-ntp true; let UDP port 123 out; without any network set "
+                    + "clock.trust: always after setting the clock")
+        }
+        let how = settings.clockTrust == .always ? "trusted by clock.trust: always" : "synchronised"
+        return .ok(name, "\(Terminal.time(wall)) UTC, \(how)")
+    }
+
+    func disk() -> Finding {
+        let name = "disk"
+        var information = statvfs()
+        guard statvfs(tree.root + settings.stateDirectory, &information) == 0 else {
+            return .fault(
+                name, "\(settings.stateDirectory) is not there or not ours to see",
+                "start the daemon once, or run doctor with sudo")
+        }
+        let free = UInt64(information.f_bavail) * UInt64(information.f_frsize)
+        let megabytes = "\(free >> 20) MB free"
+        if information.f_flag & UInt(ST_RDONLY) != 0 {
+            return .fault(
+                name, "the file system is read-only, \(megabytes)",
+                "dmesg | tail: a worn card makes itself read-only; replace it "
+                    + "(docs/operations.md, \"Another card\")")
+        }
+        guard free >= Self.freeBytesMin else {
+            return .fault(name, megabytes, "make room, or move the state directory")
+        }
+        return .ok(name, megabytes)
+    }
+
+    /// eMMC and some cards tell how worn they are (JEDEC JESD84-B51 §7.4.43 and following).
+    func wear() -> Finding {
+        let name = "disk-wear"
+        for card in tree.names("/sys/block").filter({ $0.hasPrefix("mmcblk") && !$0.contains("boot") })
+        {
+            let device = "/sys/block/\(card)/device/"
+            guard let life = tree.text(device + "life_time") else { continue }
+            // Two estimates in tenths of the life, 0x01 for the first tenth used, 0x0B for all.
+            let tenths = life.split(separator: " ").compactMap { Int($0.dropFirst(2), radix: 16) }
+                .max() ?? 0
+            let isEnding = tree.text(device + "pre_eol_info").map { $0 != "0x01" && $0 != "0x00" }
+            if isEnding == true || tenths >= 9 {
+                return .warning(
+                    name, "\(card) has used \(min(tenths, 10) * 10) % of its life",
+                    "replace it at the next visit")
+            }
+            return .ok(name, "\(card) has used up to \(tenths * 10) % of its life")
+        }
+        return .unknown(name, "this disk does not tell its wear")
+    }
+
+    func store() -> Finding {
+        let name = "store"
+        let path = tree.root + settings.stateDirectory + "/queue.sqlite"
+        guard FileManager.default.fileExists(atPath: path) else {
+            return .unknown(name, "there is no store yet, or it is not ours to see", "sudo helps")
+        }
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        let bytes = attributes?[.size] as? Int ?? 0
+        guard bytes <= Self.verifiedBytesMax else {
+            return .unknown(
+                name, "\(bytes >> 20) MB, not looked through here", "edge-gateway queue verify")
+        }
+        do {
+            let audit = try SampleQueue.verify(path: path)
+            guard audit.damaged.isEmpty, audit.differences.isEmpty else {
+                return .fault(
+                    name, "\(audit.damaged.count) samples are damaged; \(audit.differences.first ?? "")",
+                    "edge-gateway queue verify; restart the daemon, which saves what is readable")
+            }
+            return .ok(name, "\(audit.samples) samples, all sound")
+        } catch {
+            return .fault(name, error.cause, error.code.advice)
+        }
+    }
+}
