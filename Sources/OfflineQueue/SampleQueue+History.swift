@@ -114,7 +114,8 @@ private struct HistoryWalk {
         """
 
     func rows(
-        _ db: Database, after first: Int64, in span: Range<Int64>, _ body: (Int64, SampleRow) -> Void
+        _ db: Database, after first: Int64, in span: Range<Int64>,
+        _ body: (Int64, SampleRow) -> Void
     ) throws {
         var before = first
         var behind = last

@@ -37,7 +37,8 @@ private final class Tree {
         let narrow = try Tree([path: "40\n"])
         let finding = RadioChecks(tree: narrow.system).connectionWindow()
         #expect(finding.verdict == .warning)
-        #expect(finding.message.contains("50 ms") && finding.remedy.contains("MaxConnectionInterval"))
+        #expect(
+            finding.message.contains("50 ms") && finding.remedy.contains("MaxConnectionInterval"))
         let wide = try Tree([path: "400\n"])
         #expect(RadioChecks(tree: wide.system).connectionWindow().verdict == .ok)
         let none = try Tree(["x": ""])

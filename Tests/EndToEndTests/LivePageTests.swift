@@ -87,7 +87,8 @@ import Testing
             for hidden in ["event: gateway", "battery", "link", "contact", "rr_ms", "enroll"] {
                 #expect(!live.body.contains(hidden), "\(hidden)")
             }
-            #expect(try await curl(port, "/v1/live/history?sensor=1&minutes=10", cookie).status == 400)
+            #expect(
+                try await curl(port, "/v1/live/history?sensor=1&minutes=10", cookie).status == 400)
             let history = try await curl(port, "/v1/live/history?sensor=2&minutes=10", cookie)
             #expect(history.status == 200 && !history.body.contains("cause"))
             #expect(try await curl(port, "/v1/live/uploads", cookie).status == 401)
@@ -114,6 +115,42 @@ import Testing
         }
     }
 
+    /// Prometheus's own parser, and the sums of docs/operations.md over what it read.
+    private static let judge = """
+        import sys
+        from prometheus_client.parser import text_string_to_metric_families as parse
+        values, kinds = {}, set()
+        for family in parse(sys.stdin.read()):
+            kinds.add(family.type)
+            for sample in family.samples:
+                values.setdefault(sample.name.removeprefix("edge_gateway_"), []).append(sample.value)
+        total = lambda name: sum(values.get(name, []))
+        assert kinds == {"counter", "gauge"}, kinds
+        stored = total("samples_stored_total")
+        assert stored > 0
+        assert total("frames_received_total") == stored + total("frames_undecodable_total") \\
+            + total("frames_refused_total")
+        assert stored == total("samples_delivered_total") + total("samples_pending") \\
+            + total("samples_held") + total("samples_dead") + total("samples_dropped_total")
+        print("read", len(values))
+        """
+
+    @Test func prometheusReadsTheMetricsAndTheSumsHold() async throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let port = Self.port()
+        try await Bench.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { bench in
+            try await bench.put(on: 0)
+            _ = try await bench.settle()
+            let text = try await curl(port, "/metrics").body
+            #expect(!text.contains(Bench.addresses[0]) && !text.contains("40001"))
+            let outcome = try await Command.run(
+                root.appending(path: ".build-oracles/bin/python").path, ["-c", Self.judge],
+                input: text + "\n")
+            #expect(outcome.status == 0, "\(outcome.complaint)")
+        }
+    }
+
     @Test func watchWritesALineForEachFrame() async throws {
         try await Bench.run { bench in
             try await bench.put(on: 0)
@@ -136,7 +173,8 @@ import Testing
             try await bench.put(on: 0)
             try await bench.eventually("delivered") { $0.balance.delivered > 0 }
             let printed = try await bench.gateway.command(["doctor"])
-            #expect(printed.output.contains("ok   store:") && printed.output.contains("ok   exchange:"))
+            #expect(
+                printed.output.contains("ok   store:") && printed.output.contains("ok   exchange:"))
             let file = bench.gateway.directory.appending(path: "report.txt").path
             try await bench.command("bugreport", "--output", file)
             let text = try String(contentsOfFile: file, encoding: .utf8)

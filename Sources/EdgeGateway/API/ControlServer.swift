@@ -30,7 +30,8 @@ struct ControlServer {
         LiveRoutes(feed: feed, viewers: viewers, scope: { _, _ in .full }).add(to: router)
         router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
         addSharing(to: router)
-        router.get("v1/status") { [gateway] _, _ in try await Answers.answer { try await gateway.status() }
+        router.get("v1/status") { [gateway] _, _ in
+            try await Answers.answer { try await gateway.status() }
         }
         router.get("v1/sensors") { [gateway] _, _ in
             try await Answers.answer { try await gateway.sensors() }
@@ -44,7 +45,8 @@ struct ControlServer {
             }
         }
         router.post("v1/pair") { [gateway] request, _ in
-            try await Answers.answer(request) { (pair: PairRequest) in try await gateway.pair(pair) }
+            try await Answers.answer(request) { (pair: PairRequest) in try await gateway.pair(pair)
+            }
         }
         router.get("v1/gaps") { [gateway] request, _ in
             let query = request.uri.queryParameters

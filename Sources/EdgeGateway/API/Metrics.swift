@@ -82,7 +82,8 @@ enum Metrics {
             "sensor_seconds_since_frame", .gauge, "Age of the last frame.",
             each { $0.secondsSinceFrame })
         page.add(
-            "sensor_battery_percent", .gauge, "Charge.", each { $0.batteryPercent.map(Double.init) })
+            "sensor_battery_percent", .gauge, "Charge.", each { $0.batteryPercent.map(Double.init) }
+        )
         page.add(
             "sensor_lost_frames_total", .counter, "Estimated from the RR intervals.",
             each { $0.lostFrames.map(Double.init) })
@@ -130,7 +131,8 @@ private struct MetricsPage {
                 .map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
             text += inner.isEmpty ? name : "\(name){\(inner)}"
             // A whole number that a counter can be is written as one.
-            text += value.rounded() == value && abs(value) < 9e15 ? " \(Int64(value))\n" : " \(value)\n"
+            text +=
+                value.rounded() == value && abs(value) < 9e15 ? " \(Int64(value))\n" : " \(value)\n"
         }
     }
 

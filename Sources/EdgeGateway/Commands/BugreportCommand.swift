@@ -30,8 +30,10 @@ struct BugreportCommand: AsyncParsableCommand {
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
         add("machine", Self.machine())
         add("doctor", DoctorCommand.text(doctor))
-        add("settings", settings.listing.map { "\($0.key.name): \($0.value)" }
-            .joined(separator: "\n"))
+        add(
+            "settings",
+            settings.listing.map { "\($0.key.name): \($0.value)" }
+                .joined(separator: "\n"))
         add("status", Self.json(status))
         add("gaps", Self.json(gaps))
         add("log", await Self.log())
@@ -61,7 +63,9 @@ struct BugreportCommand: AsyncParsableCommand {
     private static func log() async -> String {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/journalctl")
-        process.arguments = ["-u", "edge-gateway", "-n", "\(logLines)", "--no-pager", "-o", "short-iso"]
+        process.arguments = [
+            "-u", "edge-gateway", "-n", "\(logLines)", "--no-pager", "-o", "short-iso",
+        ]
         let pipe = Pipe()
         process.standardOutput = pipe
         process.standardError = FileHandle.nullDevice

@@ -118,8 +118,10 @@ struct Daemon {
             token = try PageToken.read(file)
         } else if !place.isLoopback {
             throw SettingsFault(
-                description: "page.listen: \(listen) is reachable by others, and there is no token; "
-                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)")
+                description:
+                    "page.listen: \(listen) is reachable by others, and there is no token; "
+                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)"
+            )
         }
         let access = PageAccess(
             isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)

@@ -116,7 +116,8 @@ struct OneTimeEnrollment {
 
     func report(at now: Date) -> WebEnrollmentReport {
         switch result {
-        case .success(let enrollment): WebEnrollmentReport(state: "enrolled", enrollment: enrollment)
+        case .success(let enrollment):
+            WebEnrollmentReport(state: "enrolled", enrollment: enrollment)
         case .failure(let problem) where tries < Self.triesMax && now < expires:
             WebEnrollmentReport(state: "waiting", problem: problem)
         case .failure(let problem): WebEnrollmentReport(state: "ended", problem: problem)

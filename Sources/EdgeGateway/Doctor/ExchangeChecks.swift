@@ -18,10 +18,13 @@ struct ExchangeChecks {
                     "systemctl start edge-gateway; journalctl -u edge-gateway")
             ]
         }
-        var findings = [Finding.ok("daemon", "\(status.version), up \(Terminal.age(status.uptimeSeconds))")]
+        var findings = [
+            Finding.ok("daemon", "\(status.version), up \(Terminal.age(status.uptimeSeconds))")
+        ]
         guard !status.enrollments.isEmpty else {
             findings.append(
-                .warning("enrollment", "there is none: samples are held", "edge-gateway enroll LINK"))
+                .warning(
+                    "enrollment", "there is none: samples are held", "edge-gateway enroll LINK"))
             return findings
         }
         for exchange in Set(status.enrollments.map(\.exchange)).sorted() {
@@ -57,7 +60,8 @@ struct ExchangeChecks {
         case .tls(.expired), .tls(.notYetValid): "look at this machine's clock first: timedatectl"
         case .tls(.unknownIssuer), .tls(.selfSigned):
             "install ca-certificates, or set uplink.ca_file to the authority of that server"
-        case .tls(.wrongHost): "the link names another host than the certificate; ask for a new link"
+        case .tls(.wrongHost):
+            "the link names another host than the certificate; ask for a new link"
         case .tls: "look at uplink.ca_file and at what stands between here and the exchange"
         case .plainHTTPRefused: "use https"
         default: "look at cable, Wi-Fi, route and firewall: curl -v URL"

@@ -57,12 +57,14 @@ struct MachineChecks {
     /// eMMC and some cards tell how worn they are (JEDEC JESD84-B51 §7.4.43 and following).
     func wear() -> Finding {
         let name = "disk-wear"
-        for card in tree.names("/sys/block").filter({ $0.hasPrefix("mmcblk") && !$0.contains("boot") })
-        {
+        for card in tree.names("/sys/block").filter({
+            $0.hasPrefix("mmcblk") && !$0.contains("boot")
+        }) {
             let device = "/sys/block/\(card)/device/"
             guard let life = tree.text(device + "life_time") else { continue }
             // Two estimates in tenths of the life, 0x01 for the first tenth used, 0x0B for all.
-            let tenths = life.split(separator: " ").compactMap { Int($0.dropFirst(2), radix: 16) }
+            let tenths =
+                life.split(separator: " ").compactMap { Int($0.dropFirst(2), radix: 16) }
                 .max() ?? 0
             let isEnding = tree.text(device + "pre_eol_info").map { $0 != "0x01" && $0 != "0x00" }
             if isEnding == true || tenths >= 9 {
@@ -91,7 +93,8 @@ struct MachineChecks {
             let audit = try SampleQueue.verify(path: path)
             guard audit.damaged.isEmpty, audit.differences.isEmpty else {
                 return .fault(
-                    name, "\(audit.damaged.count) samples are damaged; \(audit.differences.first ?? "")",
+                    name,
+                    "\(audit.damaged.count) samples are damaged; \(audit.differences.first ?? "")",
                     "edge-gateway queue verify; restart the daemon, which saves what is readable")
             }
             return .ok(name, "\(audit.samples) samples, all sound")

@@ -35,7 +35,8 @@ struct RadioChecks {
         }
         guard controllers.0.contains(where: \.isUp) else {
             return .fault(
-                name, words.joined(separator: ", "), "rfkill unblock bluetooth; bluetoothctl power on")
+                name, words.joined(separator: ", "),
+                "rfkill unblock bluetooth; bluetoothctl power on")
         }
         return .ok(name, words.joined(separator: ", "))
     }
@@ -88,8 +89,10 @@ struct RadioChecks {
         let up = interfaces.filter { tree.text("/sys/class/net/\($0)/operstate") == "up" }
         guard let first = up.first else { return .ok(name, "no Wi-Fi is in use") }
         let driver = tree.linkName("/sys/class/net/\(first)/device/driver") ?? "unknown driver"
-        let isShared = ["brcmfmac", "rtw88", "rtl8723bs", "rtl8723ds", "mwifiex_sdio", "ath10k_sdio"]
-            .contains { driver.hasPrefix($0) }
+        let isShared = [
+            "brcmfmac", "rtw88", "rtl8723bs", "rtl8723ds", "mwifiex_sdio", "ath10k_sdio",
+        ]
+        .contains { driver.hasPrefix($0) }
         return isShared
             ? .warning(
                 name, "\(first) (\(driver)) shares its chip with Bluetooth",

@@ -66,7 +66,9 @@ struct PagePlace: Equatable, Sendable {
                 var address = $0.pointee.sin_addr
                 return inet_ntop(AF_INET, &address, &text, socklen_t(text.count)) != nil
             }
-            if isText { return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self) }
+            if isText {
+                return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
+            }
         }
         return nil
     }

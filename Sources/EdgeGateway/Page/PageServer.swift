@@ -141,7 +141,7 @@ private struct PageGuard: RouterMiddleware {
         }
         var response = try await next(request, context)
         response.headers[.xContentTypeOptions] = "nosniff"
-        response.headers[HTTPField.Name("Referrer-Policy")!] = "no-referrer"
+        if let name = HTTPField.Name("Referrer-Policy") { response.headers[name] = "no-referrer" }
         return response
     }
 }

@@ -39,7 +39,8 @@ extension SettingKey {
             help: "control socket that the commands talk to"),
         SettingKey(
             name: "control.change_group", kind: .text, fallback: "",
-            help: "group whose members may change things by commands; empty: all who may use the socket"
+            help:
+                "group whose members may change things by commands; empty: all who may use the socket"
         ),
         SettingKey(
             name: "page.listen", kind: .text, fallback: "",
