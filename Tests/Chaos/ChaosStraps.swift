@@ -41,7 +41,9 @@ final class ChaosStraps: Sendable {
     func sent(_ strap: Int) -> [Sent] { state.withLock { $0.sent[strap] } }
 
     /// Who wears a strap from now on; nil while nobody can say.
-    func setWearer(of strap: Int, _ patient: Int?) { state.withLock { $0.wearers[strap] = patient } }
+    func setWearer(of strap: Int, _ patient: Int?) {
+        state.withLock { $0.wearers[strap] = patient }
+    }
 
     /// No more frames.
     func stop() { state.withLock { $0.isSending = false } }

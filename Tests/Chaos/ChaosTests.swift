@@ -30,7 +30,7 @@ import Testing
         do {
             try await play(world, seed: seed, hours: hours)
         } catch {
-            Issue.record("seed \(seed): \(error); the gateway's log ends:\n\(world.gateway.logTail())")
+            Issue.record("seed \(seed): \(error); the log ends:\n\(world.gateway.logTail())")
         }
         await world.remove()
         print("chaos: seed \(seed) took \(ContinuousClock.now - began)")
@@ -38,18 +38,18 @@ import Testing
 
     private func play(_ world: ChaosWorld, seed: UInt64, hours: Double) async throws {
         var store = ChaosStore(path: world.storePath)
-        async let sending: Void = world.straps.run(world.bluez, every: Self.frameSeconds)
+        let sending = Task { await world.straps.run(world.bluez, every: Self.frameSeconds) }
         do {
             try await world.begin()
             try await world.play(
                 ChaosScript(seed: seed, hours: hours), hours: hours, &store)
         } catch {
             world.straps.stop()
-            await sending
+            await sending.value
             throw error
         }
         let status = try await world.mendAndDrain(&store, hostSecondsMax: 60)
-        await sending
+        await sending.value
         let judge = try await ChaosJudge(world, store, status)
         for line in judge.summary { print("  " + line) }
         #expect(world.log.unexpectedDeaths == 0)

@@ -96,7 +96,9 @@ extension ChaosWorld {
 
     /// Mends everything that may still be broken, and waits until everything has been delivered that
     /// can be.
-    func mendAndDrain(_ store: inout ChaosStore, hostSecondsMax: Double) async throws -> GatewayStatus {
+    func mendAndDrain(
+        _ store: inout ChaosStore, hostSecondsMax: Double
+    ) async throws -> GatewayStatus {
         straps.stop()
         proxy.setCalm(true)
         await exchange.clearFaults()

@@ -5,7 +5,7 @@ import Testbed
 final class ChaosWorld: Sendable {
     static let patients = [40001, 40002]
     /// How late an answer of the host may be, in seconds of the host: two busy cores, a debug build.
-    static let hostSeconds = 0.2
+    static let hostSeconds = 0.5
     /// How long a start is tried again: systemd does it for ever.
     private static let startTries = 400
 
@@ -133,7 +133,8 @@ final class ChaosWorld: Sendable {
     func enrollAgain() async throws {
         for (index, patient) in Self.patients.enumerated() {
             guard let list = try await command("enrollments", "--json"),
-                let all = try JSONSerialization.jsonObject(with: Data(list.utf8)) as? [[String: Any]],
+                let all = try JSONSerialization.jsonObject(with: Data(list.utf8))
+                    as? [[String: Any]],
                 all.contains(where: {
                     $0["name"] as? String == "e\(index)"
                         && ($0["state"] as? String == "enroll-again"
