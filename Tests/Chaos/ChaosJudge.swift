@@ -16,9 +16,8 @@ struct ChaosJudge {
 
     private(set) var faults: [String] = []
     private(set) var summary: [String] = []
-    /// How much later than the world the gateway may be, in seconds.
-    private let late: Double
-    /// How much later they came than they were sent, at most, in seconds.
+    /// How much later frames came to the gateway than they were sent, at most, in seconds: what the
+    /// host's own pauses are at this speed.
     private var latest = 0.0
 
     let world: ChaosWorld
@@ -30,7 +29,6 @@ struct ChaosJudge {
     ) async throws {
         self.world = world
         self.store = store
-        late = ChaosWorld.hostSeconds * Double(world.clock.speed)
         try checkBooks(status)
         await checkExchange(status)
         checkFrames(status)
@@ -126,7 +124,9 @@ struct ChaosJudge {
             fault("wrong time", "\(name): \(text) is \(off / 1000) ms off")
         }
         let way = Double(arrived - sent.at) / 1e6
-        if way < -0.001 || way > late { fault("arrival", "\(name): \(way) s after it was sent") }
+        if way < -0.001 || way > ChaosWorld.hostSeconds * Double(world.clock.speed) {
+            fault("arrival", "\(name): \(way) s after it was sent")
+        }
         latest = max(latest, way)
         return off
     }
@@ -150,6 +150,8 @@ struct ChaosJudge {
                 fault("stored twice", "strap \(sample.strap) frame \(number)")
             }
         }
+        // A frame that was lost was hardly later than the latest that was not.
+        let late = 1.5 * latest + Double(world.clock.speed) * Self.hostPauseSeconds
         let (deaths, breaks, full) = (world.log.deaths, world.log.breaks, world.log.full)
         var wentOut = 0
         var byKill: [Int64: Int64] = [:]
@@ -166,7 +168,7 @@ struct ChaosJudge {
                 guard frame.content != .malformed, !stored[strap].contains(number) else { continue }
                 let slack = Int64(late * 1e6)
                 let death = deaths.first { $0 + slack >= frame.at }
-                if let death, isLost(frame.at, by: death, full) {
+                if let death, isLost(frame.at, by: death, late, full) {
                     byKill[death] = max(byKill[death] ?? 0, death - frame.at)
                 } else if breaks.contains(where: { abs($0 - frame.at) <= slack }) {
                     inTransit += 1
@@ -190,7 +192,7 @@ struct ChaosJudge {
     }
 
     private func isLost(
-        _ at: Int64, by death: Int64, _ full: [(from: Int64, until: Int64)]
+        _ at: Int64, by death: Int64, _ late: Double, _ full: [(from: Int64, until: Int64)]
     ) -> Bool {
         if Double(death - at) / 1e6 <= Self.commitSeconds + late { return true }
         // With a full disk frames wait in memory.
