@@ -25,7 +25,6 @@ final class ChaosLog: Sendable {
 
     func endedByItself(_ text: String) {
         note("ended by itself: \(text)")
-        killed()
         state.withLock { $0.unexpectedDeaths += 1 }
     }
 

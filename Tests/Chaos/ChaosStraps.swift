@@ -45,13 +45,16 @@ final class ChaosStraps: Sendable {
         state.withLock { $0.wearers[strap] = patient }
     }
 
+    /// Whether they have not been stopped.
+    var isSending: Bool { state.withLock { $0.isSending } }
+
     /// No more frames.
     func stop() { state.withLock { $0.isSending = false } }
 
     /// Makes all straps send at this interval, in seconds of the world, until ``stop()``.
     func run(_ bluez: SimulatedBlueZ, every interval: Double) async {
         var due = clock.seconds
-        while state.withLock({ $0.isSending }) {
+        while isSending {
             for strap in Self.addresses.indices { await send(strap, bluez) }
             due = max(due + interval, clock.seconds)
             await clock.sleep(until: due)

@@ -41,6 +41,8 @@ import Testing
     private func play(_ world: ChaosWorld, seed: UInt64, hours: Double) async throws {
         var store = ChaosStore(path: world.storePath)
         let sending = Task { await world.straps.run(world.bluez, every: Self.frameSeconds) }
+        let watching = Task { await world.watchDeaths() }
+        defer { watching.cancel() }
         do {
             try await world.begin()
             try await world.play(

@@ -7,8 +7,7 @@ extension ChaosWorld {
         let strap = ChaosStraps.addresses[Int(choice % UInt64(ChaosStraps.addresses.count))]
         let patient = Self.patients[Int(choice % 2)]
         switch (trouble.kind, begins) {
-        case (.networkCut, true): await exchange.cutNetwork()
-        case (.networkCut, false): try await exchange.restoreNetwork()
+        case (.networkCut, _): setNetwork(isCut: begins)
         case (.exchangeFault, true): await injectFault(choice, trouble.end - trouble.begin)
         case (.consentWithdrawn, true): await exchange.withdrawConsent(patient: patient)
         case (.consentWithdrawn, false): await exchange.grantConsent(patient: patient)
@@ -51,6 +50,15 @@ extension ChaosWorld {
         default: break
         }
     }
+
+    /// New connections are refused, and those under way break.
+    private func setNetwork(isCut: Bool) {
+        proxy.setCut(isCut)
+        clock.lead(port: exchange.port, to: isCut ? Self.deadPort : Int(proxy.socketPath) ?? 0)
+    }
+
+    /// "discard", where nobody has listened for decades.
+    private static let deadPort = 9
 
     private func injectFault(_ choice: UInt64, _ seconds: Double) async {
         let (fault, isLasting) = ChaosScript.fault(choice: choice)
@@ -102,7 +110,7 @@ extension ChaosWorld {
         straps.stop()
         proxy.setCalm(true)
         await exchange.clearFaults()
-        try await exchange.restoreNetwork()
+        setNetwork(isCut: false)
         for patient in Self.patients { await exchange.grantConsent(patient: patient) }
         disk?.free()
         try await restartIfDead()

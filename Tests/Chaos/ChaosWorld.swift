@@ -149,10 +149,20 @@ final class ChaosWorld: Sendable {
 
     // MARK: Deaths
 
+    /// Writes down when the daemon dies, until the straps stop.
+    func watchDeaths() async {
+        var last: pid_t?
+        while straps.isSending {
+            let now = await gateway.processID
+            if last != nil, now != last { log.killed() }
+            last = now
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
     /// Kills the daemon, and starts it again as systemd does.
     func killAndStart(reboots: Bool = false) async throws {
         await gateway.kill()
-        log.killed()
         if reboots { clock.reboot() }
         try await restart()
     }

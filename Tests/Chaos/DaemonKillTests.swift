@@ -27,6 +27,7 @@ import Testing
                 "EDGE_GATEWAY_STORAGE_KEEP_DELIVERED_HOURS": "0",
             ])
         let sending = Task { await world.straps.run(world.bluez, every: Self.frameSeconds) }
+        let watching = Task { await world.watchDeaths() }
         do {
             var killer = DaemonKiller(world, seed: seed)
             try await killer.killInMigrations()
@@ -45,6 +46,7 @@ import Testing
         }
         world.straps.stop()
         await sending.value
+        await watching.value
         await world.remove()
     }
 }
@@ -105,12 +107,10 @@ private struct DaemonKiller {
         let target = "\(point.rawValue):\(count)"
         world.log.note("kill at \(target)")
         await world.gateway.kill()
-        world.log.killed()
         try await world.restart(with: ["EDGE_GATEWAY_KILL_AT": target])
         let acknowledged = try await provoke(point, within: seconds)
         if await world.gateway.isRunning { missed += 1 } else { reached[point, default: 0] += 1 }
         await world.gateway.kill()
-        world.log.killed()
         if point == .ledgerKept { await setOnAir(true) }
         let left = try store.readLeft()
         if left.stored < acknowledged.stored || left.delivered < acknowledged.delivered {

@@ -17,6 +17,7 @@ public final class FaultProxy: Sendable {
         var connections = 0
         var open = 0
         var isCalm = false
+        var isCut = false
     }
 
     private let serverPort: Int
@@ -66,6 +67,9 @@ public final class FaultProxy: Sendable {
         shutdown(listener, Int32(SHUT_RDWR))
     }
 
+    /// While it is cut, connections break at once, and answers to those under way are lost.
+    public func setCut(_ isCut: Bool) { state.withLock { $0.isCut = isCut } }
+
     /// How many connections there have been that the script had a say in.
     public var connections: Int { state.withLock { $0.connections } }
 
@@ -91,7 +95,7 @@ public final class FaultProxy: Sendable {
             }
             Thread.detachNewThread { [self] in
                 let client = ProxySocket(descriptor)
-                pass(client, fault)
+                if !state.withLock({ $0.isCut }) { pass(client, fault) }
                 client.close()
                 state.withLock { $0.open -= 1 }
             }
@@ -107,6 +111,7 @@ public final class FaultProxy: Sendable {
         if isOfRequest, fault?.act == .duplicate {
             answer = exchange(request, with: client, nil) ?? answer
         }
+        if state.withLock({ $0.isCut }) { return }
         guard !isOfRequest, let fault, let offset = fault.offset(in: answer) else {
             client.write(answer[...])
             return
