@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-bluez day build release lint fuzz bench clean
+.PHONY: demo run test test-long test-bluez day build release lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -18,7 +18,21 @@ test:                  ## everything that must stay true, third-party judges inc
 	@deploy/setup --test
 	@Tests/Conformance/setup
 	swift build --build-tests
-	$(FEW_AT_ONCE) swift test --skip-build
+	$(FEW_AT_ONCE) swift test --skip-build --skip ChaosTests
+	@# By itself: its time runs fast, so that a pause of the machine is a long one.
+	swift test --skip-build --filter ChaosTests
+
+# Hours. Seeds are new each time, and printed.
+test-long: export OFFLINE_QUEUE_KILLS = 200
+test-long: export OFFLINE_QUEUE_DAMAGE_COUNT = 2000
+test-long: export NETWORK_FAULT_SEEDS = 100
+test-long: export DAEMON_KILLS = 200
+test-long: export CHAOS_HOURS = 24
+test-long: export CHAOS_SPEED = 60
+test-long: export CHAOS_SEEDS ?= $(shell shuf -i 1-999999 -n 3 | paste -sd,)
+test-long: test        ## the same with whole days of chaos, hundreds of kills and faults, and long fuzzing
+	Tests/Fuzz/run 600
+	for day in 1 2 3; do $(MAKE) --no-print-directory day || exit 1; done
 
 test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway

@@ -18,6 +18,7 @@ let package = Package(
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
+        .library(name: "FastTime", type: .dynamic, targets: ["FastTime"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -150,6 +151,15 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
             swiftSettings: house),
+        // Preloaded into the gateway, never linked.
+        .target(name: "FastTime", path: "Tests/Chaos/FastTime", cSettings: shim),
+        .testTarget(
+            name: "ChaosTests",
+            dependencies: [
+                "EdgeGateway", "OfflineQueue", "Testbed",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: house),
         .testTarget(
             name: "ConformanceTests", dependencies: ["EdgeGateway", "Testbed", "Uplink"],
             path: "Tests/Conformance",

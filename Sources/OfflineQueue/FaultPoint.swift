@@ -1,5 +1,7 @@
 #if DEBUG
     import Foundation
+    import GRDB
+    import GRDBSQLite
     import Synchronization
 #endif
 
@@ -20,6 +22,8 @@ enum FaultPoint: String, CaseIterable {
     case settleSegment = "settle-segment"
     case settleUpload = "settle-upload"
     case settled
+    /// A checkpoint writes a page from the log home.
+    case checkpoint
     /// Pruning: rows deleted; cursor moved; on disk.
     case pruneRows = "prune-rows"
     case pruneCursor = "prune-cursor"
@@ -51,6 +55,27 @@ enum FaultPoint: String, CaseIterable {
     }
 
     #if DEBUG
+        /// Makes each page that a checkpoint writes home a step: it is all SQLite's, and in WAL mode
+        /// nobody else writes to the file itself.
+        static func watchCheckpoints(_ db: Database) {
+            var file: UnsafeMutablePointer<sqlite3_file>?
+            guard target.withLock({ $0.point }) == .checkpoint,
+                sqlite3_file_control(
+                    db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
+                let file, let methods = file.pointee.pMethods
+            else { return }
+            // For as long as the process lives, which is not long: the watching ones, then the real.
+            let both = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 2)
+            both.initialize(repeating: methods.pointee, count: 2)
+            both[0].xWrite = { file, bytes, count, offset in
+                FaultPoint.checkpoint.reach()
+                // `file` is the one below, whose second methods are the real ones.
+                return file?.pointee.pMethods?[1].xWrite?(file, bytes, count, offset)
+                    ?? SQLITE_IOERR
+            }
+            file.pointee.pMethods = UnsafePointer(both)
+        }
+
         private static let target = Mutex<(point: FaultPoint?, remaining: Int)>(
             {
                 let words = ProcessInfo.processInfo.environment["EDGE_GATEWAY_KILL_AT"]?

@@ -55,8 +55,10 @@ public struct GapLedger: Sendable, Hashable {
     /// A sample arrived.
     public mutating func sample(at uptime: Int64) {
         if uptime > silenceFrom {
-            // A sample from before the present cause was known does not undo it.
-            let isLate = parts.last.map { uptime <= $0.from } ?? false
+            // A sample from before the present cause was known does not undo it, if it made a gap.
+            let isLate =
+                parts.last.map { uptime <= $0.from } ?? false
+                && Self.isGap(from: silenceFrom, until: settled)
             closeSilence(at: isLate ? settled : uptime)
         }
         prevailing = noted

@@ -58,12 +58,36 @@ public struct SystemClock: GatewayClock {
 
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
     public func read() -> ClockReading {
-        let wall = Self.microseconds(CLOCK_REALTIME)
-        let isCredible = wall >= ClockTrust.earliestCredibleMicroseconds
+        Self.read(
+            trust, uptime: { Self.microseconds(CLOCK_BOOTTIME) },
+            wall: { Self.microseconds(CLOCK_REALTIME) },
+            isSynchronised: { KernelTime.isSynchronised })
+    }
+
+    /// The longest that two clocks may be read after one another and still be of one instant, µs; a
+    /// process that was interrupted between them would give a whole boot an offset that is wrong.
+    private static let instantMicroseconds: Int64 = 1_000
+    /// How often that is tried: a machine is not interrupted so often in a row.
+    private static let readingsMax = 4
+
+    /// Both clocks at one instant, and whether the wall clock was vouched for before it and after: one
+    /// that is just being set is not.
+    static func read(
+        _ trust: ClockTrust, uptime: () -> Int64, wall: () -> Int64, isSynchronised: () -> Bool
+    ) -> ClockReading {
+        let wasVouchedFor = trust == .always || isSynchronised()
+        var uptimeRead = uptime()
+        var wallRead = wall()
+        for _ in 1..<readingsMax {
+            let after = uptime()
+            if after - uptimeRead <= instantMicroseconds { break }
+            uptimeRead = after
+            wallRead = wall()
+        }
+        let isVouchedFor = wasVouchedFor && (trust == .always || isSynchronised())
         return ClockReading(
-            uptimeMicroseconds: Self.microseconds(CLOCK_BOOTTIME),
-            wallMicroseconds: wall,
-            isTrusted: isCredible && (trust == .always || KernelTime.isSynchronised))
+            uptimeMicroseconds: uptimeRead, wallMicroseconds: wallRead,
+            isTrusted: isVouchedFor && wallRead >= ClockTrust.earliestCredibleMicroseconds)
     }
 
     private static func microseconds(_ clock: clockid_t) -> Int64 {

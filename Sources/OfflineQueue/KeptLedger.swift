@@ -39,6 +39,12 @@ struct KeptLedger: Sendable {
                 from: Instant(boot: boot, uptime: interval.from), until: until)
         }
         ledger.removeClosed()
+        if storedFrom != nil, open?.from != storedFrom {
+            // A sample came from before this silence was called a gap: it was none.
+            try db.deleteOpenGap(of: assignment)
+            storedFrom = nil
+            guard open != nil else { return true }
+        }
         guard let open, open.from != storedFrom else { return !over.isEmpty }
         try db.insertGap(
             of: assignment, open.cause, from: Instant(boot: boot, uptime: open.from), until: nil)
@@ -79,6 +85,12 @@ extension Database {
                 """
         ).execute(arguments: [until.boot, until.uptime, assignment])
         return changesCount > 0
+    }
+
+    func deleteOpenGap(of assignment: Int64) throws {
+        try execute(
+            sql: "DELETE FROM gap WHERE assignment = ? AND until_boot IS NULL",
+            arguments: [assignment])
     }
 }
 
@@ -124,9 +136,7 @@ struct PreviousRun: Sendable {
             if end.uptime > from {
                 try db.closeGap(of: id, at: end)
             } else {
-                try db.execute(
-                    sql: "DELETE FROM gap WHERE assignment = ? AND until_boot IS NULL",
-                    arguments: [id])
+                try db.deleteOpenGap(of: id)
             }
         } else {
             let known = try explained(db, assignment, id)

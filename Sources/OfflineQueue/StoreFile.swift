@@ -25,6 +25,9 @@ enum StoreFile {
             try database.read(checkVersion)
             try Schema.migrator.migrate(database)
             FaultPoint.migrated.reach()
+            #if DEBUG
+                database.inDatabase(FaultPoint.watchCheckpoints)
+            #endif
             return database
         } catch {
             throw QueueError(operation, error)

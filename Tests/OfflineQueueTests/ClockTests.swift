@@ -1,6 +1,7 @@
 import Foundation
-import OfflineQueue
 import Testing
+
+@testable import OfflineQueue
 
 @Suite("Times somebody vouches for")
 struct ClockTests {
@@ -125,6 +126,31 @@ struct ClockTests {
         _ = try await queue.deliverAll(worn.enrollment.id)
         try await queue.prune()
         #expect(try await queue.balance().isBalanced)
+    }
+
+    /// The year 1970 would be vouched for, and with it every sample of the boot.
+    @Test func aClockThatIsSetWhileItIsReadIsNotTrusted() {
+        var states = [false, true]
+        let reading = SystemClock.read(
+            .kernel, uptime: { 7 }, wall: { 1_796_083_200_000_000 },
+            isSynchronised: { states.removeFirst() })
+        #expect(!reading.isTrusted)
+        states = [true, false]
+        let lost = SystemClock.read(
+            .kernel, uptime: { 7 }, wall: { 1_796_083_200_000_000 },
+            isSynchronised: { states.removeFirst() })
+        #expect(!lost.isTrusted && states.isEmpty)
+    }
+
+    @Test func aPauseBetweenTheTwoClocksIsNoTimeBetweenThem() {
+        // 300 ms pass between the first looks at the one and the other.
+        var uptimes: [Int64] = [1_000, 301_000, 301_002]
+        var walls: [Int64] = [1_796_083_200_300_000, 1_796_083_200_300_001]
+        let reading = SystemClock.read(
+            .always, uptime: { uptimes.removeFirst() }, wall: { walls.removeFirst() },
+            isSynchronised: { false })
+        #expect(reading.isTrusted)
+        #expect(reading.wallMicroseconds - reading.uptimeMicroseconds == 1_796_083_199_999_001)
     }
 
     @Test func theMachinesOwnClockReads() throws {

@@ -45,6 +45,19 @@ struct GapLedgerTests {
         #expect(gaps == ["1–10 link-lost", "10–20 out-of-range", "20–29 connecting"])
     }
 
+    /// It arrived before the link came and went, and was told of after that.
+    @Test func theSilenceAfterALateSampleBeginsWithItsArrival() {
+        let gaps = history(until: 6) { ledger in
+            ledger.sample(at: 1 * Self.second)
+            ledger.note(.linkLost, at: 1_900_000)
+            ledger.note(.connecting, at: 2_100_000)
+            ledger.note(nil, at: 3_500_000)
+            ledger.sample(at: 2 * Self.second)
+            ledger.sample(at: 6 * Self.second)
+        }
+        #expect(gaps == ["2–6 silent"])
+    }
+
     @Test func aLinkThatIsUpAndStaysSilentIsSaidSo() {
         let gaps = history(until: 30) { ledger in
             ledger.sample(at: 1 * Self.second)

@@ -46,6 +46,30 @@ struct GapTests {
             ])
     }
 
+    /// It is stamped when it arrives, and may reach the store after a commit that called the silence
+    /// before it a gap. Once every further commit failed then: "UNIQUE constraint failed".
+    @Test func aFrameThatReachesTheStoreLateLeavesNoGapThatNeverEnds() async throws {
+        let queue = try await store.open(clock)
+        let late = try await Worn(queue, 1)
+        let other = try await Worn(queue, 2)
+        try await stream(queue, [late.assignment, other.assignment], seconds: 10)
+        try await queue.flush()
+        clock.advance(seconds: 1.9)
+        let stamped = clock.read()
+        clock.advance(seconds: 0.3)
+        try await queue.beat(other.assignment, clock)
+        try await queue.flush()
+        try await queue.append(
+            Arrival(assignmentID: late.assignment.id, at: stamped, frame: [0, 60]))
+        try await queue.flush()
+        #expect(try store.number("SELECT count(*) FROM gap WHERE until_boot IS NULL") == 0)
+        clock.advance(seconds: 8)
+        try await queue.beat(other.assignment, clock)
+        try await queue.flush()
+        #expect(try await told(queue, late.assignment) == ["8.3 silent…"])
+        #expect(try await queue.audit().isClean)
+    }
+
     @Test func afterAPowerCutTheGapBeginsWhereTheRunWasLastKnownToLive() async throws {
         var queue = try await store.open(clock, bootID: "boot-1")
         let one = try await Worn(queue, 1)

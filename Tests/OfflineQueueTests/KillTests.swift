@@ -75,6 +75,8 @@ struct KillTests {
                 case .append: 400
                 case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 20
                 case .settleSegment, .settleUpload, .settled: 20
+                // A page home for every few commits.
+                case .checkpoint: 50
                 case .pruneRows, .pruneCursor: 5
                 case .pruned, .ledgerKept: 20
                 case .wearerChanged, .wearerGaps: 6

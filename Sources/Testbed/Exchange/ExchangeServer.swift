@@ -39,6 +39,15 @@ final class PortReservation: Sendable {
         self.descriptor = descriptor
     }
 
+    /// Listens on it; the descriptor is the caller's.
+    func listen() -> Int32? {
+        let copy = dup(descriptor)
+        guard copy >= 0 else { return nil }
+        if Glibc.listen(copy, 64) == 0 { return copy }
+        close(copy)
+        return nil
+    }
+
     deinit { close(descriptor) }
 }
 

@@ -5,9 +5,10 @@ import Synchronization
 /// A bad network in front of a server on 127.0.0.1: passes each connection's one request on and its
 /// answer back, and does to the bytes what a script says.
 ///
-/// It listens on a Unix socket, so that the client goes on naming the server's own host and port.
+/// It listens on a Unix socket, or on a port that connections to the server's are led to, so that the
+/// client goes on naming the server's own host and port.
 public final class FaultProxy: Sendable {
-    /// Where it listens.
+    /// Where it listens: the path of a socket, or the number of a port of 127.0.0.1.
     public let socketPath: String
     /// What goes wrong.
     public let script: NetworkFaultScript
@@ -15,6 +16,8 @@ public final class FaultProxy: Sendable {
     private struct State {
         var connections = 0
         var open = 0
+        var isCalm = false
+        var isCut = false
     }
 
     private let serverPort: Int
@@ -39,6 +42,24 @@ public final class FaultProxy: Sendable {
         thread.start()
     }
 
+    /// Starts a proxy on a free port of 127.0.0.1, which nothing goes wrong in until
+    /// ``setCalm(_:)`` says so.
+    public init(serverPort: Int, script: NetworkFaultScript, patience: Duration) throws {
+        let reservation = try PortReservation()
+        self.serverPort = serverPort
+        self.script = script
+        self.patience = patience
+        guard let listener = reservation.listen() else { throw ExchangeFailure.notListening }
+        self.listener = listener
+        socketPath = String(reservation.port)
+        state.withLock { $0.isCalm = true }
+        let thread = Thread { [self] in acceptAll() }
+        thread.start()
+    }
+
+    /// While it is calm, connections are passed on as they are and the script waits.
+    public func setCalm(_ isCalm: Bool) { state.withLock { $0.isCalm = isCalm } }
+
     deinit { close(listener) }
 
     /// Ends the thread, which holds on to the proxy until then.
@@ -46,7 +67,10 @@ public final class FaultProxy: Sendable {
         shutdown(listener, Int32(SHUT_RDWR))
     }
 
-    /// How many connections there have been.
+    /// While it is cut, connections break at once, and answers to those under way are lost.
+    public func setCut(_ isCut: Bool) { state.withLock { $0.isCut = isCut } }
+
+    /// How many connections there have been that the script had a say in.
     public var connections: Int { state.withLock { $0.connections } }
 
     /// Waits until every byte that was delayed has arrived, or never will.
@@ -62,14 +86,16 @@ public final class FaultProxy: Sendable {
         while true {
             let descriptor = accept(listener, nil, nil)
             guard descriptor >= 0 else { return }
-            let number = state.withLock { state in
-                state.connections += 1
+            let fault = state.withLock { state -> ConnectionFault? in
                 state.open += 1
-                return state.connections - 1
+                guard !state.isCalm else { return nil }
+                state.connections += 1
+                let number = state.connections - 1
+                return script.faults.indices.contains(number) ? script.faults[number] : nil
             }
             Thread.detachNewThread { [self] in
                 let client = ProxySocket(descriptor)
-                pass(client, script.faults.indices.contains(number) ? script.faults[number] : nil)
+                if !state.withLock({ $0.isCut }) { pass(client, fault) }
                 client.close()
                 state.withLock { $0.open -= 1 }
             }
@@ -85,6 +111,7 @@ public final class FaultProxy: Sendable {
         if isOfRequest, fault?.act == .duplicate {
             answer = exchange(request, with: client, nil) ?? answer
         }
+        if state.withLock({ $0.isCut }) { return }
         guard !isOfRequest, let fault, let offset = fault.offset(in: answer) else {
             client.write(answer[...])
             return

@@ -19,6 +19,7 @@ public actor GatewayProcess {
 
     private nonisolated let binary: URL
     private nonisolated let environment: [String: String]
+    private nonisolated let daemonVariables: [String: String]
     private var daemon: ChildProcess?
 
     /// How long a daemon may take to open its control socket, in seconds; a loaded machine with a
@@ -29,9 +30,12 @@ public actor GatewayProcess {
     ///   - binary: the `edge-gateway` to run; nil for the one beside this program.
     ///   - busAddress: the bus that is its system bus; nil for the machine's own.
     ///   - settings: more `EDGE_GATEWAY_…` variables.
+    ///   - daemonVariables: environment of the daemon alone, not of the commands.
     public init(
-        binary: URL? = nil, busAddress: String?, settings: [String: String] = [:]
+        binary: URL? = nil, busAddress: String?, settings: [String: String] = [:],
+        daemonVariables: [String: String] = [:]
     ) throws {
+        self.daemonVariables = daemonVariables
         self.binary = binary ?? Self.program("edge-gateway")
         guard FileManager.default.isExecutableFile(atPath: self.binary.path) else {
             throw Fault(description: "no \(self.binary.path): swift build --product edge-gateway")
@@ -68,10 +72,13 @@ public actor GatewayProcess {
 
     /// Starts the daemon and waits until its control socket answers.
     ///
+    /// - Parameter variables: more of the daemon's environment, for this start.
     /// - Throws: ``Fault`` with the end of its log when it leaves or stays silent.
-    public func start() async throws {
+    public func start(with variables: [String: String] = [:]) async throws {
         let process = try await ChildProcess.launch(
-            binary.path, ["run"], environment: environment, log: logFile.path)
+            binary.path, ["run"],
+            environment: environment.merging(daemonVariables) { $1 }.merging(variables) { $1 },
+            log: logFile.path)
         daemon = process
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.startSecondsMax)
@@ -102,6 +109,9 @@ public actor GatewayProcess {
         await daemon?.stop()
         daemon = nil
     }
+
+    /// Sends SIGTERM, without waiting for the end.
+    public func beginStop() { daemon?.signal(SIGTERM) }
 
     /// Runs `edge-gateway WORDS…` to its end.
     public nonisolated func command(

@@ -1,0 +1,205 @@
+import Foundation
+import OfflineQueue
+import Testbed
+
+/// Compares three accounts of a run: what the straps were told to send, what the gateway says it has
+/// and did, and what the exchange holds.
+struct ChaosJudge {
+    /// What a kill may cost (docs/operations.md): the time of a group commit, and the tick by which it
+    /// may be late, in seconds.
+    private static let commitSeconds = 5.0 + 1
+    /// How long after the disk is freed what waited in memory may still wait, in seconds.
+    private static let retrySeconds = 60.0
+
+    /// What a host that is not overloaded takes for anything, in seconds of its own.
+    private static let hostPauseSeconds = 0.05
+
+    private(set) var faults: [String] = []
+    private(set) var summary: [String] = []
+    /// How much later frames came to the gateway than they were sent, at most, in seconds: what the
+    /// host's own pauses are at this speed.
+    private var latest = 0.0
+
+    let world: ChaosWorld
+    let store: ChaosStore
+
+    /// - Parameter isPruned: whether samples are gone that gaps would have to lie between.
+    init(
+        _ world: ChaosWorld, _ store: ChaosStore, _ status: GatewayStatus, isPruned: Bool = false
+    ) async throws {
+        self.world = world
+        self.store = store
+        try checkBooks(status)
+        await checkExchange(status)
+        checkFrames(status)
+        if !isPruned {
+            for hole in try store.holes(world.clock) { fault("ledger of gaps", hole) }
+        }
+        let audit = try SampleQueue.verify(path: store.path)
+        if !audit.isClean { fault("store", "\(audit)") }
+    }
+
+    private mutating func fault(_ kind: String, _ text: String) {
+        faults.append("\(kind): \(text)")
+    }
+
+    // MARK: The gateway's own books
+
+    private mutating func checkBooks(_ status: GatewayStatus) throws {
+        let balance = status.balance
+        if !balance.addsUp || !balance.balanced { fault("books", "\(balance)") }
+        let clockless = try store.clockless()
+        if balance.unsent != clockless || balance.buffered != 0 {
+            let health = status.health.map { "\($0.name): \($0.message)" }
+            fault("not drained", "\(balance), of these clockless \(clockless); \(health)")
+        }
+        if balance.dead != 0 { fault("dead letters", "\(balance.dead)") }
+        summary.append(
+            "received \(balance.received) = stored \(balance.stored) + undecodable "
+                + "\(balance.undecodable) + refused \(balance.refused.values.reduce(0, +))")
+        summary.append(
+            "stored \(balance.stored) = delivered \(balance.delivered) + pending "
+                + "\(balance.pending) + held \(balance.held) + dead \(balance.dead) + dropped "
+                + "\(balance.dropped)")
+    }
+
+    // MARK: The exchange's records
+
+    private mutating func checkExchange(_ status: GatewayStatus) async {
+        let exchange = world.exchange
+        let rows = await exchange.stored
+        if rows.count != status.balance.delivered {
+            fault("exchange", "holds \(rows.count) of \(status.balance.delivered) delivered")
+        }
+        let orphans = await exchange.orphans
+        if orphans != 0 { fault("exchange", "\(orphans) orphans") }
+        let overlaps = await exchange.overlappingRequests
+        if overlaps != 0 { fault("exchange", "\(overlaps) requests at once with the same samples") }
+        let sent = ChaosStraps.addresses.indices.map(world.straps.sent)
+        var seen: Set<String> = []
+        var frames: Set<[Int]> = []
+        var worst: Int64 = 0
+        for row in rows {
+            guard let identity = row.identifiers.first?.value, let sample = store.samples[identity]
+            else {
+                fault("unknown sample", "\(row.identifiers)")
+                continue
+            }
+            if !seen.insert(identity).inserted { fault("twice", identity) }
+            guard let number = sample.number, sent[sample.strap].indices.contains(number) else {
+                fault("invented frame", identity)
+                continue
+            }
+            if !frames.insert([sample.strap, number]).inserted {
+                fault("frame twice", "strap \(sample.strap) frame \(number)")
+            }
+            worst = max(worst, check(row, sample, number, sent[sample.strap][number]))
+        }
+        summary.append(
+            "exchange \(rows.count) samples; times at most \(worst / 1000) ms off; from strap to "
+                + "gateway up to \(latest) s")
+    }
+
+    /// One sample at the exchange; how far its time is off, µs.
+    private mutating func check(
+        _ row: StoredObservation, _ sample: ChaosStore.Sample, _ number: Int,
+        _ sent: ChaosStraps.Sent
+    ) -> Int64 {
+        let name = "strap \(sample.strap) frame \(number)"
+        if let wearer = sent.patient, wearer != row.patient {
+            fault("wrong patient", "\(name): \(wearer) wore it, \(row.patient) has it")
+        }
+        if sample.patient != row.patient { fault("patient", "\(name): the store says another") }
+        if row.beatsPerMinute != Double(ChaosStraps.bpm(number)) {
+            fault("rate", "\(name): \(row.beatsPerMinute ?? -1)")
+        }
+        guard let text = row.effectiveTime, let time = Self.microseconds(text),
+            let arrived = world.clock.truth(boot: sample.boot, uptime: sample.uptime)
+        else {
+            fault("time", "\(name): \(row.effectiveTime ?? "none") of \(sample.boot)")
+            return 0
+        }
+        let off = abs(time - arrived)
+        if off > ChaosScript.stepMicroseconds + 200_000 {
+            fault("wrong time", "\(name): \(text) is \(off / 1000) ms off")
+        }
+        let way = Double(arrived - sent.at) / 1e6
+        if way < -0.001 || way > ChaosWorld.hostSeconds * Double(world.clock.speed) {
+            fault("arrival", "\(name): \(way) s after it was sent")
+        }
+        latest = max(latest, way)
+        return off
+    }
+
+    private static func microseconds(_ text: String) -> Int64? {
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        guard let date = (try? style.parse(text)) ?? (try? Date.ISO8601FormatStyle().parse(text))
+        else { return nil }
+        return Int64((date.timeIntervalSince1970 * 1e6).rounded())
+    }
+
+    // MARK: The straps
+
+    private mutating func checkFrames(_ status: GatewayStatus) {
+        var stored: [Set<Int>] = Array(repeating: [], count: ChaosStraps.addresses.count)
+        for sample in store.samples.values {
+            guard stored.indices.contains(sample.strap), let number = sample.number else {
+                continue
+            }
+            if !stored[sample.strap].insert(number).inserted {
+                fault("stored twice", "strap \(sample.strap) frame \(number)")
+            }
+        }
+        // A frame that was lost was hardly later than the latest that was not.
+        let late = 1.5 * latest + Double(world.clock.speed) * Self.hostPauseSeconds
+        let (deaths, breaks, full) = (world.log.deaths, world.log.breaks, world.log.full)
+        var wentOut = 0
+        var byKill: [Int64: Int64] = [:]
+        var inTransit = 0
+        for strap in ChaosStraps.addresses.indices {
+            for (number, frame) in world.straps.sent(strap).enumerated() {
+                guard frame.wentOut else {
+                    if stored[strap].contains(number) {
+                        fault("heard nothing", "strap \(strap) frame \(number) is stored")
+                    }
+                    continue
+                }
+                wentOut += 1
+                guard frame.content != .malformed, !stored[strap].contains(number) else { continue }
+                let slack = Int64(late * 1e6)
+                let death = deaths.first { $0 + slack >= frame.at }
+                if let death, isLost(frame.at, by: death, late, full) {
+                    byKill[death] = max(byKill[death] ?? 0, death - frame.at)
+                } else if breaks.contains(where: { abs($0 - frame.at) <= slack }) {
+                    inTransit += 1
+                } else {
+                    let at = Double(frame.at - FastClock.epoch) / 1e6
+                    fault("lost", "strap \(strap) frame \(number) sent at \(at) s")
+                }
+            }
+        }
+        let received = status.balance.received
+        if received > wentOut { fault("frames", "\(received) received of \(wentOut) sent") }
+        let costs = byKill.values.map { Double($0) / 1e6 }.sorted()
+        let usual = costs.isEmpty ? 0 : costs[costs.count / 2]
+        if usual > Self.commitSeconds + Double(world.clock.speed) * Self.hostPauseSeconds {
+            fault("kills", "cost \(usual) s each")
+        }
+        summary.append(
+            "straps sent \(wentOut) over a link; \(wentOut - received) lost: \(deaths.count) deaths "
+                + "cost \(usual) s, at most \(costs.last ?? 0) s; \(inTransit) in transit when bus "
+                + "or link broke")
+    }
+
+    private func isLost(
+        _ at: Int64, by death: Int64, _ late: Double, _ full: [(from: Int64, until: Int64)]
+    ) -> Bool {
+        if Double(death - at) / 1e6 <= Self.commitSeconds + late { return true }
+        // With a full disk frames wait in memory.
+        return full.contains { from, until in
+            let grace = Int64(Self.retrySeconds * 1e6)
+            return death >= from && (until == .max || death <= until + grace)
+                && at >= from - Int64(Self.commitSeconds * 1e6) - Int64(late * 1e6)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import OfflineQueue
+
+/// The daemon itself, dead at every step of its store; debug builds only, as ``FaultPoint`` is.
+@Suite(.serialized) struct DaemonKillTests {
+    /// `DAEMON_KILLS=200` makes it more; `CHAOS_SEEDS` chooses the seed.
+    private static let kills =
+        ProcessInfo.processInfo.environment["DAEMON_KILLS"].flatMap { Int($0) } ?? 12
+    private static let speed: Int64 = 30
+    private static let frameSeconds = 2.0
+    /// A step that has not come by then comes later, or never: then it is any moment. Seconds of the
+    /// host.
+    private static let patienceSeconds = 20.0
+
+    /// No acknowledged sample is lost and none is twice at the exchange, whichever step it was.
+    @Test func aDaemonKilledAtAnyStepLosesNothingAcknowledgedAndDeliversNothingTwice() async throws
+    {
+        let seed = ChaosTests.seeds.first ?? 1
+        print("daemon kills: seed \(seed), \(Self.kills) kills")
+        let world = try await ChaosWorld.start(
+            seed: seed, speed: Self.speed, connections: 0,
+            settings: [
+                "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "5",
+                "EDGE_GATEWAY_STORAGE_KEEP_DELIVERED_HOURS": "0",
+            ])
+        let sending = Task { await world.straps.run(world.bluez, every: Self.frameSeconds) }
+        let watching = Task { await world.watchDeaths() }
+        do {
+            var killer = DaemonKiller(world, seed: seed)
+            try await killer.killInMigrations()
+            try await world.begin()
+            for _ in 0..<Self.kills { try await killer.killOnce(within: Self.patienceSeconds) }
+            try await world.restart()
+            try await world.handOver(to: 0)
+            let status = try await world.mendAndDrain(&killer.store, hostSecondsMax: 60)
+            let judge = try await ChaosJudge(world, killer.store, status, isPruned: true)
+            for line in killer.summary + judge.summary { print("  " + line) }
+            #expect(killer.faults.isEmpty, "seed \(seed)")
+            #expect(
+                judge.faults.isEmpty, "seed \(seed), \(world.log.notes.joined(separator: "\n"))")
+        } catch {
+            Issue.record("seed \(seed): \(error); the log ends:\n\(world.gateway.logTail())")
+        }
+        world.straps.stop()
+        await sending.value
+        await watching.value
+        await world.remove()
+    }
+}
+
+/// Brings the daemon to one step after another, and looks at the store it leaves.
+private struct DaemonKiller {
+    let world: ChaosWorld
+    var store: ChaosStore
+    private(set) var faults: [String] = []
+    private var random: SeededRandom
+    private var deck: [FaultPoint] = []
+    private var reached: [FaultPoint: Int] = [:]
+    private var missed = 0
+    private var wearer = 0
+
+    init(_ world: ChaosWorld, seed: UInt64) {
+        self.world = world
+        store = ChaosStore(path: world.storePath)
+        random = SeededRandom(seed: seed)
+    }
+
+    var summary: [String] {
+        [
+            "killed at \(reached.values.reduce(0, +)) steps of \(reached.count) kinds, "
+                + "and \(missed) times elsewhere"
+        ]
+    }
+
+    /// On the way of an empty store to the present schema.
+    mutating func killInMigrations() async throws {
+        for target in ["migrate:1", "migrate:2", "migrated:1"] {
+            try await world.restart(with: ["EDGE_GATEWAY_KILL_AT": target])
+            if await world.gateway.isRunning { faults.append("\(target) was not reached") }
+            await world.gateway.kill()
+        }
+    }
+
+    /// How often a step may be passed before the daemon dies there; nil for those of a new store.
+    private static func passes(_ point: FaultPoint) -> Int? {
+        switch point {
+        case .migrate, .migrated: nil
+        case .append: 100
+        case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 6
+        case .settleSegment, .settleUpload, .settled: 4
+        case .checkpoint: 20
+        case .pruneRows, .pruneCursor, .pruned, .wearerChanged, .wearerGaps, .ledgerKept,
+            .ledgersClosed, .runBegun, .runEnded, .closed:
+            1
+        }
+    }
+
+    mutating func killOnce(within seconds: Double) async throws {
+        if deck.isEmpty {
+            deck = FaultPoint.allCases.filter { Self.passes($0) != nil }.shuffled(using: &random)
+        }
+        let point = deck.removeLast()
+        let count = Int.random(in: 1...(Self.passes(point) ?? 1), using: &random)
+        let target = "\(point.rawValue):\(count)"
+        world.log.note("kill at \(target)")
+        await world.gateway.kill()
+        try await world.restart(with: ["EDGE_GATEWAY_KILL_AT": target])
+        let acknowledged = try await provoke(point, within: seconds)
+        if await world.gateway.isRunning { missed += 1 } else { reached[point, default: 0] += 1 }
+        await world.gateway.kill()
+        if point == .ledgerKept { await setOnAir(true) }
+        let left = try store.readLeft()
+        if left.stored < acknowledged.stored || left.delivered < acknowledged.delivered {
+            faults.append("\(target): \(acknowledged) were acknowledged, \(left) are there")
+        }
+        try await world.restart()
+    }
+
+    /// Does what leads to the step, until the daemon is dead; what it said it had until then.
+    private mutating func provoke(
+        _ point: FaultPoint, within seconds: Double
+    ) async throws -> (stored: Int, delivered: Int) {
+        var acknowledged = (stored: 0, delivered: 0)
+        let begin = ContinuousClock.now
+        switch point {
+        case .ledgerKept: await setOnAir(false)
+        case .wearerChanged, .wearerGaps:
+            wearer = 1 - wearer
+            try await world.handOver(to: wearer)
+        default: break
+        }
+        var asksToStop = [.checkpoint, .runEnded, .closed].contains(point)
+        while await world.gateway.isRunning, ContinuousClock.now - begin < .seconds(seconds) {
+            // It may be dead by the time it is asked.
+            if let balance = try? await world.gateway.status().balance {
+                acknowledged = (balance.stored, balance.delivered)
+            }
+            if asksToStop, acknowledged.stored > 0 {
+                await world.gateway.beginStop()
+                asksToStop = false
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        return acknowledged
+    }
+
+    private func setOnAir(_ isOnAir: Bool) async {
+        if !isOnAir { world.log.broke() }
+        for address in ChaosStraps.addresses { await world.bluez.setOnAir(address, isOnAir) }
+    }
+}
