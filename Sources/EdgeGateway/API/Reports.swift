@@ -39,6 +39,9 @@ struct SensorReport: Codable, Equatable {
     /// Notifications lost on the way since the daemon started, estimated from the RR intervals.
     var lostFrames: Int?
     var enrollment: String?
+    /// How much of this UTC day there is data for, as of a minute ago at most; left out where nothing
+    /// was to be recorded.
+    var coverageTodayPercent: Double?
     var stored: Int
     var pending: Int
 }
@@ -84,6 +87,8 @@ struct EnrollmentReport: Codable, Equatable {
     var delivered: Int
     var dead: Int
     var lastDelivery: Date?
+    /// When the token in use ends; it is renewed at half its life. Left out where none is needed.
+    var tokenExpires: Date?
 }
 
 /// Where every frame is. Two sums must hold: received = stored + undecodable + refused, and

@@ -44,7 +44,8 @@ struct DoctorCommand: AsyncParsableCommand {
             .ok: "ok  ", .warning: "warn", .fault: "BAD ", .unknown: "?   ",
         ]
         return report.findings.map { finding in
-            let line = "\(marks[finding.verdict] ?? "?   ") \(finding.name): \(finding.message)"
+            let text = "\(marks[finding.verdict] ?? "?   ") \(finding.name): \(finding.message)"
+            let line = finding.verdict == .fault ? Terminal.alarm(text) : text
             return finding.remedy.isEmpty ? line : line + "\n       " + finding.remedy
         }.joined(separator: "\n")
     }

@@ -22,7 +22,8 @@ struct StatusCommand: AsyncParsableCommand {
         let age = Terminal.age(status.uptimeSeconds)
         print("edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
         for item in status.health {
-            print("! \(item.name): \(item.message)")
+            let since = Terminal.age(-item.since.timeIntervalSinceNow)
+            print(Terminal.alarm("! \(item.name) for \(since): \(item.message)"))
             print("    \(item.advice)")
         }
         if !status.sensors.isEmpty {
@@ -32,6 +33,14 @@ struct StatusCommand: AsyncParsableCommand {
             print("\n" + EnrollmentsCommand.table(status.enrollments))
         }
         print("\n" + Self.balance(status.balance))
+        let coverage = status.sensors.compactMap { sensor in
+            sensor.coverageTodayPercent.map { "\(Terminal.printable(sensor.name)) \($0) %" }
+        }
+        if !coverage.isEmpty { print("coverage today: " + coverage.joined(separator: ", ")) }
+        for enrollment in status.enrollments {
+            guard let expires = enrollment.tokenExpires else { continue }
+            print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
+        }
         if let oldest = status.oldestUnsent {
             print("oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
         }

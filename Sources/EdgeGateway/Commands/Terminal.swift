@@ -12,6 +12,13 @@ enum Terminal {
         FileHandle.standardError.write(Data(text.utf8))
     }
 
+    /// A line that should be seen: red on a terminal that did not ask for no colour (no-color.org).
+    static func alarm(_ text: String) -> String {
+        let isPlain =
+            isatty(STDOUT_FILENO) == 0 || ProcessInfo.processInfo.environment["NO_COLOR"] != nil
+        return isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m"
+    }
+
     /// A report as JSON on standard output.
     static func printJSON(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder(pretty: true).encode(report)

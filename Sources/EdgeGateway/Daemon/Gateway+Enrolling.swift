@@ -138,7 +138,9 @@ extension Gateway {
             code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
             state: enrollment.state.rawValue,
             held: enrollment.holdReason, pending: balance.unsent, delivered: balance.delivered,
-            dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)))
+            dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
+            tokenExpires: await lanes.tokenExpiry(of: enrollment.id)
+                .map(Date.init(microseconds:)))
     }
 
     /// How far back the last delivery is looked for among the requests.

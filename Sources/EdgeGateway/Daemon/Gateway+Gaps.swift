@@ -6,6 +6,25 @@ extension Gateway {
     /// Days that can be asked for at once: each is a walk through the day's gaps.
     static let gapDaysMax = 31
     private static let gapsMax = 1000
+    /// Today's coverage is counted anew after this, µs: it takes a walk through a sensor's gaps, and the
+    /// state is asked for every few seconds.
+    private static let coverageAgeMax: Int64 = 60_000_000
+
+    /// How much of this UTC day there is data for, in percent to one decimal.
+    func coverageToday(of sensor: Int64) async throws -> Double? {
+        let reading = clock.read()
+        if let counted = coverageCounted[sensor],
+            reading.uptimeMicroseconds - counted.uptime < Self.coverageAgeMax
+        {
+            return counted.percent
+        }
+        let now = max(0, reading.wallMicroseconds)
+        let coverage = try await queue.coverage(
+            of: .sensor(sensor), dayStartingAt: now - now % Coverage.dayMicroseconds)
+        let percent = coverage.percent.map { ($0 * 10).rounded() / 10 }
+        coverageCounted[sensor] = (percent, reading.uptimeMicroseconds)
+        return percent
+    }
 
     /// Gaps and coverage of the last days, today included.
     ///

@@ -21,6 +21,8 @@ actor Gateway {
     let logger: Logger
 
     private var healthLog = HealthLog()
+    /// Today's coverage by sensor, and when it was counted (uptime, µs).
+    var coverageCounted: [Int64: (percent: Double?, uptime: Int64)] = [:]
     private let startedUptime: Int64
 
     init(
@@ -110,7 +112,8 @@ actor Gateway {
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
-            lostFrames: session?.lostFrames, enrollment: enrollment, stored: balance.stored,
+            lostFrames: session?.lostFrames, enrollment: enrollment,
+            coverageTodayPercent: try await coverageToday(of: sensor.id), stored: balance.stored,
             pending: balance.unsent)
     }
 

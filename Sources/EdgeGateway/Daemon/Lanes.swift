@@ -94,6 +94,11 @@ actor Lanes {
         await lanes[enrollment]?.runner.nudge()
     }
 
+    /// When the token in use ends, UTC µs; nil for a lane that needs none or does not run.
+    func tokenExpiry(of enrollment: Int64) async -> Int64? {
+        await lanes[enrollment]?.tokens.expiresMicroseconds
+    }
+
     /// Why the last request of an enrollment brought no answer; nil while all is well.
     func fault(of enrollment: Int64) async -> TransportFault? {
         await lanes[enrollment]?.destination.lastFault

@@ -95,7 +95,11 @@ private final class ConnectionWatch: ChannelInboundHandler, RemovableChannelHand
 
     init(_ connections: ExchangeConnections) { self.connections = connections }
 
-    func handlerAdded(context: ChannelHandlerContext) { connections.add(context.channel) }
+    /// Not sooner: a connection that is closed before the server has taken it ends the process.
+    func channelActive(context: ChannelHandlerContext) {
+        context.fireChannelActive()
+        connections.add(context.channel)
+    }
 
     func channelInactive(context: ChannelHandlerContext) {
         connections.remove(context.channel)
@@ -112,7 +116,6 @@ struct ExchangeListener: Sendable {
     static let bodyLimitBytes = 64 << 20
 
     private let connections: ExchangeConnections
-    private let running: Task<Void, any Error>
     private let socket: any Channel
 
     static func start(port: Int, handler: @escaping Handler) async throws -> ExchangeListener {
@@ -132,17 +135,19 @@ struct ExchangeListener: Sendable {
             try await application.run()
         }
         for await socket in ready {
-            return ExchangeListener(connections: connections, running: running, socket: socket)
+            return ExchangeListener(connections: connections, socket: socket)
         }
         try await running.value
         throw ExchangeFailure.notListening
     }
 
     /// Closes the listener and breaks every connection. Workers go on; nobody hears them.
+    ///
+    /// The server ends by itself when its socket is closed. Cancelled, it would drop connections that it
+    /// has accepted and not taken, which NIO answers with a trap.
     func stop() async {
-        running.cancel()
         connections.cut()
-        try? await socket.closeFuture.get()
+        try? await socket.close()
     }
 
     private static func respond(

@@ -19,6 +19,13 @@ public struct TokenPair: Sendable, Hashable, Codable {
         self.lifetimeSeconds = lifetimeSeconds
     }
 
+    /// When the access token ends, UTC microseconds by this machine's clock.
+    public var expiresMicroseconds: Int64 {
+        let (life, overflow) = max(0, lifetimeSeconds).multipliedReportingOverflow(by: 1_000_000)
+        let (end, isTooFar) = grantedMicroseconds.addingReportingOverflow(life)
+        return overflow || isTooFar ? .max : end
+    }
+
     /// Assumed when the exchange does not say: the 14 days of its default settings.
     public static let lifetimeSecondsDefault: Int64 = 1_209_600
 }

@@ -37,6 +37,9 @@ public actor TokenSource {
     /// The OAuth client the tokens belong to.
     public var clientID: String { keeper.record.clientID }
 
+    /// When the token in use ends, UTC microseconds. It is renewed long before.
+    public var expiresMicroseconds: Int64 { keeper.record.pair.expiresMicroseconds }
+
     /// A token to use now, renewed before if it is time.
     public func token() async throws(Fault) -> AccessToken {
         while true {
