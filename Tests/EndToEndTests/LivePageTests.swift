@@ -99,10 +99,13 @@ import Testing
             #expect(try await running.status == 200)
             #expect(try await curl(port, "/v1/live", cookie).status == 401)
             #expect(!bench.gateway.logTail(lines: 1000).contains(shared))
-            for _ in 0...PageAccess.wrongPerMinuteMax {
-                _ = try await curl(port, "/v1/session", post(#"{"token":"guess"}"#))
+            // A minute may end meanwhile, and the counting begin anew.
+            var statuses: Set<Int> = []
+            for _ in 0...2 * PageAccess.wrongPerMinuteMax where !statuses.contains(429) {
+                statuses.insert(
+                    try await curl(port, "/v1/session", post(#"{"token":"guess"}"#)).status)
             }
-            #expect(try await curl(port, "/v1/session", post(#"{"token":"guess"}"#)).status == 429)
+            #expect(statuses == [401, 429])
         }
     }
 
