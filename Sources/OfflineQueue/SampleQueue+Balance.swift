@@ -31,7 +31,15 @@ extension SampleQueue {
         return buffer.count { assignments.contains($0.assignmentID) }
     }
 
-    private static let joins = """
+    /// Why the samples of a segment are held; NULL if they are not.
+    static let holdSQL = """
+        CASE WHEN a.enrollment IS NULL THEN 'not-enrolled'
+            WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
+            WHEN e.state <> 'active' THEN 'enroll-again'
+            ELSE e.hold_reason END
+        """
+
+    static let segmentJoins = """
         FROM segment s
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run
@@ -46,14 +54,10 @@ extension SampleQueue {
         let sums = try Row.fetchCursor(
             db,
             sql: """
-                SELECT CASE
-                    WHEN a.enrollment IS NULL THEN 'not-enrolled'
-                    WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
-                    WHEN e.state <> 'active' THEN 'enroll-again'
-                    ELSE e.hold_reason END AS hold,
+                SELECT \(holdSQL) AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
                     sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped)
-                \(joins)
+                \(segmentJoins)
                 WHERE \(condition) GROUP BY hold
                 """, arguments: arguments)
         while let row = try sums.next() {
@@ -97,7 +101,7 @@ extension SampleQueue {
         let waiting = try Row.fetchOne(
             db,
             sql: """
-                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(joins)
+                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(segmentJoins)
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND \(condition)
                 ORDER BY s.settled_through LIMIT 1
