@@ -129,10 +129,12 @@ struct PairRequest: Codable {
     var name: String?
     /// The six digits that the sensor shows, if they are known beforehand.
     var passkey: Int?
-    /// Somebody fetches `GET /v1/pairing/ADDRESS` meanwhile and answers what is asked there.
+    /// Somebody asks `POST /v1/pairing/question` meanwhile and answers what is asked there.
     var attended: Bool?
 }
-/// `GET /v1/pairing/ADDRESS`: what a sensor that is being paired asks for.
+/// `POST /v1/pairing/question`: addresses are in no path.
+struct PairingQuestionRequest: Codable { var address: String }
+/// The answer: what a sensor that is being paired asks for.
 struct PairingReport: Codable, Equatable {
     /// `enter-passkey` (the sensor shows it), `type-passkey` (into the sensor) or `confirm-passkey`;
     /// nil when nothing is asked.
@@ -140,8 +142,9 @@ struct PairingReport: Codable, Equatable {
     /// Six digits, where the question has some.
     var passkey: String?
 }
-/// `POST /v1/pairing/ADDRESS`: the answer.
+/// `POST /v1/pairing/answer`: what the technician says.
 struct PairingAnswerRequest: Codable {
+    var address: String
     var passkey: Int?
     var agreed: Bool?
 }

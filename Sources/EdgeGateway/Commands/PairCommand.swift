@@ -58,7 +58,9 @@ struct PairCommand: AsyncParsableCommand {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.questionPause)
             guard !Task.isCancelled,
-                let report: PairingReport = try? await client.get("/v1/pairing/\(address)"),
+                let report: PairingReport = try? await client.post(
+                    "/v1/pairing/question", PairingQuestionRequest(address: address),
+                    secondsMax: 10),
                 let question = report.question, report != shown
             else { continue }
             shown = report
@@ -69,11 +71,13 @@ struct PairCommand: AsyncParsableCommand {
             case "confirm-passkey" where isAttended:
                 Terminal.write("Does the sensor show \(code)? [y/N] ")
                 let isSame = readLine()?.lowercased().hasPrefix("y") ?? false
-                await answer(client, PairingAnswerRequest(agreed: isSame))
+                await answer(client, PairingAnswerRequest(address: address, agreed: isSame))
             case "enter-passkey" where isAttended:
                 Terminal.write("Which six digits does the sensor show? ")
                 let typed = readLine().flatMap { Int($0.filter(\.isNumber)) }
-                await answer(client, PairingAnswerRequest(passkey: typed, agreed: false))
+                await answer(
+                    client,
+                    PairingAnswerRequest(address: address, passkey: typed, agreed: false))
             default: break
             }
         }
@@ -82,7 +86,7 @@ struct PairCommand: AsyncParsableCommand {
     private func answer(_ client: ControlClient, _ answer: PairingAnswerRequest) async {
         // If it comes too late, `pair` itself says so.
         let _: PairingReport? = try? await client.post(
-            "/v1/pairing/\(address)", answer, secondsMax: 10)
+            "/v1/pairing/answer", answer, secondsMax: 10)
     }
 
     private static func show(_ report: PairReport) {

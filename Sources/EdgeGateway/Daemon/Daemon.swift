@@ -100,7 +100,7 @@ struct Daemon {
         }
         do {
             return try SampleQueue(
-                path: settings.stateDirectory + "/queue.sqlite", settings: queueSettings,
+                path: settings.storePath, settings: queueSettings,
                 clock: clock, bootID: bootID)
         } catch {
             throw SettingsFault(description: "\(error)")

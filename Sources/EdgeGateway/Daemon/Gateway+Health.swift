@@ -33,7 +33,7 @@ extension Gateway {
                 HealthCondition(
                     name: "dead-letters",
                     message: "the exchange refused \(balance.dead) samples for good",
-                    advice: "they are kept with the reason; please report it"))
+                    advice: "edge-gateway queue dead list says why; please report it"))
         }
         return conditions
     }
@@ -92,7 +92,8 @@ extension Gateway {
                     name: "store-salvaged", subject: "\(salvage.id)",
                     message: "the store was broken; \(salvage.carried) samples were saved, "
                         + "\(salvage.lost) that waited are lost",
-                    advice: "the card wears out: replace it; \(salvage.brokenFile) is kept"))
+                    advice: "the card wears out: replace it; \(salvage.brokenFile) is kept; "
+                        + "edge-gateway queue acknowledge"))
         }
         if let fill = try? await queue.fill(), fill.isNearlyFull {
             conditions.append(Self.nearlyFull(fill))

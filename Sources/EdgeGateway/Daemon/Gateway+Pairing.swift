@@ -43,7 +43,7 @@ extension Gateway {
     func pair(_ request: PairRequest) async throws -> PairReport {
         let address = try Self.checked(request.address)
         try Self.check(passkey: request.passkey)
-        let enrollment = try await enrollment(for: request)
+        let enrollment = try await enrollment(named: request.enrollment)
         try await requireRadio()
         await recorder.beginPairing(address)
         do {
@@ -136,9 +136,10 @@ extension Gateway {
         }
     }
 
-    private func enrollment(for request: PairRequest) async throws -> Enrollment? {
+    /// The enrollment of this name; the only one, or none, if there is no name.
+    func enrollment(named name: String?) async throws -> Enrollment? {
         let enrollments = try await asking { try await queue.enrollments() }
-        if let name = request.enrollment {
+        if let name {
             guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
                 throw ProblemReport(
                     code: "unknown-enrollment", message: "there is no enrollment \(name)",

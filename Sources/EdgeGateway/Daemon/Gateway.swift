@@ -14,6 +14,7 @@ actor Gateway {
     let recorder: Recorder
     let lanes: Lanes
     let desk = PairingDesk()
+    let importDesk: ImportDesk
     let shares: Shares
     /// The link that a phone is to hand over, if one is waited for.
     var webEnrollment = OneTimeEnrollment()
@@ -35,6 +36,7 @@ actor Gateway {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             logger: logger)
+        importDesk = ImportDesk(directory: settings.stateDirectory)
         shares = Shares(stateDirectory: settings.stateDirectory)
         lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
@@ -44,6 +46,7 @@ actor Gateway {
     ///
     /// - Throws: ``QueueError``
     func begin() async throws {
+        await importDesk.discard()
         let sensors = try await queue.sensors()
         for assignment in try await queue.openAssignments() {
             guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
@@ -79,12 +82,12 @@ actor Gateway {
     // MARK: - Reports
 
     /// The known sensors and their links.
-    func sensors() async throws -> [SensorReport] {
+    func sensors(includingForgotten: Bool = false) async throws -> [SensorReport] {
         try await asking {
             let enrollments = try await queue.enrollments()
             let assignments = try await queue.openAssignments()
             var reports: [SensorReport] = []
-            for sensor in try await queue.sensors() {
+            for sensor in try await queue.sensors(includingForgotten: includingForgotten) {
                 let enrollment = assignments.first { $0.sensorID == sensor.id }?.enrollmentID
                 reports.append(
                     try await report(
