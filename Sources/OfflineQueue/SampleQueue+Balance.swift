@@ -4,8 +4,8 @@ extension SampleQueue {
     /// The books of `scope`, read from the segments' counters: no sample row but one is looked at.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
         let (condition, arguments) = Self.condition(scope)
-        var balance = try read("read balance") { db in
-            try Self.balance(db, condition, arguments)
+        var balance = try read("read balance") { [patientHolds] db in
+            try Self.balance(db, condition, arguments, patientHolds)
         }
         balance.buffered = try buffered(in: scope)
         return balance
@@ -40,7 +40,8 @@ extension SampleQueue {
         """
 
     private static func balance(
-        _ db: Database, _ condition: String, _ arguments: StatementArguments
+        _ db: Database, _ condition: String, _ arguments: StatementArguments,
+        _ patientHolds: [Int64: [String: String]]
     ) throws -> Balance {
         var balance = Balance()
         let sums = try Row.fetchCursor(
@@ -52,9 +53,10 @@ extension SampleQueue {
                     WHEN e.state <> 'active' THEN 'enroll-again'
                     ELSE e.hold_reason END AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
-                    sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped)
+                    sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
+                    a.enrollment, a.patient
                 \(joins)
-                WHERE \(condition) GROUP BY hold
+                WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
                 """, arguments: arguments)
         while let row = try sums.next() {
             balance.received += row[1] ?? 0
@@ -63,8 +65,10 @@ extension SampleQueue {
             balance.delivered += row[4] ?? 0
             balance.dead += row[5] ?? 0
             let unsent: Int = row[6] ?? 0
-            if let hold = row[0] as String? {
-                if unsent > 0 { balance.held[hold] = unsent }
+            let lane: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[8] as String?).flatMap { lane?[$0] }
+            if let hold = row[0] as String? ?? ofPatient {
+                if unsent > 0 { balance.held[hold, default: 0] += unsent }
             } else {
                 balance.pending += unsent
             }
