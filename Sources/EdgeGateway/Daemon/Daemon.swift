@@ -19,6 +19,7 @@ struct Daemon {
     func run() async throws {
         // Files and the socket are nobody else's business; the socket's mode is set on its own.
         umask(0o077)
+        try settings.checkUplink()
         let logger = makeLogger()
         let clock = SystemClock(trust: settings.clockTrust)
         let queue = try openQueue(clock: clock)

@@ -14,6 +14,7 @@ extension Gateway {
         conditions += await strapConditions(sensors)
         conditions += await storeConditions(reading)
         conditions += await laneConditions()
+        conditions += await patientConditions()
         if conditions.allSatisfy({ !Self.silencesStraps.contains($0.name) }) {
             for sensor in sensors {
                 let silence = await recorder.silentSeconds(
@@ -130,7 +131,9 @@ extension Gateway {
                         name: "enroll-again", subject: name,
                         message: "\(name): the exchange no longer lets this gateway in; "
                             + "samples are held",
-                        advice: "edge-gateway enroll LINK with a new invitation of this patient"))
+                        advice: enrollment.terms.kind == .practitionerKey
+                            ? "edge-gateway enroll --practitioner-key-file FILE --name \(name)"
+                            : "edge-gateway enroll LINK with a new invitation of this patient"))
             } else if let reason = enrollment.holdReason {
                 conditions.append(held(name, reason))
             } else if let fault = await lanes.fault(of: enrollment.id) {
@@ -139,7 +142,9 @@ extension Gateway {
                         name: "exchange-unreachable", subject: name,
                         message: "\(name): \(fault); samples are kept",
                         advice:
-                            "look at network, DNS, proxy and firewall; delivery resumes by itself"
+                            enrollment.terms.kind == .file
+                            ? "look at the disk and the file's directory; delivery resumes by itself"
+                            : "look at network, DNS, proxy and firewall; delivery resumes by itself"
                     ))
             }
         }

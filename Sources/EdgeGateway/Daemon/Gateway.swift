@@ -73,6 +73,11 @@ actor Gateway {
         let hasTokens = await lanes.start(enrollment, tokens: tokenFile(of: id))
         if !hasTokens {
             try await queue.setState(enrollment: id, .enrollAgain)
+        } else if enrollment.state == .enrollAgain,
+            enrollment.holdReason != HoldReason.enrollAgain.rawValue
+        {
+            // The file could not be read at an earlier start; the exchange itself has refused nothing.
+            try await queue.setState(enrollment: id, .active)
         }
     }
 
