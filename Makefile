@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-bluez day build release lint fuzz bench clean
+.PHONY: demo run test test-long test-page test-bluez day build release lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -17,10 +17,12 @@ run: release           ## the gateway on this machine's Bluetooth and a real exc
 test:                  ## everything that must stay true, third-party judges included
 	@deploy/setup --test
 	@Tests/Conformance/setup
+	@Tests/LivePage/setup >/dev/null
 	swift build --build-tests
 	$(FEW_AT_ONCE) swift test --skip-build --skip ChaosTests
 	@# By itself: its time runs fast, so that a pause of the machine is a long one.
 	swift test --skip-build --filter ChaosTests
+	Tests/LivePage/run
 
 # Hours. Seeds are new each time, and printed.
 test-long: export OFFLINE_QUEUE_KILLS = 200
@@ -33,6 +35,10 @@ test-long: export CHAOS_SEEDS ?= $(shell shuf -i 1-999999 -n 3 | paste -sd,)
 test-long: test        ## the same with whole days of chaos, hundreds of kills and faults, and long fuzzing
 	Tests/Fuzz/run 600
 	for day in 1 2 3; do $(MAKE) --no-print-directory day || exit 1; done
+
+test-page:             ## the live page in real Chromium, against a server that plays the gateway
+	@deploy/setup --test
+	Tests/LivePage/run
 
 test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway

@@ -34,6 +34,14 @@ extension ImportLine {
         }
     }
 
+    /// The run and the minute in which it was measured; of whole minutes windows are made.
+    var minute: ImportMinute {
+        ImportMinute(
+            nonce: nonce, minute: (timeMicroseconds ?? uptime) / ImportMinute.microseconds)
+    }
+    /// It waits where it comes from.
+    var isWaiting: Bool { state == .pending || state == .held }
+
     /// Reads one line; throws what is wrong with it.
     init(_ bytes: [UInt8], _ decoder: JSONDecoder) throws(ImportFault) {
         let fields: Fields
@@ -102,95 +110,17 @@ extension ImportLine {
     }
 }
 
+/// A minute of a run.
+struct ImportMinute: Hashable, Sendable {
+    static let microseconds: Int64 = 60_000_000
+
+    var nonce: UInt64
+    var minute: Int64
+}
+
 /// What is wrong with a line.
 struct ImportFault: Error {
     var reason: String
-}
-
-/// An export file, read line by line.
-struct ImportFile: Sendable {
-    /// The longest line there can be: frame and intervals of 512 octets, and five texts of 200
-    /// characters, each escaped as two units, make under 16 KiB.
-    private static let lineBytesMax = 16_384
-    private static let pieceBytes = 65_536
-
-    let path: String
-
-    /// Calls `body` with every sample and its line number, and checks that the file is whole.
-    func forEach(
-        _ body: (_ sample: ImportLine, _ line: Int) throws -> Void
-    ) throws(QueueError) {
-        struct Head: Decodable { var format: String, version: Int }
-        struct Tail: Decodable { var samples: Int, damaged: Int }
-        let decoder = JSONDecoder()
-        var count = 0
-        var isEnded = false
-        var number = 0
-        do {
-            try Self.lines(path) { line in
-                number += 1
-                if number == 1 {
-                    let head = try? decoder.decode(Head.self, from: Data(line))
-                    guard let head, head.format == ExportLine.formatName else {
-                        throw ImportFault(reason: "this is no export of samples")
-                    }
-                    guard head.version == ExportLine.formatVersion else {
-                        throw ImportFault(reason: "it is of version \(head.version), not 1")
-                    }
-                    return
-                }
-                guard !isEnded else { throw ImportFault(reason: "it stands behind the last line") }
-                if let tail = try? decoder.decode(Tail.self, from: Data(line)) {
-                    guard tail.samples == count else {
-                        throw ImportFault(
-                            reason: "the file says \(tail.samples) samples and has \(count)")
-                    }
-                    isEnded = true
-                    return
-                }
-                count += 1
-                try body(try ImportLine(line, decoder), number)
-            }
-            number += 1
-            guard isEnded else { throw ImportFault(reason: "the file is cut off: no last line") }
-        } catch let fault as ImportFault {
-            throw QueueError(.invalidFile, "import samples", "line \(number): \(fault.reason)")
-        } catch {
-            throw QueueError("import samples", error)
-        }
-    }
-
-    private static func lines(_ path: String, _ body: ([UInt8]) throws -> Void) throws {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            throw QueueError(.invalidFile, "open import file", String(cString: strerror(errno)))
-        }
-        defer { close(descriptor) }
-        var piece = [UInt8](repeating: 0, count: pieceBytes)
-        var line: [UInt8] = []
-        while true {
-            let count = read(descriptor, &piece, piece.count)
-            guard count >= 0 else {
-                throw QueueError(.invalidFile, "read import file", String(cString: strerror(errno)))
-            }
-            if count == 0 { break }
-            for part in piece[..<count].split(
-                separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false
-            ).enumerated() {
-                if part.offset > 0 {
-                    try body(line)
-                    line.removeAll(keepingCapacity: true)
-                }
-                line += part.element
-                guard line.count <= lineBytesMax else {
-                    // It is the next line that is too long.
-                    try body([])
-                    return
-                }
-            }
-        }
-        if !line.isEmpty { try body(line) }
-    }
 }
 
 extension SampleIdentity {

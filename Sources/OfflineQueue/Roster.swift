@@ -53,6 +53,8 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
         case invitation
         /// A practitioner's API key: every patient who shares an organization.
         case practitionerKey = "practitioner-key"
+        /// By nobody: it goes into a file, for any patient.
+        case file
     }
 
     /// Whether the exchange still lets us in.

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// One import under way, inside its transaction.
+/// One import under way, from transaction to transaction.
 ///
 /// A run of samples whose numbers follow one another without a wide hole keeps its distances here,
 /// moved by one shift; so the ids of a segment need not be looked up, and the shift is the segment's.
@@ -22,9 +22,8 @@ struct SampleImport: Sendable {
 
     private let survey: ImportSurvey
     private let target: ImportTarget
-    private let patient: String?
     private let settings: QueueSettings
-    private(set) var nextSample: Int64
+    private(set) var nextSample: Int64 = 0
     private(set) var newAssignments: Set<Int64> = []
     var summary = ImportSummary()
 
@@ -36,29 +35,35 @@ struct SampleImport: Sendable {
     private var shift: Int64 = 0
     private var room: Int64 = 0
 
-    init(
-        survey: ImportSurvey, target: ImportTarget, patient: String?, nextSample: Int64,
-        settings: QueueSettings
-    ) {
+    init(survey: ImportSurvey, target: ImportTarget, settings: QueueSettings) {
         self.survey = survey
         self.target = target
-        self.patient = patient
-        self.nextSample = nextSample
         self.settings = settings
     }
 
     /// Rows after which the room is looked at anew.
     private static let roomRows = 500
+    private var roomRowsLeft = 0
 
-    mutating func add(_ sample: ImportLine, line: Int, _ db: Database) throws {
-        guard sample.state == .pending || sample.state == .held else {
+    /// Stores a slice of the file, in segments of its own: what is recorded meanwhile may have taken the
+    /// next numbers.
+    mutating func store(_ slice: [ImportLine], from nextSample: Int64, _ db: Database) throws {
+        self.nextSample = nextSample
+        segments = [:]
+        lastNumber = nil
+        roomRowsLeft = 0
+        let insertion = try SampleInsertion(db)
+        for sample in slice { try add(sample, insertion, db) }
+        try seen?.write(db)
+        for segment in segments.values { try write(segment, db) }
+    }
+
+    private mutating func add(
+        _ sample: ImportLine, _ insertion: SampleInsertion, _ db: Database
+    ) throws {
+        guard sample.isWaiting else {
             summary.settled += 1
             return
-        }
-        guard sample.patient == nil || sample.patient == patient else {
-            throw QueueError(
-                .invalidArgument, "import samples",
-                "line \(line): the sample is of another patient than the enrollment's")
         }
         let run = try run(of: sample, db)
         let isKnown = try run.isOwn || isSeen(sample, run, db)
@@ -74,24 +79,14 @@ struct SampleImport: Sendable {
         let crc = RowChecksum.of(
             id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
             flags: flags, frame: sample.frame)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
-                """
-        ).execute(arguments: [
-            id, segment.id, sample.uptime, sample.timeMicroseconds, flags, crc, Data(sample.frame),
-        ])
+        try insertion.insert(
+            id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
+            flags: flags, crc: crc, frame: sample.frame)
         segment.count += 1
         segment.lastSample = id
         segment.lastUptime = max(segment.lastUptime, sample.uptime)
         segments[assignment] = segment
         summary.added += 1
-    }
-
-    mutating func finish(_ db: Database) throws {
-        try seen?.write(db)
-        for segment in segments.values { try write(segment, db) }
     }
 
     // MARK: - Where a sample goes
@@ -112,7 +107,11 @@ struct SampleImport: Sendable {
 
     private mutating func takeRoom(for sample: ImportLine, _ db: Database) throws {
         guard let limit = settings.maxBytes else { return }
-        if summary.added % Self.roomRows == 0 { room = limit - (try SampleQueue.usedBytes(db)) }
+        if roomRowsLeft == 0 {
+            room = limit - (try SampleQueue.usedBytes(db))
+            roomRowsLeft = Self.roomRows
+        }
+        roomRowsLeft -= 1
         room -= Int64(sample.frame.count + SampleQueue.rowBytesMax)
         guard room >= 0 else {
             throw QueueError(

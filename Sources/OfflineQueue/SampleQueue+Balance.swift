@@ -4,8 +4,8 @@ extension SampleQueue {
     /// The books of `scope`, read from the segments' counters: no sample row but one is looked at.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
         let (condition, arguments) = Self.condition(scope)
-        var balance = try read("read balance") { db in
-            try Self.balance(db, condition, arguments)
+        var balance = try read("read balance") { [patientHolds] db in
+            try Self.balance(db, condition, arguments, patientHolds)
         }
         balance.buffered = try buffered(in: scope)
         return balance
@@ -31,7 +31,15 @@ extension SampleQueue {
         return buffer.count { assignments.contains($0.assignmentID) }
     }
 
-    private static let joins = """
+    /// Why the samples of a segment are held; NULL if they are not.
+    static let holdSQL = """
+        CASE WHEN a.enrollment IS NULL THEN 'not-enrolled'
+            WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
+            WHEN e.state <> 'active' THEN 'enroll-again'
+            ELSE e.hold_reason END
+        """
+
+    static let segmentJoins = """
         FROM segment s
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run
@@ -40,21 +48,19 @@ extension SampleQueue {
         """
 
     private static func balance(
-        _ db: Database, _ condition: String, _ arguments: StatementArguments
+        _ db: Database, _ condition: String, _ arguments: StatementArguments,
+        _ patientHolds: [Int64: [String: String]]
     ) throws -> Balance {
         var balance = Balance()
         let sums = try Row.fetchCursor(
             db,
             sql: """
-                SELECT CASE
-                    WHEN a.enrollment IS NULL THEN 'not-enrolled'
-                    WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
-                    WHEN e.state <> 'active' THEN 'enroll-again'
-                    ELSE e.hold_reason END AS hold,
+                SELECT \(holdSQL) AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
-                    sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped)
-                \(joins)
-                WHERE \(condition) GROUP BY hold
+                    sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
+                    a.enrollment, a.patient
+                \(segmentJoins)
+                WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
                 """, arguments: arguments)
         while let row = try sums.next() {
             balance.received += row[1] ?? 0
@@ -63,8 +69,10 @@ extension SampleQueue {
             balance.delivered += row[4] ?? 0
             balance.dead += row[5] ?? 0
             let unsent: Int = row[6] ?? 0
-            if let hold = row[0] as String? {
-                if unsent > 0 { balance.held[hold] = unsent }
+            let lane: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[8] as String?).flatMap { lane?[$0] }
+            if let hold = row[0] as String? ?? ofPatient {
+                if unsent > 0 { balance.held[hold, default: 0] += unsent }
             } else {
                 balance.pending += unsent
             }
@@ -97,7 +105,7 @@ extension SampleQueue {
         let waiting = try Row.fetchOne(
             db,
             sql: """
-                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(joins)
+                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(segmentJoins)
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND \(condition)
                 ORDER BY s.settled_through LIMIT 1

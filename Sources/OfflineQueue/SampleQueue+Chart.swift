@@ -66,6 +66,25 @@ extension SampleQueue {
         }
         return buckets.values.sorted { $0.beginMicroseconds < $1.beginMicroseconds }
     }
+
+    /// Hours one call covers at most: two days.
+    public static let historyHoursMax = 48
+
+    /// The heart rate of a sensor in each hour that has samples, oldest first, of the `hours` (1…48)
+    /// that end with the one `end` (UTC µs) lies in. Whatever is still there counts, sent or not; what
+    /// was pruned does not, so that it reaches as far back as ``QueueSettings/keepDeliveredMicroseconds``.
+    public func hourlyHeartRate(
+        sensor: Int64, until end: Int64, hours: Int = 24
+    ) async throws(QueueError) -> [HeartRateBucket] {
+        guard (0...UTCText.microsecondsMax - Self.hourMicroseconds).contains(end) else {
+            throw QueueError(.invalidArgument, "read history", "the time is out of range")
+        }
+        let hours = Int64(min(max(hours, 1), Self.historyHoursMax))
+        let behind = (end / Self.hourMicroseconds + 1) * Self.hourMicroseconds
+        return try await heartRateChart(
+            sensor: sensor, from: max(0, behind - hours * Self.hourMicroseconds), until: behind,
+            bucket: Self.hourMicroseconds)
+    }
 }
 
 extension HeartRateBucket {

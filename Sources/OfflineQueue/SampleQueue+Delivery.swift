@@ -7,15 +7,17 @@ extension SampleQueue {
     ///
     /// Only samples with a time somebody vouches for. Asking again gives the same samples until they
     /// are settled. A row that fails its checksum is settled here, as a dead letter "damaged".
+    ///
+    /// - Parameter patients: whose samples; everybody's unless told.
     public func nextBatch(
-        enrollment: Int64, limit: Int
+        enrollment: Int64, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingSample] {
         let limit = min(max(limit, 1), Self.batchSamplesMax)
         // Each turn settles one damaged row, so the turns are bounded by the rows there are; the
         // bound here only keeps one call short on a store that is damaged all over.
         for _ in 0..<Self.batchSamplesMax {
             let walk = try read("read batch") { db in
-                try Self.walk(db, enrollment: enrollment, limit: limit)
+                try Self.walk(db, enrollment: enrollment, limit: limit, patients)
             }
             guard walk.samples.isEmpty, let damaged = walk.damaged else {
                 lent.lend(walk.samples, to: enrollment)
@@ -107,13 +109,17 @@ extension SampleQueue {
         var damaged: SettledSample?
     }
 
-    private static func walk(_ db: Database, enrollment: Int64, limit: Int) throws -> Walk {
+    private static func walk(
+        _ db: Database, enrollment: Int64, limit: Int, _ patients: PatientFilter
+    ) throws -> Walk {
         let segments = try PendingSegment.all(db, enrollment: enrollment)
+            .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var walk = Walk()
         let requeued = try Row.fetchCursor(db, sql: requeuedSQL, arguments: [enrollment])
         while walk.samples.count < limit, let row = try requeued.next() {
-            guard let segment = PendingSegment(requeued: row) else { continue }
+            guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+            else { continue }
             walk.add(SampleRow(row), of: segment)
             if walk.damaged != nil { return walk }
         }

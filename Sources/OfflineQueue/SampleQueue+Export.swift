@@ -18,6 +18,30 @@ public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
     case everything
 }
 
+/// Which of them, by time and sensor; the default leaves none out.
+public struct ExportFilter: Sendable, Hashable {
+    /// Only samples measured at this time or later, UTC µs. Those without a known time are left out.
+    public var since: Int64?
+    /// Only samples measured before this time, UTC µs. Those without a known time are left out.
+    public var until: Int64?
+    /// Only samples of the sensor with this address, upper case.
+    public var sensor: String?
+
+    /// A filter.
+    public init(since: Int64? = nil, until: Int64? = nil, sensor: String? = nil) {
+        self.since = since
+        self.until = until
+        self.sensor = sensor
+    }
+
+    fileprivate func admits(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
+        if let sensor, sensor != segment.sensor { return false }
+        guard since != nil || until != nil else { return true }
+        guard let time = sample.time(wallOffset: segment.wallOffset) else { return false }
+        return time >= since ?? .min && time < until ?? .max
+    }
+}
+
 /// What an export wrote.
 public struct ExportSummary: Sendable, Hashable {
     /// Samples written.
@@ -33,10 +57,12 @@ extension SampleQueue {
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
-    /// Throws ``QueueError``, and whatever `sink` throws.
+    /// `progress` is told the part done, 0…1, about every thousandth. Throws ``QueueError``, and
+    /// whatever `sink` throws.
     @discardableResult
     public static func export(
         path: String, format: ExportFormat = .ndjson, selection: ExportSelection = .unsent,
+        filter: ExportFilter = ExportFilter(), progress: (Double) -> Void = { _ in },
         to sink: ([UInt8]) throws -> Void
     ) throws -> ExportSummary {
         let database: DatabaseQueue
@@ -46,8 +72,9 @@ extension SampleQueue {
         defer { try? database.close() }
         do {
             return try database.read { db in
-                var export = SampleExport(db, format: format, selection: selection)
-                return try export.run(sink)
+                var export = SampleExport(
+                    db, format: format, selection: selection, filter: filter)
+                return try export.run(progress, sink)
             }
         } catch let error as DatabaseError {
             throw QueueError("export samples", error)
@@ -64,17 +91,23 @@ private struct SampleExport {
     private let db: Database
     private let format: ExportFormat
     private let selection: ExportSelection
+    private let filter: ExportFilter
     private var piece: [UInt8] = []
     private var summary = ExportSummary()
     private var segments: [Int64: ExportedSegment] = [:]
 
-    init(_ db: Database, format: ExportFormat, selection: ExportSelection) {
+    init(
+        _ db: Database, format: ExportFormat, selection: ExportSelection, filter: ExportFilter
+    ) {
         self.db = db
+        self.filter = filter
         self.format = format
         self.selection = selection
     }
 
-    mutating func run(_ sink: ([UInt8]) throws -> Void) throws -> ExportSummary {
+    mutating func run(
+        _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
+    ) throws -> ExportSummary {
         switch format {
         case .ndjson: add(ExportLine.header)
         case .csv: add(ExportLine.columns.joined(separator: ","))
@@ -82,14 +115,21 @@ private struct SampleExport {
         let letters = try Row.fetchCursor(
             db, sql: "SELECT sample, is_requeued FROM dead_letter ORDER BY sample")
         var letter = try letters.next().map { (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?) }
+        let first = try firstID()
+        let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
+        var next = first
         let rows = try Row.fetchCursor(
             db,
             sql: """
                 SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
                 WHERE id >= ? ORDER BY id
-                """, arguments: [try firstID()])
+                """, arguments: [first])
         while let row = try rows.next() {
             let sample = SampleRow(row)
+            if sample.id >= next {
+                progress(Double(sample.id - first) / Double(span))
+                next = sample.id + max(1, span / 1_000)
+            }
             while let at = letter?.id, at < sample.id {
                 letter = try letters.next().map {
                     (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?)
@@ -101,7 +141,8 @@ private struct SampleExport {
                 continue
             }
             let line = ExportLine(sample, segment, isRequeued: isRequeued)
-            guard selection == .everything || line.isUnsent else { continue }
+            guard selection == .everything || line.isUnsent, filter.admits(sample, segment)
+            else { continue }
             add(format == .ndjson ? line.json : line.csv)
             summary.samples += 1
             if piece.count >= Self.pieceBytes { try hand(sink) }
@@ -113,7 +154,9 @@ private struct SampleExport {
 
     /// Where to begin: what is settled before the first that waits is not looked at.
     private func firstID() throws -> Int64 {
-        guard selection == .unsent else { return 0 }
+        guard selection == .unsent else {
+            return try Int64.fetchOne(db, sql: "SELECT min(id) FROM sample") ?? 0
+        }
         return try Int64.fetchOne(
             db,
             sql: """

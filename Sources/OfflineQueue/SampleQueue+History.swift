@@ -1,69 +1,8 @@
 import GATTHeartRate
 import GRDB
 
-/// The heart rate of one sensor in one hour.
-public struct HourlyHeartRate: Sendable, Hashable {
-    /// The hour's beginning, UTC µs.
-    public let hourMicroseconds: Int64
-    /// Samples with a heart rate. Those that cannot be decoded, and a rate of 0, do not count.
-    public internal(set) var count = 0
-    /// Beats a minute: the lowest.
-    public internal(set) var lowestBPM: UInt16 = .max
-    /// Beats a minute: the highest.
-    public internal(set) var highestBPM: UInt16 = 0
-    private var sum = 0
-
-    /// Beats a minute: the mean of the samples.
-    public var meanBPM: Double { count > 0 ? Double(sum) / Double(count) : 0 }
-
-    init(hourMicroseconds: Int64) { self.hourMicroseconds = hourMicroseconds }
-
-    mutating func add(_ bpm: UInt16) {
-        count += 1
-        sum += Int(bpm)
-        lowestBPM = min(lowestBPM, bpm)
-        highestBPM = max(highestBPM, bpm)
-    }
-}
-
 extension SampleQueue {
-    /// Hours one call covers at most: two days.
-    public static let historyHoursMax = 48
     static let hourMicroseconds: Int64 = 3_600_000_000
-
-    /// The heart rate of a sensor in each hour that has samples, oldest first, of the `hours` (1…48)
-    /// that end with the one `end` (UTC µs) lies in. Whatever is still there counts, sent or not; what
-    /// was pruned does not, so that it reaches as far back as ``QueueSettings/keepDeliveredMicroseconds``.
-    ///
-    /// One hour is read at a time, so that samples can be taken over in between.
-    public func hourlyHeartRate(
-        sensor: Int64, until end: Int64, hours: Int = 24
-    ) async throws(QueueError) -> [HourlyHeartRate] {
-        let hours = Int64(min(max(hours, 1), Self.historyHoursMax))
-        guard (0...UTCText.microsecondsMax).contains(end) else {
-            throw QueueError(.invalidArgument, "read history", "the time is out of range")
-        }
-        let last = end / Self.hourMicroseconds
-        var result: [HourlyHeartRate] = []
-        for hour in max(0, last - hours + 1)...last {
-            let found = try read("read history") { db in
-                try Self.heartRate(db, sensor: sensor, hour: hour * Self.hourMicroseconds)
-            }
-            if found.count > 0 { result.append(found) }
-            await Task.yield()
-        }
-        return result
-    }
-
-    private static func heartRate(
-        _ db: Database, sensor: Int64, hour: Int64
-    ) throws -> HourlyHeartRate {
-        var result = HourlyHeartRate(hourMicroseconds: hour)
-        try heartRates(db, sensor: sensor, in: hour..<(hour + hourMicroseconds)) { _, bpm in
-            result.add(bpm)
-        }
-        return result
-    }
 
     /// Every heart rate of a sensor in a span of UTC (µs) and its time, segment after segment; those of
     /// frames that cannot be decoded, and rates of 0, are none.

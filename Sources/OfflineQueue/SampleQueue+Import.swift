@@ -31,48 +31,101 @@ public struct ImportSummary: Sendable, Hashable {
     public internal(set) var notSelected = 0
 }
 
+/// How far an import is.
+public struct ImportProgress: Sendable, Hashable {
+    /// Samples of the file that were looked at.
+    public internal(set) var checked = 0
+    /// Samples of the file; nil until all were looked at.
+    public internal(set) var total: Int?
+    /// Samples gone through since, and what came of them.
+    public internal(set) var done = 0
+    /// What was done so far.
+    public internal(set) var summary = ImportSummary()
+}
+
 extension SampleQueue {
+    /// Samples after which a slice of an import ends with its minute: the queue takes what is recorded
+    /// meanwhile between two slices, and one takes some 20 ms.
+    static let importSliceSamples = 1_000
+    /// Samples a slice has at most. A minute of a hundred straps is shorter; a longer one is parted.
+    static let importSliceSamplesMax = 10_000
+
     /// Takes over the waiting samples of an export file (``ExportFormat/ndjson``) of another store, to
     /// deliver them under the identities they have.
     ///
-    /// One transaction: all of it or nothing. What was imported before, or was recorded here, adds
-    /// nothing. Throws `invalid-file` with the line's number, `invalid-argument` if the target does not
-    /// fit, `disk-full` if the store's limit is in the way. The file is read twice, and stored in the
-    /// second pass, during which the queue does nothing else.
+    /// The file is read twice: whole, before anything is stored; then slice by slice, each in one
+    /// transaction, between which the queue does its other work. No slice parts a minute of a run, so
+    /// that a lane never makes an average of half a window. What was imported before, or was recorded
+    /// here, adds nothing; so an import that was broken off goes on where it was when it is repeated.
+    ///
+    /// Throws `invalid-file` with the line's number, and `invalid-argument` if the target does not fit:
+    /// then nothing was stored. Throws `disk-full` if the store's limit is in the way: then the slices
+    /// before stay.
     @discardableResult
     public nonisolated func importSamples(
-        from path: String, into target: ImportTarget
+        from path: String, into target: ImportTarget,
+        progress: @Sendable (ImportProgress) async -> Void = { _ in }
     ) async throws(QueueError) -> ImportSummary {
-        let file = ImportFile(path: path)
-        var survey = ImportSurvey()
-        try file.forEach { sample, line in try survey.add(sample, line: line) }
+        let patient = try await patient(for: target)
+        var told = ImportProgress()
+        var survey = ImportSurvey(patient: patient)
+        var reader = try ImportReader(path: path)
+        while let sample = try reader.nextSample() {
+            do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }
+            told.checked += 1
+            if told.checked.isMultiple(of: Self.importSliceSamples) { await progress(told) }
+        }
+        told.total = told.checked
+        await progress(told)
         let chosen = try survey.choose(target)
-        return try await store(file, survey: survey, chosen: chosen, target: target)
+
+        var work = SampleImport(
+            survey: survey, target: target, settings: settings)
+        var slice: [ImportLine] = []
+        reader = try ImportReader(path: path)
+        while let sample = try reader.nextSample() {
+            told.done += 1
+            guard chosen.contains(sample.assignment) else {
+                work.summary.notSelected += 1
+                continue
+            }
+            let isFull =
+                slice.count >= Self.importSliceSamplesMax
+                || (slice.count >= Self.importSliceSamples && slice.last?.minute != sample.minute)
+            if isFull {
+                work = try await store(slice, work)
+                slice.removeAll(keepingCapacity: true)
+                told.summary = work.summary
+                await progress(told)
+            }
+            slice.append(sample)
+        }
+        if !slice.isEmpty { work = try await store(slice, work) }
+        told.summary = work.summary
+        await progress(told)
+        return work.summary
+    }
+
+    /// The patient of a target's samples.
+    private func patient(for target: ImportTarget) throws(QueueError) -> String? {
+        try read("import samples") { db in
+            try Self.check(db, patient: target.patient, for: target.enrollmentID)
+            return try target.patient ?? Self.enrollment(db, target.enrollmentID).terms.patient
+        }
     }
 
     private func store(
-        _ file: ImportFile, survey: ImportSurvey, chosen: Set<Int64>, target: ImportTarget
-    ) throws(QueueError) -> ImportSummary {
+        _ slice: [ImportLine], _ work: SampleImport
+    ) throws(QueueError) -> SampleImport {
         let start = nextSample
-        let done = try write("import samples") { [settings] db -> SampleImport in
-            try Self.check(db, patient: target.patient, for: target.enrollmentID)
-            let terms = try Self.enrollment(db, target.enrollmentID).terms
-            var work = SampleImport(
-                survey: survey, target: target, patient: target.patient ?? terms.patient,
-                nextSample: start, settings: settings)
-            try file.forEach { sample, line in
-                guard chosen.contains(sample.assignment) else {
-                    work.summary.notSelected += 1
-                    return
-                }
-                try work.add(sample, line: line, db)
-            }
-            try work.finish(db)
+        let done = try write("import samples") { db in
+            var work = work
+            try work.store(slice, from: start, db)
             return work
         }
         nextSample = done.nextSample
         assignmentIDs.formUnion(done.newAssignments)
-        return done.summary
+        return done
     }
 }
 
@@ -95,8 +148,16 @@ struct ImportSurvey: Sendable {
 
     private(set) var spans: [Key: Span] = [:]
     private var boots: [UInt64: String] = [:]
+    /// Whose samples they are to be, and by assignment the first line that names somebody else.
+    private let patient: String?
+    private var strangers: [Int64: Int] = [:]
+
+    init(patient: String?) { self.patient = patient }
 
     mutating func add(_ sample: ImportLine, line: Int) throws(ImportFault) {
+        if sample.isWaiting, let named = sample.patient, named != patient {
+            strangers[sample.assignment] = strangers[sample.assignment] ?? line
+        }
         if let boot = boots[sample.nonce], boot != sample.bootID {
             throw ImportFault(reason: "its run was in another boot before")
         }
@@ -117,6 +178,16 @@ struct ImportSurvey: Sendable {
 
     /// The assignments to take over.
     func choose(_ target: ImportTarget) throws(QueueError) -> Set<Int64> {
+        let chosen = try select(target)
+        if let line = strangers.filter({ chosen.contains($0.key) }).values.min() {
+            throw QueueError(
+                .invalidArgument, "import samples",
+                "line \(line): the sample is of another patient than the enrollment's")
+        }
+        return chosen
+    }
+
+    private func select(_ target: ImportTarget) throws(QueueError) -> Set<Int64> {
         let present = Set(spans.keys.map(\.assignment))
         guard let asked = target.assignments else {
             guard present.count <= 1 else {

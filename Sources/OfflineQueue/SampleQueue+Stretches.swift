@@ -24,7 +24,7 @@ extension SampleQueue {
     /// Otherwise as ``nextBatch(enrollment:limit:)``. It is for whoever makes one data point of many
     /// samples: a segment with few samples does not wait behind others with many.
     public func nextStretches(
-        enrollment: Int64, perSegment: Int, limit: Int
+        enrollment: Int64, perSegment: Int, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingStretch] {
         // As in nextBatch: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
@@ -32,7 +32,7 @@ extension SampleQueue {
             let found = try read("read stretches") { db in
                 try Self.stretches(
                     db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
-                    runNonce: nonce)
+                    patients, runNonce: nonce)
             }
             guard let damaged = found.damaged else {
                 lent.lend(found.stretches.flatMap(\.samples), to: enrollment)
@@ -44,7 +44,8 @@ extension SampleQueue {
     }
 
     private static func stretches(
-        _ db: Database, enrollment: Int64, perSegment: Int, limit: Int, runNonce: UInt64
+        _ db: Database, enrollment: Int64, perSegment: Int, limit: Int,
+        _ patients: PatientFilter, runNonce: UInt64
     ) throws -> (stretches: [PendingStretch], damaged: SettledSample?) {
         var stretches: [PendingStretch] = []
         var count = 0
@@ -61,7 +62,8 @@ extension SampleQueue {
         while requeued.samples.count < perSegment, requeued.damaged == nil,
             let row = try rows.next()
         {
-            guard let segment = PendingSegment(requeued: row) else { continue }
+            guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+            else { continue }
             if let last = requeued.samples.last, last.segmentID != segment.id {
                 _ = add(requeued, isEnded: true)
                 requeued = Walk()
@@ -72,6 +74,7 @@ extension SampleQueue {
         if let damaged = add(requeued, isEnded: isWhole) { return ([], damaged) }
 
         let segments = try PendingSegment.all(db, enrollment: enrollment)
+            .filter { patients.admits($0.patient) }
             .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
         for segment in segments where count < limit {
             var walk = Walk()

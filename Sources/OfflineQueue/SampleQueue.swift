@@ -139,6 +139,7 @@ public actor SampleQueue {
     var failingSince: Int64?
     var isFull = false
     var lent = LentSamples()
+    var patientHolds: [Int64: [String: String]] = [:]
     /// Damage some call met, until the store has been salvaged; when that was last done; whether the
     /// store is closed meanwhile; and what nobody has seen yet of it.
     var damage: QueueError?

@@ -87,12 +87,16 @@ public struct SettledSample: Sendable, Hashable {
     public var segmentID: Int64
     /// What became of it.
     public var outcome: Outcome
+    /// The identity of the data point that was refused, if it died of one.
+    public var sentAs: String?
 
-    /// `sample` came to `outcome`.
-    public init(_ sample: PendingSample, _ outcome: Outcome) {
+    /// `sample` came to `outcome`; if it is dead, `sentAs` is the identity of the data point that was
+    /// refused, nil for the sample's own.
+    public init(_ sample: PendingSample, _ outcome: Outcome, sentAs: String? = nil) {
         id = sample.id
         segmentID = sample.segmentID
         self.outcome = outcome
+        self.sentAs = sentAs
     }
 
     init(id: Int64, segmentID: Int64, outcome: Outcome) {
@@ -147,7 +151,8 @@ public struct UploadRecord: Sendable, Hashable {
 public struct DeadLetter: Sendable, Hashable {
     /// The sample's number.
     public let sampleID: Int64
-    /// The identifier of its heart-rate data point.
+    /// The identifier of the data point that was refused: its own, that of a window's average, which
+    /// the other samples of the window share, or that of an RR interval.
     public let uuid: String
     /// The sensor it came from.
     public let sensorID: Int64

@@ -9,6 +9,7 @@ enum Schema {
         migrator.registerMigration("v1") { try step($0, version1) }
         migrator.registerMigration("v2") { try step($0, version2) }
         migrator.registerMigration("v3") { try step($0, version3) }
+        migrator.registerMigration("v4") { try step($0, version4) }
         return migrator
     }
 

@@ -79,12 +79,14 @@ struct Settlement {
                 dead += 1
                 try db.cachedStatement(
                     sql: """
-                        INSERT INTO dead_letter (sample, segment, reason, diagnostics, died_wall_us)
-                        VALUES (?, ?, ?, ?, ?)
+                        INSERT INTO dead_letter (sample, segment, reason, diagnostics, died_wall_us,
+                            sent_as)
+                        VALUES (?, ?, ?, ?, ?, ?)
                         """
                 ).execute(arguments: [
                     sample.id, segment, reason.bounded,
                     String(diagnostics.prefix(SampleQueue.diagnosticsCharactersMax)), wall,
+                    sample.sentAs?.bounded,
                 ])
             }
         }

@@ -173,7 +173,8 @@ extension StatusReport {
         ],
         enrollments: [
             EnrollmentReport(
-                name: "a\"b\\c\nd", exchange: "https://exchange.example", patient: "40001",
+                name: "a\"b\\c\nd", kind: "invitation", exchange: "https://exchange.example",
+                patient: "40001",
                 device: "70007", code: "omh:heart-rate:2.0", resolution: "raw", state: "active",
                 pending: 2, delivered: 8, dead: 0, lastDelivery: Date())
         ],

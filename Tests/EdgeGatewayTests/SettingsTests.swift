@@ -79,6 +79,53 @@ import Testing
         #expect(shipped.listing.map(\.value) == defaults.listing.map(\.value))
     }
 
+    @Test(arguments: [
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("http://user:pa@ss@proxy.example:3128/", "http://***@proxy.example:3128/"),
+        ("socks5h://u:hush@[::1]:1080", "socks5h://***@[::1]:1080"),
+    ])
+    func aProxysPasswordIsInNoListing(proxy: String, shown: String) async throws {
+        let settings = try await load("uplink:\n  proxy: \"\(proxy)\"\n")
+        #expect(settings.proxy == proxy)
+        try settings.checkUplink()
+        let listed = settings.listing.first { $0.key.name == "uplink.proxy" }
+        #expect(listed?.value.description == shown)
+    }
+
+    @Test func whatIsNoProxyIsSaidWithoutQuotingIt() async throws {
+        for proxy in ["proxy.example:3128", "ftp://u:hush@proxy.example", "http://u:hush@"] {
+            let settings = try await load("uplink:\n  proxy: \"\(proxy)\"\n")
+            let fault = #expect(throws: SettingsFault.self) { try settings.checkUplink() }
+            #expect(fault?.description.contains("uplink.proxy") == true)
+            #expect(fault?.description.contains("hush") == false)
+        }
+    }
+
+    @Test func aClientKeyMustBeThereAndNotForEverybody() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+        try "PEM".write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let both = "uplink:\n  client_certificate_file: \(file)\n  client_key_file: \(file)\n"
+        for (yaml, mode, says) in [
+            (both, 0o644, "everybody may read"), (both, 0o640, nil), (both, 0o600, nil),
+            ("uplink:\n  client_key_file: \(file)\n", 0o600, "without"),
+            ("uplink:\n  client_key_file: /nonexistent/key\n", 0o600, "is not there"),
+            ("uplink:\n  client_certificate_file: /tmp\n", 0o600, "is not there"),
+            ("uplink:\n  ca_file: /nonexistent/ca\n", 0o600, "uplink.ca_file"),
+        ] as [(String, Int, String?)] {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file)
+            let settings = try await load(yaml)
+            var fault: SettingsFault?
+            do { try settings.checkUplink() } catch { fault = error }
+            if let says {
+                #expect(fault?.description.contains(says) == true, "\(yaml)")
+            } else {
+                #expect(fault == nil, "\(fault?.description ?? "")")
+                #expect(settings.clientKeyFile == file)
+            }
+        }
+    }
+
     @Test func hostileFilesNeverTrap() async throws {
         var random = SystemRandomNumberGenerator()
         let alphabet = Array("abc:-[]{}#&*!|>'\"%@`,?\n \t0~\\")

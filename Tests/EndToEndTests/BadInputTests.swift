@@ -37,6 +37,34 @@ import Testing
         }
     }
 
+    @Test func aClientKeyThatEverybodyMayReadStopsTheDaemonAndTheCheck() async throws {
+        try await Bench.run(starts: false) { bench in
+            let key = bench.gateway.directory.appending(path: "key.pem").path
+            try "PEM".write(toFile: key, atomically: true, encoding: .utf8)
+            chmod(key, 0o644)
+            let path = bench.gateway.directory.appending(path: "key.yaml").path
+            try """
+            uplink:
+              proxy: http://someone:hush@proxy.example:3128
+              client_certificate_file: \(key)
+              client_key_file: \(key)
+            """.write(toFile: path, atomically: true, encoding: .utf8)
+            for words in [["run"], ["config", "check"]] {
+                let outcome = try await bench.gateway.command(words + ["--config", path])
+                #expect(outcome.status == 1)
+                #expect(outcome.complaint.contains("chmod 640"), "\(outcome.complaint)")
+            }
+            chmod(key, 0o640)
+            let check = try await bench.gateway.command(["config", "check", "--config", path])
+            #expect(check.status == 0, "\(check.complaint)")
+            for words in [["config", "show"], ["config", "show", "--json"]] {
+                let shown = try await bench.gateway.command(words + ["--config", path])
+                #expect(shown.output.contains("***@proxy.example:3128"))
+                #expect(!shown.output.contains("hush"))
+            }
+        }
+    }
+
     @Test func aSecondDaemonOnTheSameStoreRefuses() async throws {
         try await Bench.run { bench in
             let outcome = try await bench.gateway.command(["run"])

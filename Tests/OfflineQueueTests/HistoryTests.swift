@@ -28,7 +28,7 @@ struct HistoryTests {
             enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
         let hours = try await queue.hourlyHeartRate(
             sensor: worn.sensor.id, until: clock.read().wallMicroseconds)
-        #expect(hours.map(\.hourMicroseconds) == (0..<3).map { midnight + $0 * 3_600_000_000 })
+        #expect(hours.map(\.beginMicroseconds) == (0..<3).map { midnight + $0 * 3_600_000_000 })
         #expect(hours.map(\.count) == [120, 120, 120])
         #expect(hours.map(\.lowestBPM) == [60, 70, 80] && hours.map(\.highestBPM) == [70, 80, 90])
         #expect(hours.map(\.meanBPM) == [65, 75, 85])
@@ -83,7 +83,7 @@ struct HistoryTests {
                 sensor: worn[index].sensor.id, until: clock.read().wallMicroseconds, hours: 48)
             #expect(hours.count == counts[index].count)
             for hour in hours {
-                #expect(hour.count == counts[index][hour.hourMicroseconds / 3_600_000_000])
+                #expect(hour.count == counts[index][hour.beginMicroseconds / 3_600_000_000])
             }
         }
     }

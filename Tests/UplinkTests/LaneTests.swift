@@ -48,6 +48,9 @@ private struct LaneDrive {
             case .probe:
                 probes.append(now)
                 lane.probed(isMended: isMended, now)
+            case .fetchTrial, .probePatient:
+                Issue.record("this lane has one patient")
+                return
             }
         }
     }

@@ -107,6 +107,27 @@ import Testing
         #expect(plan.ready.isEmpty)
     }
 
+    @Test func aDeadSampleIsKnownByTheDataPointThatWasRefused() throws {
+        var plan = Self.plan(Self.samples([70, 71, 72]))
+        plan.resolve([Lane.Resolved(index: 0, outcome: Self.dead)])
+        let average = plan.points[0].point.uuid
+        #expect(plan.ready.map(\.sentAs) == [average, average, average])
+
+        plan = Self.plan(Self.samples([70], rr: [800, 820]), .raw, intervals: true)
+        try #require(plan.points.count == 3)
+        plan.resolve([
+            Lane.Resolved(index: 0, outcome: .delivered),
+            Lane.Resolved(index: 1, outcome: Self.dead),
+            Lane.Resolved(index: 2, outcome: .delivered),
+        ])
+        #expect(plan.ready.map(\.outcome) == [Self.dead])
+        #expect(plan.ready.map(\.sentAs) == [plan.points[1].point.uuid])
+
+        plan = Self.plan(Self.samples([70]), .raw)
+        plan.resolve([Lane.Resolved(index: 0, outcome: .delivered)])
+        #expect(plan.ready.map(\.sentAs) == [nil])
+    }
+
     @Test func aWindowInWhichNothingWasMeasuredNeedsNoDataPoint() {
         let plan = Self.plan(Self.samples([0, 0, 0]))
         #expect(plan.points.isEmpty)

@@ -58,7 +58,9 @@ extension ProblemReport {
 
     /// 400: the request is wrong; 409: the gateway is in no state to do it.
     var httpStatus: HTTPResponse.Status {
-        ["bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link"]
-            .contains(code) ? .badRequest : .conflict
+        [
+            "bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link",
+            "unknown-reference", "invalid-argument",
+        ].contains(code) ? .badRequest : .conflict
     }
 }

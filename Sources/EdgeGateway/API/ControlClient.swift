@@ -25,8 +25,20 @@ struct ControlClient {
         return try await send(.post, path, body: [UInt8](body), secondsMax: secondsMax)
     }
 
+    /// Sends bytes as they are.
+    ///
+    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Throws: ``CommandFailure`` with advice.
+    func post<Report: Decodable>(
+        _ path: String, bytes: [UInt8], secondsMax: Int
+    ) async throws -> Report {
+        try await send(
+            .post, path, body: bytes, type: "application/octet-stream", secondsMax: secondsMax)
+    }
+
     private func send<Report: Decodable>(
-        _ method: HTTPRequest.Method, _ path: String, body: [UInt8], secondsMax: Int
+        _ method: HTTPRequest.Method, _ path: String, body: [UInt8],
+        type: String = "application/json", secondsMax: Int
     ) async throws -> Report {
         guard let origin = Self.origin else { throw unreachable("no origin") }
         var settings = CurlSettings()
@@ -38,7 +50,7 @@ struct ControlClient {
             answer = try await CurlTransport(settings).send(
                 HTTPRequest(
                     method, origin, path,
-                    contentType: body.isEmpty ? nil : "application/json", body: body))
+                    contentType: body.isEmpty ? nil : type, body: body))
         } catch .connect {
             throw unreachable(whyUnreachable())
         } catch .timeout {

@@ -30,11 +30,15 @@ struct ControlServer {
         LiveRoutes(feed: feed, viewers: viewers, scope: { _, _ in .full }).add(to: router)
         router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
         addSharing(to: router)
+        addQueueRoutes(to: router)
         router.get("v1/status") { [gateway] _, _ in
             try await Answers.answer { try await gateway.status() }
         }
-        router.get("v1/sensors") { [gateway] _, _ in
-            try await Answers.answer { try await gateway.sensors() }
+        router.get("v1/sensors") { [gateway] request, _ in
+            let all = request.uri.queryParameters["forgotten"] == "true"
+            return try await Answers.answer {
+                try await gateway.sensors(includingForgotten: all)
+            }
         }
         router.get("v1/enrollments") { [gateway] _, _ in
             try await Answers.answer { try await gateway.enrollments() }
@@ -54,14 +58,14 @@ struct ControlServer {
             let days = query["days"].map { Int($0) ?? 0 } ?? 1
             return try await Answers.answer { try await gateway.gaps(sensor: sensor, days: days) }
         }
-        router.get("v1/pairing/:address") { [gateway] _, context in
-            let address = context.parameters.get("address") ?? ""
-            return try await Answers.answer { try await gateway.pairingQuestion(of: address) }
+        router.post("v1/pairing/question") { [gateway] request, _ in
+            try await Answers.answer(request) { (ask: PairingQuestionRequest) in
+                try await gateway.pairingQuestion(of: ask.address)
+            }
         }
-        router.post("v1/pairing/:address") { [gateway] request, context in
-            let address = context.parameters.get("address") ?? ""
-            return try await Answers.answer(request) { (ask: PairingAnswerRequest) in
-                try await gateway.answerPairing(ask, of: address)
+        router.post("v1/pairing/answer") { [gateway] request, _ in
+            try await Answers.answer(request) { (ask: PairingAnswerRequest) in
+                try await gateway.answerPairing(ask, of: ask.address)
             }
         }
         router.post("v1/forget") { [gateway] request, _ in

@@ -73,6 +73,8 @@ struct PairReport: Codable, Equatable {
 /// An enrollment with one exchange.
 struct EnrollmentReport: Codable, Equatable {
     var name: String
+    /// `invitation`, `practitioner-key` or `file`.
+    var kind: String
     var exchange: String
     var patient: String?
     var device: String?
@@ -83,6 +85,8 @@ struct EnrollmentReport: Codable, Equatable {
     var state: String
     /// Why its lane is held, if it is.
     var held: String?
+    /// How many patients' samples are held while the others' go on, by reason.
+    var heldPatients: [String: Int]?
     var pending: Int
     var delivered: Int
     var dead: Int
@@ -131,13 +135,17 @@ struct PairRequest: Codable {
     var address: String
     var enrollment: String?
     var patient: String?
+    /// The exchange's device id, for a practitioner's enrollment that has none yet.
+    var device: String?
     var name: String?
     /// The six digits that the sensor shows, if they are known beforehand.
     var passkey: Int?
-    /// Somebody fetches `GET /v1/pairing/ADDRESS` meanwhile and answers what is asked there.
+    /// Somebody asks `POST /v1/pairing/question` meanwhile and answers what is asked there.
     var attended: Bool?
 }
-/// `GET /v1/pairing/ADDRESS`: what a sensor that is being paired asks for.
+/// `POST /v1/pairing/question`: addresses are in no path.
+struct PairingQuestionRequest: Codable { var address: String }
+/// The answer: what a sensor that is being paired asks for.
 struct PairingReport: Codable, Equatable {
     /// `enter-passkey` (the sensor shows it), `type-passkey` (into the sensor) or `confirm-passkey`;
     /// nil when nothing is asked.
@@ -145,8 +153,9 @@ struct PairingReport: Codable, Equatable {
     /// Six digits, where the question has some.
     var passkey: String?
 }
-/// `POST /v1/pairing/ADDRESS`: the answer.
+/// `POST /v1/pairing/answer`: what the technician says.
 struct PairingAnswerRequest: Codable {
+    var address: String
     var passkey: Int?
     var agreed: Bool?
 }
@@ -154,12 +163,28 @@ struct PairingAnswerRequest: Codable {
 struct ForgetRequest: Codable { var address: String }
 /// `POST /v1/enroll`
 struct EnrollRequest: Codable {
-    var link: String
+    /// An invitation link.
+    var link: String?
+    /// The base64 of `client id:client secret`; needs `exchange`.
+    var practitionerKey: String?
+    /// The absolute path of a file to deliver into.
+    var file: String?
+    /// The exchange's address, for a key and for links that name none.
+    var exchange: String?
+    /// For links of exchanges before v0.0.9: the OAuth client and its code verifier.
+    var clientID: String?
+    var verifier: String?
     var name: String?
     /// The exchange's device id, when several fit.
     var device: String?
     /// `raw`, `10s` or `60s`; what there was, or `raw`, if left out.
     var resolution: String?
+
+    // The coder's way with capitals in a row would make it client_i_d.
+    enum CodingKeys: String, CodingKey {
+        case link, practitionerKey, file, exchange, verifier, name, device, resolution
+        case clientID = "clientId"
+    }
 }
 
 enum ReportCoding {

@@ -12,7 +12,12 @@ struct ConfigCommand: AsyncParsableCommand {
         @Option(help: "Configuration file.") var config: String?
 
         func run() async throws {
-            _ = try await load(config)
+            let settings = try await load(config)
+            do {
+                try settings.checkUplink()
+            } catch {
+                throw CommandFailure(exitCode: .notWell, message: error.description)
+            }
             print("configuration is well")
         }
     }

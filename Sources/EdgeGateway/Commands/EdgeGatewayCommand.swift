@@ -24,7 +24,8 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
             SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, StatusCommand.self,
-            GapsCommand.self, WatchCommand.self, ShareCommand.self, DoctorCommand.self,
+            GapsCommand.self, HistoryCommand.self, QueueCommand.self, WatchCommand.self,
+            ShareCommand.self, DoctorCommand.self,
             BugreportCommand.self,
             DecodeCommand.self, ConfigCommand.self,
         ])

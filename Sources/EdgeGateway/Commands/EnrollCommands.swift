@@ -1,21 +1,41 @@
 import ArgumentParser
 import Foundation
+import Uplink
 
 struct EnrollCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "enroll", abstract: "Redeems an invitation link of the exchange.",
+        commandName: "enroll",
+        abstract: "Lets the gateway deliver: by an invitation, a practitioner key, or into a file.",
         discussion: """
-            The link is a credential: whoever has it can upload as this patient. Give `-` to read \
-            it from standard input, so that it stays out of the shell's history.
+            An invitation link or a key is a credential: whoever has it can upload as this patient. \
+            Give `-` to read a link from standard input, so that it stays out of the shell's \
+            history. A practitioner key serves many patients: `pair --patient` names the wearer.
 
-            Example: edge-gateway enroll - < link.txt
+            Examples: edge-gateway enroll - < link.txt
+                      edge-gateway enroll --picture invitation.png
+                      edge-gateway enroll --web
+                      edge-gateway enroll --practitioner-key-file key.json --name clinic
+                      edge-gateway enroll --to-file /var/lib/edge-gateway/heart.ndjson
             """)
 
-    /// A link is a few hundred characters; more is not a link.
-    private static let linkBytesMax = 4096
-
     @Argument(help: "The invitation link, or - for standard input.")
-    var link: String
+    var link: String?
+    @Option(help: "File that holds the invitation link.", completion: .file())
+    var file: String?
+    @Option(help: "Picture of the invitation's QR code (needs zbarimg).", completion: .file())
+    var picture: String?
+    @Option(help: "File that holds a practitioner's API key.", completion: .file())
+    var practitionerKeyFile: String?
+    @Option(help: "File to deliver into, by its whole path: NDJSON, RR intervals included.")
+    var toFile: String?
+    @Flag(help: "A phone hands the link over, by a page that is there once.")
+    var web = false
+    @Option(help: "The exchange's address, for a key or an old link that names none.")
+    var exchange: String?
+    @Option(help: "For links of exchanges before v0.0.9: the OAuth client's id.")
+    var clientID: String?
+    @Option(help: "For links of exchanges before v0.0.9: the client's code verifier.")
+    var verifier: String?
     @Option(help: "Name for this enrollment (default: e1, e2, …).")
     var name: String?
     @Option(help: "The exchange's device id, when several fit.")
@@ -24,24 +44,51 @@ struct EnrollCommand: AsyncParsableCommand {
     var resolution: String?
     @OptionGroup var daemon: DaemonOptions
 
-    func run() async throws {
-        var text = link
-        if link == "-" {
-            let data = try FileHandle.standardInput.read(upToCount: Self.linkBytesMax) ?? Data()
-            text = String(decoding: data, as: UTF8.self)
+    func validate() throws {
+        let sources = [link, file, picture, practitionerKeyFile, toFile].compactMap { $0 }
+        guard sources.count + (web ? 1 : 0) == 1 else {
+            throw ValidationError(
+                "give one of LINK, --file, --picture, --web, --practitioner-key-file and --to-file")
         }
-        text = text.trimmingCharacters(in: .whitespacesAndNewlines)
-        let report: EnrollmentReport = try await daemon.client().post(
-            "/v1/enroll",
-            EnrollRequest(link: text, name: name, device: device, resolution: resolution),
-            secondsMax: 300)
+    }
+
+    func run() async throws {
+        let report: EnrollmentReport =
+            web
+            ? try await WebEnrollment(daemon: daemon).run(name: name, resolution: resolution)
+            : try await daemon.client().post("/v1/enroll", try request(), secondsMax: 300)
         if daemon.json { return try Terminal.printJSON(report) }
-        print("enrolled as \(report.name) at \(report.exchange)")
+        let way = report.kind == "file" ? "into" : "at"
+        print("enrolled as \(report.name) \(way) \(report.exchange)")
         if let held = report.held {
             print("  held: \(held)")
+        } else if report.kind == "practitioner-key" {
+            print("  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
+        } else if report.kind == "file" {
+            print("  next: edge-gateway scan")
         } else {
             print("  delivers \(report.code); next: edge-gateway scan")
         }
+    }
+
+    private func request() throws -> EnrollRequest {
+        var request = EnrollRequest(
+            exchange: exchange, clientID: clientID, verifier: verifier, name: name,
+            device: device, resolution: resolution)
+        if let practitionerKeyFile {
+            let key = try CredentialSource.practitionerKey(inFile: practitionerKeyFile)
+            request.practitionerKey = key.key.revealed
+            request.exchange = exchange ?? key.exchange
+        } else if let toFile {
+            request.file = toFile
+        } else if let picture {
+            request.link = try CredentialSource.link(inPicture: picture)
+        } else if let file {
+            request.link = try CredentialSource.text(ofFile: file, bytesMax: 4096)
+        } else if let link {
+            request.link = link == "-" ? try CredentialSource.standardInput() : link
+        }
+        return request
     }
 }
 
@@ -64,11 +111,17 @@ struct EnrollmentsCommand: AsyncParsableCommand {
             ["NAME", "STATE", "DELIVERED", "UNSENT", "DEAD", "LAST", "EXCHANGE"],
             enrollments.map {
                 [
-                    $0.name, $0.held ?? $0.state, String($0.delivered), String($0.pending),
+                    $0.name, state($0), String($0.delivered), String($0.pending),
                     String($0.dead),
                     $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-",
                     $0.exchange,
                 ]
             })
+    }
+
+    private static func state(_ enrollment: EnrollmentReport) -> String {
+        if let held = enrollment.held { return held }
+        let patients = (enrollment.heldPatients ?? [:]).values.reduce(0, +)
+        return patients > 0 ? "\(patients) held" : enrollment.state
     }
 }

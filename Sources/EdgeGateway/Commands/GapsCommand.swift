@@ -25,15 +25,7 @@ struct GapsCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try await daemon.client()
         var path = "/v1/gaps?days=\(days)"
-        if let address {
-            let sensors: [SensorReport] = try await client.get("/v1/sensors")
-            guard let sensor = sensors.first(where: { $0.address == address.uppercased() }) else {
-                throw CommandFailure(
-                    exitCode: .wrongUsage,
-                    message: "no such sensor is paired; edge-gateway sensors lists them")
-            }
-            path += "&sensor=\(sensor.id)"
-        }
+        if let address { path += "&sensor=\(try await client.sensorID(address))" }
         let report: GapsReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
         if report.coverage.isEmpty {

@@ -13,6 +13,7 @@ struct PairCommand: AsyncParsableCommand {
 
             Examples: edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
                       edge-gateway pair C0:00:00:00:00:01 --passkey 123456
+                      edge-gateway pair C0:00:00:00:00:01 --enrollment clinic --patient 40001
             """)
 
     /// A pairing waits for a person up to a minute, and for the radio.
@@ -24,8 +25,10 @@ struct PairCommand: AsyncParsableCommand {
     var address: String
     @Option(help: "Enrollment to deliver through (default: the only one).")
     var enrollment: String?
-    @Option(help: "Patient, for an enrollment that serves several.")
+    @Option(help: "Patient, by the exchange's id, for an enrollment that serves several.")
     var patient: String?
+    @Option(help: "The exchange's device id, when several fit this patient.")
+    var device: String?
     @Option(help: "Name to show for this sensor.")
     var name: String?
     @Option(help: "The code of six digits that the sensor shows, if it shows one.")
@@ -42,8 +45,8 @@ struct PairCommand: AsyncParsableCommand {
         let client = try await daemon.client()
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         let request = PairRequest(
-            address: address, enrollment: enrollment, patient: patient, name: name,
-            passkey: passkey, attended: isAttended)
+            address: address, enrollment: enrollment, patient: patient, device: device,
+            name: name, passkey: passkey, attended: isAttended)
         let questions = Task { await watchQuestions(client, isAttended: isAttended) }
         defer { questions.cancel() }
         let report: PairReport = try await client.post(
@@ -58,7 +61,9 @@ struct PairCommand: AsyncParsableCommand {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.questionPause)
             guard !Task.isCancelled,
-                let report: PairingReport = try? await client.get("/v1/pairing/\(address)"),
+                let report: PairingReport = try? await client.post(
+                    "/v1/pairing/question", PairingQuestionRequest(address: address),
+                    secondsMax: 10),
                 let question = report.question, report != shown
             else { continue }
             shown = report
@@ -69,11 +74,13 @@ struct PairCommand: AsyncParsableCommand {
             case "confirm-passkey" where isAttended:
                 Terminal.write("Does the sensor show \(code)? [y/N] ")
                 let isSame = readLine()?.lowercased().hasPrefix("y") ?? false
-                await answer(client, PairingAnswerRequest(agreed: isSame))
+                await answer(client, PairingAnswerRequest(address: address, agreed: isSame))
             case "enter-passkey" where isAttended:
                 Terminal.write("Which six digits does the sensor show? ")
                 let typed = readLine().flatMap { Int($0.filter(\.isNumber)) }
-                await answer(client, PairingAnswerRequest(passkey: typed, agreed: false))
+                await answer(
+                    client,
+                    PairingAnswerRequest(address: address, passkey: typed, agreed: false))
             default: break
             }
         }
@@ -82,7 +89,7 @@ struct PairCommand: AsyncParsableCommand {
     private func answer(_ client: ControlClient, _ answer: PairingAnswerRequest) async {
         // If it comes too late, `pair` itself says so.
         let _: PairingReport? = try? await client.post(
-            "/v1/pairing/\(address)", answer, secondsMax: 10)
+            "/v1/pairing/answer", answer, secondsMax: 10)
     }
 
     private static func show(_ report: PairReport) {

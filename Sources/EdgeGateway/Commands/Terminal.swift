@@ -19,6 +19,21 @@ enum Terminal {
         return isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m"
     }
 
+    /// Asks before something that cannot be undone; `yes` says that nobody wants to be asked.
+    ///
+    /// - Throws: ``CommandFailure`` if the answer is no, or nobody is there to ask.
+    static func confirm(_ question: String, _ yes: Bool) throws {
+        if yes { return }
+        guard isatty(STDIN_FILENO) == 1 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "nothing was done: it takes --yes, or a terminal")
+        }
+        write("\(question) [y/N] ")
+        guard readLine()?.lowercased().hasPrefix("y") ?? false else {
+            throw CommandFailure(exitCode: .notWell, message: "nothing was done")
+        }
+    }
+
     /// A report as JSON on standard output.
     static func printJSON(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder(pretty: true).encode(report)

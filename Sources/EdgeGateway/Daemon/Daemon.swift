@@ -19,6 +19,7 @@ struct Daemon {
     func run() async throws {
         // Files and the socket are nobody else's business; the socket's mode is set on its own.
         umask(0o077)
+        try settings.checkUplink()
         let logger = makeLogger()
         let clock = SystemClock(trust: settings.clockTrust)
         let queue = try openQueue(clock: clock)
@@ -100,7 +101,7 @@ struct Daemon {
         }
         do {
             return try SampleQueue(
-                path: settings.stateDirectory + "/queue.sqlite", settings: queueSettings,
+                path: settings.storePath, settings: queueSettings,
                 clock: clock, bootID: bootID)
         } catch {
             throw SettingsFault(description: "\(error)")

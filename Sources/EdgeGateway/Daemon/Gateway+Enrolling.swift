@@ -5,7 +5,7 @@ import Uplink
 
 /// Enrollments as commands see them.
 extension Gateway {
-    /// Redeems an invitation and begins its lane.
+    /// Takes an invitation, a practitioner's key or a file, and begins its lane.
     ///
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
@@ -14,9 +14,21 @@ extension Gateway {
                 code: "bad-request", message: "there is no resolution of that name",
                 advice: "raw (one data point a frame), 10s or 60s (averages)")
         }
+        switch (request.link, request.practitionerKey, request.file) {
+        case (let link?, nil, nil): return try await store(try await redeem(link, request), request)
+        case (nil, let key?, nil): return try await enroll(key: Secret(key), request)
+        case (nil, nil, let path?): return try await enroll(file: path, request)
+        default:
+            throw ProblemReport(
+                code: "bad-request", message: "one of link, key and file is needed",
+                advice: "edge-gateway enroll --help")
+        }
+    }
+
+    private func redeem(_ text: String, _ request: EnrollRequest) async throws -> Enrolled {
         let link: InvitationLink
         do {
-            link = try InvitationLink(request.link)
+            link = try InvitationLink(text)
         } catch {
             throw ProblemReport(
                 code: "bad-link", message: "this is no invitation link: \(error)",
@@ -24,19 +36,40 @@ extension Gateway {
         }
         var wishes = EnrollSettings()
         wishes.plainHTTP = settings.plainHTTP
+        wishes.server = try exchange(of: request)
+        wishes.clientID = request.clientID
+        wishes.verifier = request.verifier.map { Secret($0) }
         wishes.device = request.device
-        let enrolled: Enrolled
         do {
-            let enroller = Enroller(
-                transport: CurlTransport(settings.curl), clock: clock, settings: wishes)
-            enrolled = try await enroller.enroll(link)
+            return try await enroller(wishes).enroll(link)
         } catch {
-            logger.warning("enrollment failed: \(error)")
-            throw ProblemReport(
-                code: "not-enrolled", message: "not enrolled: \(error)",
-                advice: "nothing was stored; recording goes on")
+            throw notEnrolled(error)
         }
-        return try await store(enrolled, request)
+    }
+
+    func enroller(_ wishes: EnrollSettings) -> Enroller {
+        Enroller(transport: CurlTransport(settings.curl), clock: clock, settings: wishes)
+    }
+
+    func notEnrolled(_ fault: EnrollFault) -> ProblemReport {
+        logger.warning("enrollment failed: \(fault)")
+        return ProblemReport(
+            code: "not-enrolled", message: "not enrolled: \(fault)",
+            advice: "nothing was stored; recording goes on")
+    }
+
+    /// The exchange a request names, with a scheme or without.
+    func exchange(of request: EnrollRequest) throws -> Origin? {
+        guard let text = request.exchange else { return nil }
+        let named =
+            text.contains("://")
+            ? Origin(text) : Origin(authority: text, plainHTTP: settings.plainHTTP)
+        guard let named else {
+            throw ProblemReport(
+                code: "bad-request", message: "this is no exchange's address",
+                advice: "such as https://exchange.example")
+        }
+        return named
     }
 
     /// Every enrollment with the state of its lane.
@@ -73,7 +106,8 @@ extension Gateway {
             let existing = try await queue.enrollments()
             let origin = "\(enrolled.tokens.origin)"
             let same = existing.first {
-                $0.terms.origin == origin && $0.terms.patient == standing.patient
+                $0.terms.kind == .invitation && $0.terms.origin == origin
+                    && $0.terms.patient == standing.patient
             }
             var terms = EnrollmentTerms(
                 name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
@@ -83,35 +117,41 @@ extension Gateway {
                 identifierSystem: settings.identifierSystem)
             terms.resolution =
                 request.resolution ?? same?.terms.resolution ?? terms.resolution
-            let enrollment: Enrollment
-            if let same {
-                // The same patient at the same exchange again: new tokens for the lane there is.
-                await lanes.stop(same.id)
-                try saveTokens(enrolled.tokens, of: same.id)
-                try await queue.updateEnrollment(same.id, terms: terms)
-                try await queue.setState(enrollment: same.id, .active)
-                try await queue.setHold(enrollment: same.id, reason: nil)
-                enrollment = try await queue.enrollments().first { $0.id == same.id } ?? same
-            } else {
-                enrollment = try await queue.enroll(terms)
-                do {
-                    try saveTokens(enrolled.tokens, of: enrollment.id)
-                } catch {
-                    try await queue.setState(enrollment: enrollment.id, .enrollAgain)
-                    throw error
-                }
-            }
-            if !standing.isConsented {
-                try await queue.setHold(
-                    enrollment: enrollment.id, reason: HoldReason.noConsent.rawValue)
-            }
-            try await startLane(of: enrollment.id)
-            logger.info("enrolled", metadata: ["enrollment": "\(enrollment.terms.name)"])
-            guard
-                let stored = try await queue.enrollments().first(where: { $0.id == enrollment.id })
-            else { throw QueueError(.unknownReference, "enroll", "it is gone") }
-            return try await report(on: stored)
+            return try await begin(
+                terms, insteadOf: same?.id, enrolled.tokens,
+                hold: standing.isConsented ? nil : .noConsent)
         }
+    }
+
+    /// Writes an enrollment down and begins its lane; new terms and tokens go to the lane there is.
+    func begin(
+        _ terms: EnrollmentTerms, insteadOf known: Int64?, _ tokens: TokenRecord?,
+        hold: HoldReason? = nil
+    ) async throws -> EnrollmentReport {
+        let id: Int64
+        if let known {
+            id = known
+            await lanes.stop(id)
+            if let tokens { try saveTokens(tokens, of: id) }
+            try await queue.updateEnrollment(id, terms: terms)
+            try await queue.setState(enrollment: id, .active)
+            try await queue.setHold(enrollment: id, reason: nil)
+        } else {
+            id = try await queue.enroll(terms).id
+            do {
+                if let tokens { try saveTokens(tokens, of: id) }
+            } catch {
+                try await queue.setState(enrollment: id, .enrollAgain)
+                throw error
+            }
+        }
+        if let hold { try await queue.setHold(enrollment: id, reason: hold.rawValue) }
+        try await startLane(of: id)
+        logger.info("enrolled", metadata: ["enrollment": "\(terms.name)"])
+        guard let stored = try await queue.enrollments().first(where: { $0.id == id }) else {
+            throw QueueError(.unknownReference, "enroll", "it is gone")
+        }
+        return try await report(on: stored)
     }
 
     private func saveTokens(_ tokens: TokenRecord, of enrollment: Int64) throws {
@@ -125,19 +165,25 @@ extension Gateway {
     }
 
     func tokenFile(of enrollment: Int64) -> TokenFile {
-        TokenFile(path: settings.stateDirectory + "/tokens-\(enrollment).json")
+        TokenFile(
+            path: settings.stateDirectory + "/tokens-\(enrollment).json",
+            policy: settings.sealTokens)
     }
 
     private func report(on enrollment: Enrollment) async throws -> EnrollmentReport {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
             .first { $0.outcome == "delivered" }?.atMicroseconds
+        let held = await lanes.heldPatients(of: enrollment.id).values
+            .reduce(into: [String: Int]()) { $0[$1.rawValue, default: 0] += 1 }
         return EnrollmentReport(
-            name: enrollment.terms.name, exchange: enrollment.terms.origin,
+            name: enrollment.terms.name, kind: enrollment.terms.kind.rawValue,
+            exchange: enrollment.terms.origin,
             patient: enrollment.terms.patient, device: enrollment.terms.device,
             code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
             state: enrollment.state.rawValue,
-            held: enrollment.holdReason, pending: balance.unsent, delivered: balance.delivered,
+            held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
+            pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
             tokenExpires: await lanes.tokenExpiry(of: enrollment.id)
                 .map(Date.init(microseconds:)))
@@ -146,7 +192,7 @@ extension Gateway {
     /// How far back the last delivery is looked for among the requests.
     private static let uploadsLookedAt = 100
 
-    private static func freeName(beside existing: [Enrollment]) -> String {
+    static func freeName(beside existing: [Enrollment]) -> String {
         let taken = Set(existing.map(\.terms.name))
         return (1...existing.count + 1).lazy.map { "e\($0)" }.first { !taken.contains($0) } ?? "e"
     }

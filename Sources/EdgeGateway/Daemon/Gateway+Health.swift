@@ -14,6 +14,7 @@ extension Gateway {
         conditions += await strapConditions(sensors)
         conditions += await storeConditions(reading)
         conditions += await laneConditions()
+        conditions += await patientConditions()
         if conditions.allSatisfy({ !Self.silencesStraps.contains($0.name) }) {
             for sensor in sensors {
                 let silence = await recorder.silentSeconds(
@@ -33,7 +34,7 @@ extension Gateway {
                 HealthCondition(
                     name: "dead-letters",
                     message: "the exchange refused \(balance.dead) samples for good",
-                    advice: "they are kept with the reason; please report it"))
+                    advice: "edge-gateway queue dead list says why; please report it"))
         }
         return conditions
     }
@@ -92,7 +93,8 @@ extension Gateway {
                     name: "store-salvaged", subject: "\(salvage.id)",
                     message: "the store was broken; \(salvage.carried) samples were saved, "
                         + "\(salvage.lost) that waited are lost",
-                    advice: "the card wears out: replace it; \(salvage.brokenFile) is kept"))
+                    advice: "the card wears out: replace it; \(salvage.brokenFile) is kept; "
+                        + "edge-gateway queue acknowledge"))
         }
         if let fill = try? await queue.fill(), fill.isNearlyFull {
             conditions.append(Self.nearlyFull(fill))
@@ -130,7 +132,9 @@ extension Gateway {
                         name: "enroll-again", subject: name,
                         message: "\(name): the exchange no longer lets this gateway in; "
                             + "samples are held",
-                        advice: "edge-gateway enroll LINK with a new invitation of this patient"))
+                        advice: enrollment.terms.kind == .practitionerKey
+                            ? "edge-gateway enroll --practitioner-key-file FILE --name \(name)"
+                            : "edge-gateway enroll LINK with a new invitation of this patient"))
             } else if let reason = enrollment.holdReason {
                 conditions.append(held(name, reason))
             } else if let fault = await lanes.fault(of: enrollment.id) {
@@ -139,7 +143,9 @@ extension Gateway {
                         name: "exchange-unreachable", subject: name,
                         message: "\(name): \(fault); samples are kept",
                         advice:
-                            "look at network, DNS, proxy and firewall; delivery resumes by itself"
+                            enrollment.terms.kind == .file
+                            ? "look at the disk and the file's directory; delivery resumes by itself"
+                            : "look at network, DNS, proxy and firewall; delivery resumes by itself"
                     ))
             }
         }

@@ -44,25 +44,6 @@ extension Gateway {
                 gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
         }
     }
-
-    /// The last requests to exchanges, newest first.
-    func liveUploads(limit: Int) async throws -> LiveUploadsReport {
-        try await asking {
-            let names = try await queue.enrollments().reduce(into: [Int64: String]()) {
-                $0[$1.id] = $1.terms.name
-            }
-            let uploads = try await queue.uploads(limit: limit + 1)
-            return LiveUploadsReport(
-                uploads: uploads.prefix(limit).map { upload in
-                    LiveUploadsReport.Upload(
-                        at: upload.atMicroseconds.map(Date.init(microseconds:)),
-                        enrollment: names[upload.enrollmentID] ?? "", samples: upload.count,
-                        from: upload.timesMicroseconds.map { Date(microseconds: $0.lowerBound) },
-                        until: upload.timesMicroseconds.map { Date(microseconds: $0.upperBound) },
-                        outcome: upload.outcome)
-                }, more: uploads.count > limit)
-        }
-    }
 }
 
 extension LiveStrap {

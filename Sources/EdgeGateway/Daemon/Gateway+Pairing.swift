@@ -43,11 +43,13 @@ extension Gateway {
     func pair(_ request: PairRequest) async throws -> PairReport {
         let address = try Self.checked(request.address)
         try Self.check(passkey: request.passkey)
-        let enrollment = try await enrollment(for: request)
+        let enrollment = try await enrollment(named: request.enrollment)
+        let wearer = try await checkedWearer(request, enrollment)
         try await requireRadio()
         await recorder.beginPairing(address)
         do {
             let inspection = try await inspect(address, request)
+            if let enrollment { await adopt(wearer, enrollment) }
             let (sensor, assignment) = try await asking {
                 try await store(address, request, enrollment, inspection)
             }
@@ -59,7 +61,9 @@ extension Gateway {
             }
             if let enrollment { await lanes.nudge(enrollment.id) }
             logger.info("paired", metadata: ["sensor": "\(Recorder.masked(address))"])
-            return try await asking { try await report(sensor, enrollment, inspection) }
+            return try await asking {
+                try await report(sensor, enrollment, inspection, wearer.notes)
+            }
         } catch {
             await recorder.abandonPairing(address)
             throw error
@@ -136,9 +140,10 @@ extension Gateway {
         }
     }
 
-    private func enrollment(for request: PairRequest) async throws -> Enrollment? {
+    /// The enrollment of this name; the only one, or none, if there is no name.
+    func enrollment(named name: String?) async throws -> Enrollment? {
         let enrollments = try await asking { try await queue.enrollments() }
-        if let name = request.enrollment {
+        if let name {
             guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
                 throw ProblemReport(
                     code: "unknown-enrollment", message: "there is no enrollment \(name)",
@@ -202,10 +207,11 @@ extension Gateway {
     }
 
     private func report(
-        _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection
+        _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection,
+        _ notesOfWearer: [String]
     ) async throws -> PairReport {
         let first = await recorder.firstMeasurement(of: sensor.address)
-        var notes: [String] = []
+        var notes = notesOfWearer
         if first == nil {
             notes.append("no heartbeat yet: wear the strap and moisten its electrodes")
         } else if first?.contact == .notDetected {

@@ -106,7 +106,7 @@ struct OneTimeEnrollment {
         else { return nil }
         tries += 1
         return EnrollRequest(
-            link: link, name: request.name, device: nil, resolution: request.resolution)
+            link: link, name: request.name, resolution: request.resolution)
     }
 
     mutating func finish(_ result: Result<EnrollmentReport, ProblemReport>) {

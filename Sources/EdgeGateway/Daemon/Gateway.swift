@@ -14,6 +14,7 @@ actor Gateway {
     let recorder: Recorder
     let lanes: Lanes
     let desk = PairingDesk()
+    let importDesk: ImportDesk
     let shares: Shares
     /// The link that a phone is to hand over, if one is waited for.
     var webEnrollment = OneTimeEnrollment()
@@ -37,6 +38,7 @@ actor Gateway {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             logger: logger)
+        importDesk = ImportDesk(directory: settings.stateDirectory)
         shares = Shares(stateDirectory: settings.stateDirectory)
         lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
@@ -46,6 +48,7 @@ actor Gateway {
     ///
     /// - Throws: ``QueueError``
     func begin() async throws {
+        await importDesk.discard()
         let sensors = try await queue.sensors()
         for assignment in try await queue.openAssignments() {
             guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
@@ -75,18 +78,23 @@ actor Gateway {
         let hasTokens = await lanes.start(enrollment, tokens: tokenFile(of: id))
         if !hasTokens {
             try await queue.setState(enrollment: id, .enrollAgain)
+        } else if enrollment.state == .enrollAgain,
+            enrollment.holdReason != HoldReason.enrollAgain.rawValue
+        {
+            // The file could not be read at an earlier start; the exchange itself has refused nothing.
+            try await queue.setState(enrollment: id, .active)
         }
     }
 
     // MARK: - Reports
 
     /// The known sensors and their links.
-    func sensors() async throws -> [SensorReport] {
+    func sensors(includingForgotten: Bool = false) async throws -> [SensorReport] {
         try await asking {
             let enrollments = try await queue.enrollments()
             let assignments = try await queue.openAssignments()
             var reports: [SensorReport] = []
-            for sensor in try await queue.sensors() {
+            for sensor in try await queue.sensors(includingForgotten: includingForgotten) {
                 let enrollment = assignments.first { $0.sensorID == sensor.id }?.enrollmentID
                 reports.append(
                     try await report(

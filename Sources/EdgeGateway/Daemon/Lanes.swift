@@ -6,8 +6,10 @@ import Uplink
 actor Lanes {
     private struct Lane {
         var runner: LaneRunner
-        var destination: ExchangeDestination
-        var tokens: TokenSource
+        /// One of the two.
+        var exchange: ExchangeDestination?
+        var file: FileDestination?
+        var tokens: TokenSource?
         var task: Task<Void, Never>
     }
 
@@ -24,7 +26,7 @@ actor Lanes {
         self.logger = logger
     }
 
-    /// Starts the lane of an enrollment with the tokens in its file.
+    /// Starts the lane of an enrollment, with the tokens in its file where it needs some.
     ///
     /// - Returns: false when there are no usable tokens: then somebody has to enroll again.
     @discardableResult
@@ -32,9 +34,17 @@ actor Lanes {
         await stop(enrollment.id)
         var logger = logger
         logger[metadataKey: "enrollment"] = "\(enrollment.terms.name)"
+        if let path = FilePlace.path(of: enrollment.terms) {
+            let destination = FileDestination(path: path, patient: enrollment.terms.patient)
+            let runner = await runner(of: enrollment, to: destination, logger)
+            lanes[enrollment.id] = Lane(
+                runner: runner, file: destination, task: Task { await runner.run() })
+            return true
+        }
         let record: TokenRecord
         do {
             record = try file.load()
+            sealIfPlain(record, file, logger)
         } catch {
             logger.error("load tokens", metadata: ["fault": "\(error)"])
             return false
@@ -57,6 +67,27 @@ actor Lanes {
             logger.error("start lane: the stored exchange address is damaged")
             return false
         }
+        let runner = await runner(of: enrollment, to: destination, logger)
+        lanes[enrollment.id] = Lane(
+            runner: runner, exchange: destination, tokens: tokens,
+            task: Task { await runner.run() })
+        return true
+    }
+
+    /// Tokens stored in clear, as before an update, are sealed where that can be done.
+    private func sealIfPlain(_ record: TokenRecord, _ file: TokenFile, _ logger: Logger) {
+        do {
+            if file.policy != .never, try !file.isSealed() { try file.save(record) }
+            let word = try file.isSealed() ? "sealed" : "in clear"
+            logger.info("tokens are stored \(word)")
+        } catch {
+            logger.warning("seal tokens", metadata: ["fault": "\(error)"])
+        }
+    }
+
+    private func runner(
+        of enrollment: Enrollment, to destination: any Destination, _ logger: Logger
+    ) async -> LaneRunner {
         let unanswered: Int64?
         do {
             unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
@@ -64,14 +95,10 @@ actor Lanes {
             // Nobody knows: the samples rest as if a request had been sent just now.
             unanswered = clock.read().uptimeMicroseconds
         }
-        let runner = LaneRunner(
+        return LaneRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: logger, settings: settings.lane,
             unansweredSince: unanswered)
-        lanes[enrollment.id] = Lane(
-            runner: runner, destination: destination, tokens: tokens,
-            task: Task { await runner.run() })
-        return true
     }
 
     /// Ends a lane; a request under way is given up, and its samples are sent again later. A token
@@ -80,7 +107,7 @@ actor Lanes {
         guard let lane = lanes.removeValue(forKey: enrollment) else { return }
         lane.task.cancel()
         await lane.task.value
-        await lane.tokens.finishRenewal()
+        await lane.tokens?.finishRenewal()
     }
 
     /// Ends every lane.
@@ -96,12 +123,31 @@ actor Lanes {
 
     /// When the token in use ends, UTC µs; nil for a lane that needs none or does not run.
     func tokenExpiry(of enrollment: Int64) async -> Int64? {
-        await lanes[enrollment]?.tokens.expiresMicroseconds
+        await lanes[enrollment]?.tokens?.expiresMicroseconds
     }
 
-    /// Why the last request of an enrollment brought no answer; nil while all is well.
-    func fault(of enrollment: Int64) async -> TransportFault? {
-        await lanes[enrollment]?.destination.lastFault
+    /// Why the last delivery of an enrollment brought no answer; nil while all is well.
+    func fault(of enrollment: Int64) async -> String? {
+        if let fault = await lanes[enrollment]?.exchange?.lastFault { return "\(fault)" }
+        return await lanes[enrollment]?.file?.lastFault.map { "\($0)" }
+    }
+
+    /// Why single patients' samples are kept back, in a lane that serves many and goes on.
+    func heldPatients(of enrollment: Int64) async -> [String: HoldReason] {
+        await lanes[enrollment]?.runner.heldPatients ?? [:]
+    }
+
+    /// What the exchange lets a practitioner's enrollment deliver for one patient; nil if it cannot
+    /// be asked because the lane does not run.
+    func standing(
+        of patient: String, enrollment: Int64
+    ) async -> Result<Standing?, ExchangeReader.Fault>? {
+        await lanes[enrollment]?.exchange?.standing(of: patient)
+    }
+
+    /// Gives a practitioner's enrollment the device and code it does not have yet.
+    func adopt(_ standing: Standing, device: String, enrollment: Int64) async {
+        await lanes[enrollment]?.exchange?.adopt(standing, device: device)
     }
 }
 
@@ -113,6 +159,9 @@ extension Settings {
         var curl = CurlSettings()
         curl.plainHTTP = plainHTTP
         curl.authorityFile = caFile
+        curl.clientCertificateFile = clientCertificateFile
+        curl.clientKeyFile = clientKeyFile
+        curl.proxy = proxy
         return curl
     }
 

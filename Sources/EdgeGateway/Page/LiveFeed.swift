@@ -96,8 +96,8 @@ actor LiveFeed {
     }
 
     /// The last requests to exchanges.
-    func uploads() async throws -> LiveUploadsReport {
-        try await gateway.liveUploads(limit: Self.uploadsMax)
+    func uploads() async throws -> HistoryReport {
+        try await gateway.history(limit: Self.uploadsMax)
     }
 
     /// Has the radio hand frames over sooner while somebody looks.

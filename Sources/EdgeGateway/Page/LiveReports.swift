@@ -112,22 +112,3 @@ struct LiveHistoryReport: Codable, Equatable {
     var points: [Point]
     var gaps: [Silence]
 }
-
-/// `GET /v1/live/uploads`
-struct LiveUploadsReport: Codable, Equatable {
-    /// One request to an exchange.
-    struct Upload: Codable, Equatable {
-        /// Left out if the clock could not be trusted.
-        var at: Date?
-        var enrollment: String
-        var samples: Int
-        var from: Date?
-        var until: Date?
-        var outcome: String
-    }
-
-    /// Newest first.
-    var uploads: [Upload]
-    /// There are older ones.
-    var more: Bool
-}

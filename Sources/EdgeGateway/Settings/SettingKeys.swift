@@ -104,6 +104,20 @@ extension SettingKey {
             name: "uplink.ca_file", kind: .text, fallback: "",
             help: "PEM file of the certificate authority to trust instead of the system's"),
         SettingKey(
+            name: "uplink.proxy", kind: .text, fallback: "",
+            help: "URL of the proxy to the exchange; empty: as https_proxy and no_proxy say"),
+        SettingKey(
+            name: "uplink.client_certificate_file", kind: .text, fallback: "",
+            help: "PEM file of the certificate to show to the exchange, where one is asked for"),
+        SettingKey(
+            name: "uplink.client_key_file", kind: .text, fallback: "",
+            help: "PEM file of that certificate's key; not readable by everybody"),
+        SettingKey(
+            name: "uplink.seal_tokens",
+            kind: .choice(["auto", "always", "never"]), fallback: "auto",
+            help: "encrypt token files to this machine; auto: where systemd-creds can"
+        ),
+        SettingKey(
             name: "uplink.identifier_system", kind: .text,
             fallback: "urn:edge-gateway:sample",
             help: "FHIR identifier system of the samples; the same for the life of a gateway"),

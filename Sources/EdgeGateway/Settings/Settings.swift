@@ -1,6 +1,7 @@
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Uplink
 
 /// The gateway's settings, checked: every value is in range and every key is known.
 struct Settings: Sendable {
@@ -36,6 +37,12 @@ struct Settings: Sendable {
     var batchSamples: Int { integer("uplink.batch_samples") }
     var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }
     var caFile: String? { text("uplink.ca_file").nilIfEmpty }
+    var proxy: String? { text("uplink.proxy").nilIfEmpty }
+    var clientCertificateFile: String? { text("uplink.client_certificate_file").nilIfEmpty }
+    var clientKeyFile: String? { text("uplink.client_key_file").nilIfEmpty }
+    var sealTokens: TokenSeal.Policy {
+        TokenSeal.Policy(rawValue: text("uplink.seal_tokens")) ?? .auto
+    }
     var identifierSystem: String { text("uplink.identifier_system") }
 
     var decodePolicy: DecodePolicy {
@@ -46,9 +53,14 @@ struct Settings: Sendable {
         }
     }
 
-    /// Every key with its value in force, in the order of the table, for `config show`.
+    /// Every key with its value in force, in the order of the table, for `config show`. A proxy's
+    /// password is not shown.
     var listing: [(key: SettingKey, value: SettingValue)] {
-        SettingKey.table.compactMap { key in values[key.name].map { (key, $0) } }
+        SettingKey.table.compactMap { key in
+            guard let value = values[key.name] else { return nil }
+            return key.name == "uplink.proxy"
+                ? (key, .text(ProxyAddress.masked(text(key.name)))) : (key, value)
+        }
     }
 
     private func text(_ name: String) -> String {

@@ -29,6 +29,9 @@ extension StandInExchange {
             }
             let code = try consentedCode(of: resource, patient: patient)
             let dataPoint = try dataPoint(of: resource, code: code)
+            if identifiers.contains(where: { refused.contains($0.value ?? "") }) {
+                throw invalid("'value' is a required property", dataPoint)
+            }
             // Between this look and the writing, another worker may write the same identifier.
             if pacePerEntry > .zero { await time.sleep(pacePerEntry) }
             return insert(

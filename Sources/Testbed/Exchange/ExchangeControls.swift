@@ -21,12 +21,17 @@ extension StandInExchange {
     public func clearFaults() {
         faults.clear()
         poisoned = []
+        refused = []
         pacePerEntry = .zero
     }
 
     /// Every bundle with this identifier fails whole with 500, for ever; alone at the
     /// single-resource endpoint it gets an honest 400.
     public func poison(_ identifier: ExchangeIdentifier) { poisoned.insert(identifier) }
+
+    /// The entry with an identifier of this value gets an honest 422, as one gets whose data point
+    /// breaks its schema; the others of its bundle are stored.
+    public func refuse(_ value: String) { refused.insert(value) }
 
     /// How long the server works on one entry. A worker busy for over 30 s is killed; and two
     /// workers with the same identifiers race, which leaves orphans.

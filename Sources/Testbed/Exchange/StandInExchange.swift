@@ -70,6 +70,7 @@ public actor StandInExchange {
     // Knobs and records.
     var faults = ExchangeFaultPlan()
     var poisoned: Set<ExchangeIdentifier> = []
+    var refused: Set<String> = []
     var pacePerEntry = Duration.zero
     var accessTokenLifetimeSeconds = 1_209_600
     var advertisedTokenEndpoint: String?

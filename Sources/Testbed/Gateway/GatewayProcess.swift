@@ -52,6 +52,8 @@ public actor GatewayProcess {
             !$0.key.hasPrefix("EDGE_GATEWAY_") && $0.key != "NOTIFY_SOCKET"
         }
         if let busAddress { environment["DBUS_SYSTEM_BUS_ADDRESS"] = busAddress }
+        // Tests read the tokens, and sealing starts two processes a time.
+        environment["EDGE_GATEWAY_UPLINK_SEAL_TOKENS"] = "never"
         environment["EDGE_GATEWAY_CONFIG"] = configuration.path
         environment["EDGE_GATEWAY_STATE"] = state.path
         environment["EDGE_GATEWAY_SOCKET"] = directory.appending(path: "control.sock").path

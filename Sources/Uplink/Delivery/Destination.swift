@@ -55,9 +55,14 @@ public protocol Destination: Sendable {
     func isHealthy() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
     func isMended(_ reason: HoldReason) async -> Bool
+    /// The same for one patient's samples, which alone are held.
+    func isMended(_ reason: HoldReason, of patient: String) async -> Bool
 }
 
 extension Destination {
     /// It is not.
     public func mayTakeIntervals() async -> Bool { false }
+
+    /// Only a sample can tell.
+    public func isMended(_ reason: HoldReason, of patient: String) async -> Bool { true }
 }

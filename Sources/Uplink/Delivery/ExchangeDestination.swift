@@ -14,7 +14,7 @@ public actor ExchangeDestination: Destination {
     private let transport: any HTTPTransport
     let clock: any GatewayClock
     let logger: Logger
-    private let termsChanged: @Sendable (EnrollmentTerms) async -> Void
+    let termsChanged: @Sendable (EnrollmentTerms) async -> Void
     private var writer: BundleWriter?
     var intervals = IntervalConsent.unknown
     var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]

@@ -72,6 +72,9 @@ public actor FileDestination: Destination {
         }
     }
 
+    /// A file takes what there is.
+    public func mayTakeIntervals() async -> Bool { true }
+
     /// Whether the file can be opened.
     public func isHealthy() async -> Bool {
         (try? opened()) != nil

@@ -21,7 +21,8 @@ public struct Lane: Sendable {
 
     /// What to do now.
     public enum Step: Hashable, Sendable {
-        /// Take the oldest samples and report ``Lane/fetched(_:_:)``.
+        /// Take the oldest samples, but of ``Lane/heldPatients``, and report
+        /// ``Lane/fetched(_:patients:_:)``.
         case fetch(limit: Int)
         /// Deliver these of the fetched data points and report ``Lane/answered(_:tookMicroseconds:_:)``.
         case send([Int])
@@ -31,6 +32,11 @@ public struct Lane: Sendable {
         case checkHealth
         /// See whether the reason of the hold is gone and report ``Lane/probed(isMended:_:)``.
         case probe(HoldReason)
+        /// Take this patient's oldest sample and report ``Lane/fetched(_:patients:_:)``.
+        case fetchTrial(patient: String)
+        /// See whether the reason of one patient's hold is gone and report
+        /// ``Lane/probedPatient(isMended:_:)``.
+        case probePatient(String, HoldReason)
         /// Nothing before this uptime; nil while something is under way.
         case wait(untilMicroseconds: Int64?)
     }
@@ -51,12 +57,16 @@ public struct Lane: Sendable {
         case none, fetching, checking
         case sending([Int], alone: Bool)
         case probing(HoldReason)
+        case probingPatient(String)
     }
 
     /// The numbers it goes by.
     public let settings: LaneSettings
     private var activity = Activity.none
     private var batch: LaneBatch?
+    /// Whose the fetched data points are, in a lane that serves many.
+    private var patientOf: [String?] = []
+    private var patients = PatientHolds()
     private var pace: LanePace
     private var hold: (reason: HoldReason, nextProbe: Int64)?
     private var notBefore = Int64.min
@@ -98,6 +108,9 @@ public struct Lane: Sendable {
     /// Why it is held, if it is.
     public var holdReason: HoldReason? { hold?.reason }
 
+    /// Patients whose samples are kept back while the others' go on.
+    public var heldPatients: [String: HoldReason] { patients.reasons }
+
     /// Largest number of samples in the next request.
     public var batchSize: Int { pace.size }
 
@@ -115,7 +128,11 @@ public struct Lane: Sendable {
             activity = .checking
             return .checkHealth
         }
-        guard now >= notBefore else { return .wait(untilMicroseconds: notBefore) }
+        if batch == nil, !isBackingOff, let step = stepOfPatients(now) { return step }
+        guard now >= notBefore else {
+            let probe = batch == nil && !isBackingOff ? patients.nextProbe : nil
+            return .wait(untilMicroseconds: min(notBefore, probe ?? notBefore))
+        }
         guard let (indices, alone) = batch?.take(atMost: pace.size) else {
             batch = nil
             activity = .fetching
@@ -125,13 +142,35 @@ public struct Lane: Sendable {
         return alone ? .sendAlone(indices[0]) : .send(indices)
     }
 
+    private mutating func stepOfPatients(_ now: Int64) -> Step? {
+        if let patient = patients.trial {
+            activity = .fetching
+            return .fetchTrial(patient: patient)
+        }
+        guard let (patient, reason) = patients.due(now) else { return nil }
+        activity = .probingPatient(patient)
+        return .probePatient(patient, reason)
+    }
+
     /// The oldest data points are at hand; `outcomes` has nil for those to be delivered. Others stand
     /// for what is settled without a request.
-    public mutating func fetched(_ outcomes: [SettledSample.Outcome?], _ now: Int64) {
+    ///
+    /// - Parameter patients: whose each is, in a lane that serves many; nil for a lane's own patient.
+    public mutating func fetched(
+        _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], _ now: Int64
+    ) {
         guard activity == .fetching else { return }
         activity = .none
         isBackingOff = false
+        patientOf = patients
         let unresolved = outcomes.indices.filter { outcomes[$0] == nil }
+        if unresolved.isEmpty, self.patients.trial != nil {
+            // There is nothing to try it with.
+            self.patients.endTrial()
+            batch = nil
+            notBefore = now
+            return
+        }
         batch = unresolved.isEmpty ? nil : LaneBatch(unresolved)
         if outcomes.isEmpty { notBefore = now + settings.idlePollMicroseconds }
     }
@@ -230,10 +269,19 @@ public struct Lane: Sendable {
         }
     }
 
+    /// The reason of one patient's hold was looked at.
+    public mutating func probedPatient(isMended: Bool, _ now: Int64) {
+        guard case .probingPatient(let patient) = activity else { return }
+        activity = .none
+        patients.probed(
+            patient, isMended: isMended, next: now + settings.probePauseMicroseconds)
+    }
+
     /// Something changed for the better (the network is back, a technician asks): looks at a hold
     /// now, and does not wait out a pause in which nothing was sent.
     public mutating func nudge(_ now: Int64) {
         if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
+        patients.nudge(now)
         if notSentInRow > 0 { isBackingOff = false }
         nudgeIfIdle(now)
     }
@@ -265,6 +313,7 @@ public struct Lane: Sendable {
         var resolved: [Resolved] = []
         var unclear: [Int] = []
         var reason: HoldReason?
+        var heldNow: Set<String> = []
         for (index, entry) in zip(indices, entries) {
             switch entry.verdict {
             case .stored, .storedBefore:
@@ -281,9 +330,24 @@ public struct Lane: Sendable {
             case .notWanted:
                 resolved.append(
                     Resolved(index: index, outcome: .dropped(reason: Self.notConsented)))
-            case .held(let why): reason = reason ?? why
+            case .held(let why):
+                if let patient = patient(of: index), PatientHolds.ofOnePatient.contains(why) {
+                    heldNow.insert(patient)
+                    patients.hold(patient, why, probe: now + settings.probePauseMicroseconds)
+                } else {
+                    reason = reason ?? why
+                }
             case .unclear: unclear.append(index)
             }
+        }
+        if patients.trial != nil {
+            patients.endTrial()
+            notBefore = now
+        }
+        if !heldNow.isEmpty {
+            // The rest of theirs would be refused as well.
+            batch.drop { patient(of: $0).map(heldNow.contains) ?? false }
+            unclear.removeAll { patient(of: $0).map(heldNow.contains) ?? false }
         }
         if let reason {
             holdBack(reason, until: nil, now)
@@ -295,10 +359,16 @@ public struct Lane: Sendable {
         return resolved
     }
 
+    private func patient(of index: Int) -> String? {
+        patientOf.indices.contains(index) ? patientOf[index] : nil
+    }
+
     private mutating func fail(
         _ indices: [Int], alone: Bool, _ word: String, isSilence: Bool = false,
         _ batch: inout LaneBatch, _ now: Int64
     ) {
+        // An answer that tells nothing is nothing against the patient either.
+        patients.endTrial()
         batch.fail(indices, alone: alone, word, isSilence: isSilence, settings)
         backOff(spread(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures)), now)
     }

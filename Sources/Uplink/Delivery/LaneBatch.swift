@@ -50,6 +50,13 @@ struct LaneBatch: Sendable {
         work.insert(Work(indices: indices), at: 0)
     }
 
+    /// Leaves out what is not to be sent now.
+    mutating func drop(_ isOut: (Int) -> Bool) {
+        for position in work.indices { work[position].indices.removeAll(where: isOut) }
+        work.removeAll { $0.indices.isEmpty }
+        for index in suspects.keys.filter(isOut) { suspects[index] = nil }
+    }
+
     /// Every sample of a request was resolved; `isBad` if it was one alone, and refused.
     mutating func succeeded(isBad: Bool) {
         guard isHalving else { return }

@@ -16,6 +16,8 @@ public actor LaneRunner {
     private var requestRecord: UploadRecord?
     private var isAnswered = false
     private var recordedHold: HoldReason?
+    private var recordedPatients: [String: HoldReason] = [:]
+    private let servesMany: Bool
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
 
@@ -40,6 +42,7 @@ public actor LaneRunner {
         self.clock = clock
         self.logger = logger
         resolution = Resolution(stored: enrollment.terms.resolution)
+        servesMany = enrollment.terms.kind == .practitionerKey
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         lane = Lane(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
@@ -49,8 +52,13 @@ public actor LaneRunner {
     /// Where the lane stands.
     public var state: Lane.State { lane.state }
 
+    /// Why single patients' samples are kept back, in a lane that serves many and goes on.
+    public var heldPatients: [String: HoldReason] { lane.heldPatients }
+
     /// Delivers until the task is cancelled.
     public func run() async {
+        // What an earlier lane of this enrollment held is this one's to find out.
+        await queue.setHolds(enrollment: enrollmentID, patients: [:])
         while !Task.isCancelled {
             let next = await advance()
             if !Task.isCancelled { await sleep(until: next) }
@@ -79,7 +87,9 @@ public actor LaneRunner {
             case .wait(let until):
                 await recordHold()
                 return until ?? uptime + Self.sleepMicrosecondsMax
-            case .fetch(let limit): await fetch(limit)
+            case .fetch(let limit):
+                await fetch(limit, of: .except(Set(lane.heldPatients.keys)))
+            case .fetchTrial(let patient): await fetch(1, of: .only(patient))
             case .send(let indices): await deliver(indices, alone: false)
             case .sendAlone(let index): await deliver([index], alone: true)
             case .checkHealth:
@@ -90,6 +100,9 @@ public actor LaneRunner {
                 let isMended = await destination.isMended(reason)
                 lane.probed(isMended: isMended, uptime)
                 await recordHold()
+            case .probePatient(let patient, let reason):
+                let isMended = await destination.isMended(reason, of: patient)
+                lane.probedPatient(isMended: isMended, uptime)
             }
         }
         return uptime
@@ -99,14 +112,15 @@ public actor LaneRunner {
 
     // MARK: - Steps
 
-    private func fetch(_ limit: Int) async {
+    private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
-            let groups = try await groups(limit)
+            let groups = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
             let intervals = await destination.mayTakeIntervals()
             plan = SettlePlan(
                 groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
-            lane.fetched(plan.known, uptime)
+            lane.fetched(
+                plan.known, patients: servesMany ? plan.points.map(\.patient) : [], uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
             lane.storeFailed(uptime)
@@ -115,15 +129,17 @@ public actor LaneRunner {
         await settle()
     }
 
-    private func groups(_ limit: Int) async throws(QueueError) -> [SampleGroup] {
+    private func groups(
+        _ limit: Int, of patients: PatientFilter
+    ) async throws(QueueError) -> [SampleGroup] {
         guard resolution != .raw else {
-            return try await queue.nextBatch(enrollment: enrollmentID, limit: limit).map {
-                SampleGroup(samples: [$0], window: nil)
-            }
+            return try await queue.nextBatch(
+                enrollment: enrollmentID, limit: limit, of: patients
+            ).map { SampleGroup(samples: [$0], window: nil) }
         }
         let stretches = try await queue.nextStretches(
             enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
-            limit: Self.windowSamplesMax)
+            limit: Self.windowSamplesMax, of: patients)
         let now = clock.read().trustedWallMicroseconds
         let groups = stretches.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
         return Array(groups.prefix(limit))
@@ -165,6 +181,7 @@ public actor LaneRunner {
             "deliver data points",
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
+        await recordPatients()
     }
 
     /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered
@@ -187,8 +204,19 @@ public actor LaneRunner {
         }
     }
 
+    /// Writes a change of the patients' holds into the books.
+    private func recordPatients() async {
+        let held = lane.heldPatients
+        guard held != recordedPatients else { return }
+        recordedPatients = held
+        await queue.setHolds(enrollment: enrollmentID, patients: held.mapValues(\.rawValue))
+        // Whose they are is nobody's business here.
+        logger.notice("patients held", metadata: ["count": "\(held.count)"])
+    }
+
     /// Writes a change of the hold into the books.
     private func recordHold() async {
+        await recordPatients()
         let reason = lane.holdReason
         guard reason != recordedHold else { return }
         do {

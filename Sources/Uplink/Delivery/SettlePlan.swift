@@ -121,7 +121,11 @@ struct SettlePlan: Sendable {
             let segment = samples[group.samples.lowerBound].segmentID
             if !blocked.contains(segment), group.points.allSatisfy({ outcomes[$0] != nil }) {
                 ready += group.samples.compactMap { index in
-                    outcome(ofSample: index).map { SettledSample(samples[index], $0) }
+                    outcome(ofSample: index).map { outcome, point in
+                        SettledSample(
+                            samples[index], outcome,
+                            sentAs: point.map { points[$0].point.uuid })
+                    }
                 }
             } else {
                 blocked.insert(segment)
@@ -131,15 +135,18 @@ struct SettlePlan: Sendable {
     }
 
     /// A sample is dead if any of its data points is, since that one was refused for good; else it is
-    /// delivered if any is.
-    private func outcome(ofSample index: Int) -> SettledSample.Outcome? {
-        if let withheld = withheld[index] { return withheld }
-        var result: SettledSample.Outcome?
+    /// delivered if any is. Of a dead one also the data point it died of.
+    private func outcome(
+        ofSample index: Int
+    ) -> (outcome: SettledSample.Outcome, diedOf: Int?)? {
+        if let withheld = withheld[index] { return (withheld, nil) }
+        var result: (outcome: SettledSample.Outcome, diedOf: Int?)?
         for point in pointsOf[index] {
             guard let outcome = outcomes[point] else { return nil }
-            switch (result, outcome) {
+            switch (result?.outcome, outcome) {
             case (.dead, _), (.delivered, .dropped): break
-            default: result = outcome
+            case (_, .dead): result = (outcome, point)
+            default: result = (outcome, nil)
             }
         }
         return result

@@ -29,10 +29,17 @@ public struct TokenFile: Sendable {
         case unreadable(errno: Int32)
         /// The file is no token record of this version.
         case damaged
+        /// It could not be sealed, and must be.
+        case unsealed(TokenSeal.Fault)
+        /// It is sealed and could not be opened.
+        case unopened(TokenSeal.Fault)
     }
 
     /// The path of the file.
     public let path: String
+    /// Whether it is sealed when it is written.
+    public let policy: TokenSeal.Policy
+    private let seal: TokenSeal
     /// Called before each step; a non-zero `errno` makes the step fail. For tests of crashes.
     var failing: @Sendable (Step) -> Int32 = { _ in 0 }
 
@@ -46,14 +53,39 @@ public struct TokenFile: Sendable {
     }
 
     /// The file at `path`, whose directory exists.
-    public init(path: String) {
+    public init(
+        path: String, policy: TokenSeal.Policy = .never, seal: TokenSeal = TokenSeal()
+    ) {
         self.path = path
+        self.policy = policy
+        self.seal = seal
     }
+
+    /// What a sealed file is sealed under: it opens under no other.
+    private var name: String { path.split(separator: "/").last.map(String.init) ?? path }
 
     private var temporaryPath: String { path + ".new" }
 
     /// Reads the record.
     public func load() throws(Fault) -> TokenRecord {
+        var bytes = try contents()
+        if TokenSeal.isSealed(bytes) {
+            do {
+                bytes = try seal.open(bytes, name: name)
+            } catch {
+                throw .unopened(error)
+            }
+        }
+        guard let contents = try? JSONDecoder().decode(Contents.self, from: Data(bytes)),
+            contents.version == Self.version
+        else { throw .damaged }
+        return contents.record
+    }
+
+    /// Whether the file is sealed.
+    public func isSealed() throws(Fault) -> Bool { TokenSeal.isSealed(try contents()) }
+
+    private func contents() throws(Fault) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
             throw errno == ENOENT ? .missing : .unreadable(errno: errno)
@@ -70,11 +102,8 @@ public struct TokenFile: Sendable {
             if got == 0 { break }
             count += got
         }
-        guard count < bytes.count,
-            let contents = try? JSONDecoder().decode(Contents.self, from: Data(bytes[..<count])),
-            contents.version == Self.version
-        else { throw .damaged }
-        return contents.record
+        guard count < bytes.count else { throw .damaged }
+        return Array(bytes[..<count])
     }
 
     /// Replaces the record. When this returns, the new one is on the disk.
@@ -85,15 +114,26 @@ public struct TokenFile: Sendable {
         else {
             throw .unwritable(.write, errno: EINVAL)
         }
+        let contents = try sealed([UInt8](bytes))
         unlink(temporaryPath)
         do {
-            try put([UInt8](bytes))
+            try put(contents)
             _ = try step(.rename) { rename(temporaryPath, path) }
         } catch {
             unlink(temporaryPath)
             throw error
         }
         try syncDirectory()
+    }
+
+    private func sealed(_ bytes: [UInt8]) throws(Fault) -> [UInt8] {
+        guard policy != .never else { return bytes }
+        do {
+            return try seal.close(bytes, name: name)
+        } catch {
+            if policy == .always { throw .unsealed(error) }
+            return bytes
+        }
     }
 
     /// Deletes the record, if there is one.
@@ -158,6 +198,8 @@ extension TokenFile.Fault: CustomStringConvertible {
             "write token file (\(step.rawValue)): \(String(cString: strerror(number)))"
         case .unreadable(let number): "read token file: \(String(cString: strerror(number)))"
         case .damaged: "the token file is damaged"
+        case .unsealed(let fault): "seal token file: \(fault)"
+        case .unopened(let fault): "open sealed token file: \(fault)"
         }
     }
 }

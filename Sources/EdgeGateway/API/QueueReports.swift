@@ -1,0 +1,197 @@
+import Foundation
+
+// The store's part of the JSON contract (docs/json.md).
+
+/// `GET /v1/queue`
+struct QueueReport: Codable, Equatable {
+    var balance: BalanceReport
+    /// When the oldest unsent sample was measured.
+    var oldestUnsent: Date?
+    /// Bytes taken; of these, those of samples that are done with and go first.
+    var usedBytes: Int64
+    var reclaimableBytes: Int64
+    /// The write-ahead log beside the store, which the limit does not cover.
+    var logBytes: Int64
+    /// Left out without a limit.
+    var maxBytes: Int64?
+    /// `refuse-new` or `keep-newest`.
+    var fullPolicy: String
+    /// Samples are refused or dropped at this moment for want of room.
+    var full: Bool
+    /// Boots whose clock nobody vouches for.
+    var unvouchedBoots: Int
+    /// What became of broken stores, newest first.
+    var salvages: [SalvagedStoreReport]
+}
+
+/// A store that broke and was replaced by what could be read of it.
+struct SalvagedStoreReport: Codable, Equatable {
+    var at: Date
+    /// Its name beside the store.
+    var brokenFile: String
+    var cause: String
+    /// Samples carried over; left behind as damaged; left behind because nobody knows whose they are;
+    /// waiting ones that are gone.
+    var carried: Int
+    var damaged: Int
+    var orphaned: Int
+    var lost: Int
+    var acknowledged: Bool
+}
+
+/// A stored sample.
+struct SampleReport: Codable, Equatable {
+    var id: Int64
+    /// Left out where nobody vouches for the clock.
+    var time: Date?
+    var sensor: Int64
+    /// Masked: its end.
+    var address: String
+    var name: String
+    var enrollment: String?
+    var bpm: Int?
+    /// `pending`, `held`, `dead` or `delivered`.
+    var state: String
+    var reason: String?
+}
+
+/// `GET /v1/queue/samples`
+struct SamplesReport: Codable, Equatable {
+    /// Newest first.
+    var samples: [SampleReport]
+    /// There are more than were asked for.
+    var more: Bool
+}
+
+/// A sample the exchange refused for good.
+struct DeadLetterReport: Codable, Equatable {
+    var id: Int64
+    /// The identifier under which the exchange was offered it.
+    var uuid: String
+    var time: Date?
+    var died: Date?
+    var sensor: Int64
+    /// Masked: its end.
+    var address: String
+    var name: String
+    var enrollment: String?
+    var bpm: Int?
+    /// Hexadecimal digits.
+    var frame: String
+    var reason: String
+    /// The exchange's own words.
+    var diagnostics: String
+}
+
+/// `GET /v1/queue/dead`
+struct DeadLettersReport: Codable, Equatable {
+    /// Newest first.
+    var letters: [DeadLetterReport]
+    var more: Bool
+}
+
+/// `POST /v1/queue/dead/requeue` and `…/purge`
+struct DeadLettersRequest: Codable {
+    var ids: [Int64]?
+    var all: Bool?
+}
+
+/// How many samples something was done with.
+struct SampleCountReport: Codable, Equatable { var samples: Int }
+
+/// A boot whose clock nobody vouches for.
+struct BootReport: Codable, Equatable {
+    var boot: String
+    /// It is the one that runs, and may yet be synchronised.
+    var running: Bool
+    /// Samples that wait for its time.
+    var held: Int
+    /// Seconds after the boot at which its first and last frame arrived.
+    var firstUptime: Double
+    var lastUptime: Double
+    /// UTC − uptime in seconds, at the least and, if anything newer is known, at the most: between
+    /// them its frames come in order with all others.
+    var earliestOffset: Double
+    var latestOffset: Double?
+}
+
+/// `POST /v1/queue/release`
+struct ReleaseRequest: Codable {
+    var boot: String
+    /// UTC − uptime, in seconds since 1970.
+    var offset: Double
+}
+
+/// `POST /v1/queue/purge`
+struct PurgeRequest: Codable {
+    /// Delivered and dropped samples that are older than this go; 0 or left out: all of them.
+    var olderThanHours: Int?
+    /// Dead letters go too.
+    var dead: Bool?
+}
+struct PurgeReport: Codable, Equatable {
+    var delivered: Int
+    var dead: Int
+}
+
+/// `POST /v1/queue/import/part`
+struct ImportPartReport: Codable, Equatable {
+    /// Names the upload in its next parts.
+    var upload: String
+    /// Bytes there are now.
+    var bytes: Int64
+}
+/// `POST /v1/queue/import`
+struct ImportRequest: Codable {
+    var upload: String
+    /// The enrollment that delivers the samples; the only one if left out.
+    var enrollment: String?
+    var patient: String?
+    /// Numbers of the file's assignments; its only one if left out.
+    var assignments: [Int64]?
+}
+struct ImportReport: Codable, Equatable {
+    /// Samples that are new, and will be delivered.
+    var added: Int
+    /// Samples that are or were here already.
+    var known: Int
+    /// Samples that were delivered, dropped or dead where they come from.
+    var settled: Int
+    /// Samples of assignments that were not asked for.
+    var notSelected: Int
+}
+
+/// One request of a lane.
+struct UploadReport: Codable, Equatable {
+    /// When it ended; left out where the clock was not trusted.
+    var at: Date?
+    var enrollment: String
+    var samples: Int
+    /// The times of its samples.
+    var first: Date?
+    var last: Date?
+    /// `delivered`, or what went wrong.
+    var outcome: String
+}
+
+/// `GET /v1/history`
+struct HistoryReport: Codable, Equatable {
+    /// Newest first.
+    var uploads: [UploadReport]
+    var more: Bool
+}
+
+/// The heart rate of one sensor in one hour: `GET /v1/history/hours`
+struct HourReport: Codable, Equatable {
+    var sensor: Int64
+    /// Masked: its end.
+    var address: String
+    var name: String
+    /// The hour's beginning.
+    var hour: Date
+    /// Samples with a heart rate.
+    var samples: Int
+    var meanBpm: Double
+    var lowestBpm: Int
+    var highestBpm: Int
+}

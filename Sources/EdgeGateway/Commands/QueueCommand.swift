@@ -1,0 +1,147 @@
+import ArgumentParser
+import Foundation
+
+struct QueueCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "queue", abstract: "Shows what is in the store, and works on it.",
+        discussion: "Example: edge-gateway queue list --state held",
+        subcommands: [
+            QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
+            QueueExportCommand.self, QueueImportCommand.self, QueueDeadCommand.self,
+            QueueReleaseCommand.self, QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
+        ])
+}
+
+struct QueueStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Says how full the store is and where its samples are.",
+        discussion: """
+            Exits with 1 if it is full or its books do not balance. \
+            Example: edge-gateway queue status --json
+            """)
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: QueueReport = try await daemon.client().get("/v1/queue")
+        if daemon.json {
+            try Terminal.printJSON(report)
+        } else {
+            print(QueueText.status(report))
+        }
+        if report.full || !report.balance.balanced {
+            throw ExitCode(CommandExit.notWell.rawValue)
+        }
+    }
+}
+
+struct QueueListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists stored samples, the newest first.",
+        discussion: """
+            States: pending, held, dead, delivered. A row that is done with counts as delivered; \
+            as reason stand the policies that dropped samples beside it, if any did.
+
+            Examples: edge-gateway queue list --state held
+                      edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
+            """)
+
+    @Option(help: "pending, held, dead or delivered (default: all).")
+    var state: String?
+    @Option(help: "Only of this sensor, by its address.")
+    var sensor: String?
+    @Option(help: "How many, 1 to 10000.")
+    var limit = 20
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard ["pending", "held", "dead", "delivered", nil].contains(state) else {
+            throw ValidationError("--state takes pending, held, dead or delivered")
+        }
+    }
+
+    func run() async throws {
+        let client = try await daemon.client()
+        var path = "/v1/queue/samples?limit=\(limit)"
+        if let state { path += "&state=\(state)" }
+        if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
+        let report: SamplesReport = try await client.get(path)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print(QueueText.samples(report))
+    }
+}
+
+struct QueuePurgeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "purge", abstract: "Deletes samples that are done with, to make room.",
+        discussion: """
+            Delivered and dropped samples go; with --dead also those that the exchange refused for \
+            good, which nobody has elsewhere. What waits stays.
+
+            Example: edge-gateway queue purge --older-than 24
+            """)
+
+    /// A store of 2 GiB takes some minutes.
+    private static let secondsMax = 1_800
+
+    @Option(help: "Only what is older than this, in hours.")
+    var olderThan: Int?
+    @Flag(help: "Dead letters too.")
+    var dead = false
+    @Flag(help: "Do not ask.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        if let olderThan, olderThan < 1 { throw ValidationError("--older-than takes 1 or more") }
+    }
+
+    func run() async throws {
+        let what = "delivered and dropped samples" + (dead ? " and dead letters" : "")
+        let age = olderThan.map { " older than \($0) h" } ?? ""
+        try Terminal.confirm("Delete all \(what)\(age)?", yes)
+        let report: PurgeReport = try await daemon.client().post(
+            "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan, dead: dead),
+            secondsMax: Self.secondsMax)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print(
+            "deleted \(report.delivered) samples"
+                + (dead ? " and \(report.dead) dead letters" : ""))
+    }
+}
+
+struct QueueAcknowledgeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "acknowledge",
+        abstract: "Says that somebody has seen that the store was broken.",
+        discussion: "The health item store-salvaged ends. Example: edge-gateway queue acknowledge")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let seen: [SalvagedStoreReport] = try await daemon.client().post(
+            "/v1/queue/acknowledge", [String: String](), secondsMax: 30)
+        if daemon.json { return try Terminal.printJSON(seen) }
+        if seen.isEmpty { return print("there was nothing to acknowledge") }
+        for salvage in seen {
+            print(
+                "acknowledged: \(Terminal.time(salvage.at)) UTC, saved \(salvage.carried), "
+                    + "lost \(salvage.lost)")
+        }
+    }
+}
+
+extension ControlClient {
+    /// The store's number of a sensor, forgotten or not.
+    ///
+    /// - Throws: ``CommandFailure`` if it does not know the address.
+    func sensorID(_ address: String) async throws -> Int64 {
+        let sensors: [SensorReport] = try await get("/v1/sensors?forgotten=true")
+        guard let sensor = sensors.first(where: { $0.address == address.uppercased() }) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "no such sensor is paired; edge-gateway sensors lists them")
+        }
+        return sensor.id
+    }
+}

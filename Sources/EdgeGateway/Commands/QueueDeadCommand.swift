@@ -1,0 +1,135 @@
+import ArgumentParser
+import Foundation
+
+struct QueueDeadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dead", abstract: "What the exchange refused for good.",
+        discussion: "Example: edge-gateway queue dead list",
+        subcommands: [
+            DeadListCommand.self, DeadShowCommand.self, DeadExportCommand.self,
+            DeadRequeueCommand.self, DeadPurgeCommand.self,
+        ])
+}
+
+struct DeadListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists dead letters, the newest first.",
+        discussion: "Example: edge-gateway queue dead list --limit 100")
+
+    @Option(help: "How many, 1 to 10000.")
+    var limit = 20
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DeadLettersReport = try await daemon.client().get(
+            "/v1/queue/dead?limit=\(limit)")
+        if daemon.json { return try Terminal.printJSON(report) }
+        print(QueueText.letters(report))
+    }
+}
+
+struct DeadShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Shows one dead letter with the exchange's own words.",
+        discussion: "Example: edge-gateway queue dead show 4711")
+
+    @Argument(help: "Its number, as `list` shows it.")
+    var id: Int64
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let letter: DeadLetterReport = try await daemon.client().get("/v1/queue/dead/\(id)")
+        if daemon.json { return try Terminal.printJSON(letter) }
+        print(QueueText.letter(letter))
+    }
+}
+
+struct DeadExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Writes all dead letters to a file, one JSON a line.",
+        discussion: "Example: edge-gateway queue dead export dead.ndjson")
+
+    private static let lettersAtOnce = 1_000
+
+    @Argument(help: "The file; one that is there is not overwritten.")
+    var file: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let output = try OutputFile(file)
+        let encoder = ReportCoding.encoder()
+        var count = 0
+        var path = "/v1/queue/dead?limit=\(Self.lettersAtOnce)"
+        while true {
+            let report: DeadLettersReport = try await client.get(path)
+            for letter in report.letters {
+                try output.write([UInt8](try encoder.encode(letter)) + [UInt8(ascii: "\n")])
+            }
+            count += report.letters.count
+            guard report.more, let last = report.letters.last else { break }
+            path = "/v1/queue/dead?limit=\(Self.lettersAtOnce)&before=\(last.id)"
+        }
+        try output.finish()
+        if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
+        print("\(count) dead letters are in \(file)")
+    }
+}
+
+/// Which dead letters.
+struct DeadChoice: ParsableArguments {
+    @Argument(help: "Their numbers, as `list` shows them.")
+    var ids: [Int64] = []
+    @Flag(help: "All of them.")
+    var all = false
+
+    func validate() throws {
+        guard ids.isEmpty == all else { throw ValidationError("name dead letters, or --all") }
+    }
+
+    var request: DeadLettersRequest { DeadLettersRequest(ids: all ? nil : ids, all: all) }
+    var text: String { all ? "all dead letters" : "\(ids.count) dead letters" }
+    /// A hundred thousand take a minute.
+    static let secondsMax = 600
+}
+
+struct DeadRequeueCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "requeue", abstract: "Delivers dead letters once more.",
+        discussion: """
+            Under the same identities; samples that died in one average go together. Mend the \
+            cause first, or they die again.
+
+            Examples: edge-gateway queue dead requeue 4711 4712
+                      edge-gateway queue dead requeue --all
+            """)
+
+    @OptionGroup var choice: DeadChoice
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: SampleCountReport = try await daemon.client().post(
+            "/v1/queue/dead/requeue", choice.request, secondsMax: DeadChoice.secondsMax)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print("\(report.samples) samples are delivered once more")
+    }
+}
+
+struct DeadPurgeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "purge", abstract: "Deletes dead letters; nobody has them elsewhere.",
+        discussion: "Example: edge-gateway queue dead purge 4711 --yes")
+
+    @OptionGroup var choice: DeadChoice
+    @Flag(help: "Do not ask.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        try Terminal.confirm("Delete \(choice.text)? The exchange does not have them.", yes)
+        let report: SampleCountReport = try await daemon.client().post(
+            "/v1/queue/dead/purge", choice.request, secondsMax: DeadChoice.secondsMax)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print("deleted \(report.samples) samples; they count as dropped, purged")
+    }
+}

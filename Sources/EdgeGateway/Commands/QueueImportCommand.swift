@@ -1,0 +1,99 @@
+import ArgumentParser
+import Foundation
+import Glibc
+
+struct QueueImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import", abstract: "Takes over the waiting samples of another gateway.",
+        discussion: """
+            The file is what `queue export` wrote there. Samples keep their identities: importing a \
+            file twice, or delivering from both places, stores nothing twice.
+
+            Example: edge-gateway queue import ward-3.ndjson --enrollment e1
+            """)
+
+    /// Ten million samples on a slow card.
+    private static let secondsMax = 7_200
+    private static let partSecondsMax = 120
+    private static let progressPause = Duration.milliseconds(500)
+
+    @Argument(help: "The file.")
+    var file: String
+    @Option(help: "The enrollment that delivers them (default: the only one).")
+    var enrollment: String?
+    @Option(help: "The patient, for an enrollment that serves several.")
+    var patient: String?
+    @Option(help: "Only this assignment of the file, by its number; may be repeated.")
+    var assignment: [Int64] = []
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let upload = try await send(client)
+        let watcher = Task { await Self.watch(client) }
+        defer { watcher.cancel() }
+        let report: ImportReport = try await client.post(
+            "/v1/queue/import",
+            ImportRequest(
+                upload: upload, enrollment: enrollment, patient: patient,
+                assignments: assignment.isEmpty ? nil : assignment),
+            secondsMax: Self.secondsMax)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print(Self.text(report))
+    }
+
+    /// Sends the file in parts; gives the name of the upload.
+    private func send(_ client: ControlClient) async throws -> String {
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw unreadable() }
+        defer { close(descriptor) }
+        let size = Double(max(lseek(descriptor, 0, SEEK_END), 1))
+        lseek(descriptor, 0, SEEK_SET)
+        let line = ProgressLine("sending")
+        var buffer = [UInt8](repeating: 0, count: ImportDesk.partBytesMax)
+        var sent: ImportPartReport?
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            guard count >= 0 else { throw unreadable() }
+            if count == 0, let sent { return sent.upload }
+            var path = "/v1/queue/import/part?offset=\(sent?.bytes ?? 0)"
+            if let sent { path += "&upload=\(sent.upload)" }
+            let report: ImportPartReport = try await client.post(
+                path, bytes: Array(buffer[..<count]), secondsMax: Self.partSecondsMax)
+            sent = report
+            line.show(Double(report.bytes) / size)
+        }
+    }
+
+    /// Shows how far the daemon is.
+    private static func watch(_ client: ControlClient) async {
+        guard isatty(STDERR_FILENO) == 1 else { return }
+        let line = ProgressLine("importing")
+        while !Task.isCancelled {
+            try? await Task.sleep(for: progressPause)
+            guard !Task.isCancelled,
+                let progress: ImportProgressReport = try? await client.get("/v1/queue/import"),
+                let total = progress.of, total > 0
+            else { continue }
+            line.show(Double(progress.samples) / Double(total))
+        }
+    }
+
+    private func unreadable() -> CommandFailure {
+        CommandFailure(
+            exitCode: .wrongUsage,
+            message: "\(file) cannot be read: \(String(cString: strerror(errno)))")
+    }
+
+    static func text(_ report: ImportReport) -> String {
+        var lines = ["\(report.added) samples were added, and will be delivered"]
+        if report.known > 0 { lines.append("\(report.known) are or were here already") }
+        if report.settled > 0 {
+            lines.append("\(report.settled) were delivered, dropped or dead where they come from")
+        }
+        if report.notSelected > 0 {
+            lines.append("\(report.notSelected) are of assignments that were not asked for")
+        }
+        return lines.joined(separator: "\n")
+    }
+}

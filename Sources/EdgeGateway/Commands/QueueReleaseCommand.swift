@@ -1,0 +1,73 @@
+import ArgumentParser
+import Foundation
+
+struct QueueReleaseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "release",
+        abstract: "Says when a boot was whose clock nobody knew; its samples are delivered.",
+        discussion: """
+            Without options it lists such boots. Either --at says when the first frame of the boot \
+            came (UTC), or --offset how many seconds UTC was ahead of the uptime. This cannot be \
+            taken back: the samples carry those times for ever.
+
+            Examples: edge-gateway queue release
+                      edge-gateway queue release --boot ID --at "2026-12-01 08:30:00"
+            """)
+
+    @Option(help: "The boot, as the list names it, or the beginning of its name.")
+    var boot: String?
+    @Option(help: "UTC minus uptime, in seconds since 1970.")
+    var offset: Double?
+    @Option(help: "When the boot's first frame came, in UTC.")
+    var at: UTCTime?
+    @Flag(help: "Do not ask.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard (boot != nil) == (offset != nil || at != nil), offset == nil || at == nil else {
+            throw ValidationError("give --boot with either --at or --offset, or nothing to list")
+        }
+        if let offset, !(0...253_402_300_799).contains(offset) {
+            throw ValidationError("--offset is in seconds since 1970")
+        }
+    }
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let boots: [BootReport] = try await client.get("/v1/queue/boots")
+        guard let name = boot else {
+            if daemon.json { return try Terminal.printJSON(boots) }
+            return print(QueueText.boots(boots))
+        }
+        let fitting = boots.filter { $0.boot.hasPrefix(name) }
+        guard let boot = fitting.first, fitting.count == 1 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "\(fitting.count) boots of that name have an unknown clock\n"
+                    + "  edge-gateway queue release lists them")
+        }
+        let offset = offset ?? (at?.date.timeIntervalSince1970 ?? 0) - boot.firstUptime
+        try Terminal.confirm(Self.question(boot, offset), yes)
+        let report: SampleCountReport = try await client.post(
+            "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset), secondsMax: 60)
+        if daemon.json { return try Terminal.printJSON(report) }
+        print("\(report.samples) samples have their times now")
+    }
+
+    /// What will be sent with which times, and whether that fits what else is known.
+    static func question(_ boot: BootReport, _ offset: Double) -> String {
+        func time(_ uptime: Double) -> String {
+            Terminal.time(Date(timeIntervalSince1970: offset + uptime))
+        }
+        var text =
+            "\(boot.held) samples will be sent with times from\n"
+            + "\(time(boot.firstUptime)) to \(time(boot.lastUptime)) UTC.\n"
+        if offset < boot.earliestOffset {
+            text += "That is before samples that came earlier!\n"
+        } else if let latest = boot.latestOffset, offset > latest {
+            text += "That is after samples that came later!\n"
+        }
+        return text + "This cannot be taken back. Go on?"
+    }
+}

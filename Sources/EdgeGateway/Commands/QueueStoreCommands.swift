@@ -1,0 +1,136 @@
+import ArgumentParser
+import Foundation
+import Glibc
+import OfflineQueue
+
+// Commands that read the store's file themselves, in one snapshot: beside the daemon or without it.
+
+/// `queue verify`
+struct VerifyReport: Codable, Equatable {
+    var clean: Bool
+    var samples: Int
+    /// Numbers of samples whose row fails its checksum.
+    var damaged: [Int64]
+    /// Whatever else is wrong, a line each.
+    var findings: [String]
+}
+
+/// `queue export`
+struct ExportReport: Codable, Equatable {
+    var file: String
+    var samples: Int
+    /// Left out because their row fails its checksum.
+    var damaged: Int
+}
+
+struct QueueVerifyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify", abstract: "Checks every row of the store, and its books.",
+        discussion: """
+            Only reads, beside the daemon or without it; mostly only root or the daemon's user may. \
+            Exits with 1 if anything is wrong. Example: sudo edge-gateway queue verify
+            """)
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let path = try await daemon.settings().storePath
+        let audit = try StoreAccess.read(path) {
+            let line = ProgressLine("checking")
+            return try SampleQueue.verify(path: path) { line.show($0) }
+        }
+        let report = VerifyReport(
+            clean: audit.isClean, samples: audit.samples, damaged: audit.damaged,
+            findings: audit.differences)
+        if daemon.json { try Terminal.printJSON(report) } else { print(Self.text(report)) }
+        if !report.clean { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+
+    static func text(_ report: VerifyReport) -> String {
+        if report.clean { return "\(report.samples) samples, all as they were written" }
+        var lines = report.findings.map { "! \(Terminal.printable($0))" }
+        if !report.damaged.isEmpty {
+            let ids = report.damaged.prefix(5).map(String.init).joined(separator: ", ")
+            lines.append(
+                "! \(report.damaged.count) damaged samples: \(ids)"
+                    + (report.damaged.count > 5 ? ", …" : ""))
+        }
+        return lines.joined(separator: "\n") + "\ndocs/operations.md, \"When the store is broken\""
+    }
+}
+
+extension ExportFormat: ExpressibleByArgument {}
+
+struct QueueExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
+        discussion: """
+            By default those that wait. The store stays as it is; at another gateway `queue import` \
+            takes the file. It names sensors and patients, and is readable by its owner only.
+
+            Examples: sudo edge-gateway queue export /media/usb/ward-3.ndjson
+                      sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
+            """)
+
+    @Argument(help: "The file; one that is there is not overwritten.")
+    var file: String
+    @Option(help: "ndjson (import reads it) or csv.")
+    var format = ExportFormat.ndjson
+    @Flag(help: "Delivered, dropped and dead samples too.")
+    var all = false
+    @Option(help: "Only samples from this time on, UTC.")
+    var since: UTCTime?
+    @Option(help: "Only samples before this time, UTC.")
+    var until: UTCTime?
+    @Option(help: "Only of this sensor, by its address.")
+    var sensor: String?
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let path = try await daemon.settings().storePath
+        let filter = ExportFilter(
+            since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased())
+        let output = try OutputFile(file)
+        let summary = try StoreAccess.read(path) {
+            let line = ProgressLine("exporting")
+            return try SampleQueue.export(
+                path: path, format: format, selection: all ? .everything : .unsent, filter: filter,
+                progress: { line.show($0) }, to: { try output.write($0) })
+        }
+        try output.finish()
+        if daemon.json {
+            return try Terminal.printJSON(
+                ExportReport(file: file, samples: summary.samples, damaged: summary.damaged))
+        }
+        print("\(summary.samples) samples are in \(file)")
+        if summary.damaged > 0 {
+            Terminal.complain("\(summary.damaged) damaged samples were left out")
+        }
+    }
+}
+
+extension Settings {
+    /// The store's file.
+    var storePath: String { stateDirectory + "/queue.sqlite" }
+}
+
+/// The store's file, for commands.
+enum StoreAccess {
+    /// Runs `work`; what the store says is wrong becomes a failure with advice.
+    ///
+    /// - Throws: ``CommandFailure``
+    static func read<Value>(_ path: String, _ work: () throws -> Value) throws -> Value {
+        do {
+            return try work()
+        } catch let error as QueueError {
+            if access(path, R_OK) != 0, errno == EACCES {
+                throw CommandFailure(
+                    exitCode: .notWell,
+                    message: "this user may not read the store \(path)\n  use sudo")
+            }
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "\(error.operation): \(error.cause)\n  \(error.code.advice)")
+        }
+    }
+}

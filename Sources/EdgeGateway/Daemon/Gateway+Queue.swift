@@ -1,0 +1,188 @@
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Recording
+
+/// The store as commands see it.
+extension Gateway {
+    /// Samples, letters or requests one listing may be asked for: an answer of some megabytes.
+    static let listedMax = 10_000
+
+    static func check(limit: Int) throws {
+        guard (1...listedMax).contains(limit) else {
+            throw ProblemReport(
+                code: "bad-request", message: "a listing has 1 to \(listedMax) entries",
+                advice: "ask for --limit 100")
+        }
+    }
+
+    /// How full the store is, where its samples are, and what became of broken ones.
+    func queueReport() async throws -> QueueReport {
+        try await asking {
+            let balance = try await queue.balance()
+            let fill = try await queue.fill()
+            return QueueReport(
+                balance: BalanceReport(balance),
+                oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)),
+                usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
+                logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
+                full: fill.isFull, unvouchedBoots: try await queue.unvouchedBoots().count,
+                salvages: try await queue.salvages().map(SalvagedStoreReport.init))
+        }
+    }
+
+    /// Stored samples, newest first.
+    ///
+    /// - Parameter state: one of ``ListedSample/State``; nil for all.
+    func samples(state: String?, sensor: Int64?, limit: Int) async throws -> SamplesReport {
+        try Self.check(limit: limit)
+        let chosen = state.flatMap(ListedSample.State.init(rawValue:))
+        guard state == nil || chosen != nil else {
+            throw ProblemReport(
+                code: "bad-request", message: "there is no such state",
+                advice: "one of "
+                    + ListedSample.State.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        return try await asking {
+            let names = try await StoreNames(queue)
+            let found = try await queue.samples(
+                state: chosen, sensor: sensor, limit: min(limit + 1, SampleQueue.listedMax))
+            return SamplesReport(
+                samples: found.prefix(limit).map { sample in
+                    SampleReport(
+                        id: sample.id,
+                        time: sample.timeMicroseconds.map(Date.init(microseconds:)),
+                        sensor: sample.sensorID, address: names.address(sample.sensorID),
+                        name: names.name(sample.sensorID),
+                        enrollment: sample.enrollmentID.flatMap(names.enrollment),
+                        bpm: StoreNames.bpm(sample.frame), state: sample.state.rawValue,
+                        reason: sample.reason)
+                }, more: found.count > limit)
+        }
+    }
+
+    /// Deletes what is done with, and dead letters if asked for.
+    func purge(_ ask: PurgeRequest) async throws -> PurgeReport {
+        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)
+        return try await asking {
+            var report = PurgeReport(delivered: 0, dead: 0)
+            var count = 0
+            repeat {
+                count = try await queue.purgeSettled(before: horizon)
+                report.delivered += count
+            } while count >= SampleQueue.pruneRowsMax
+            if ask.dead ?? false {
+                report.dead = try await eachDeadLetter { letters in
+                    let old = letters.filter { letter in
+                        horizon.map { letter.timeMicroseconds ?? .max < $0 } ?? true
+                    }
+                    return try await queue.purge(deadLetters: old.map(\.sampleID))
+                }
+            }
+            return report
+        }
+    }
+
+    private func horizon(olderThanHours hours: Int) throws -> Int64? {
+        guard (0...Self.purgeHoursMax).contains(hours) else {
+            throw ProblemReport(
+                code: "bad-request", message: "hours go from 0 to \(Self.purgeHoursMax)",
+                advice: "edge-gateway queue purge --older-than 24")
+        }
+        guard hours > 0 else { return nil }
+        guard let now = clock.read().trustedWallMicroseconds else {
+            throw ProblemReport(
+                code: "clock-untrusted", message: "nobody knows how old anything is",
+                advice: "timedatectl; or purge without --older-than")
+        }
+        return now - Int64(hours) * 3_600_000_000
+    }
+
+    /// A hundred years: far beyond any store, and far from any overflow.
+    private static let purgeHoursMax = 876_000
+
+    // MARK: - Clocks
+
+    /// The boots whose samples wait for somebody to say when they were.
+    func unvouchedBoots() async throws -> [BootReport] {
+        try await asking {
+            try await queue.unvouchedBoots().map { boot in
+                BootReport(
+                    boot: boot.bootID, running: boot.isRunning, held: boot.held,
+                    firstUptime: Double(boot.uptimesMicroseconds.lowerBound) / 1_000_000,
+                    lastUptime: Double(boot.uptimesMicroseconds.upperBound) / 1_000_000,
+                    earliestOffset: Double(boot.earliestOffsetMicroseconds) / 1_000_000,
+                    latestOffset: boot.latestOffsetMicroseconds.map { Double($0) / 1_000_000 })
+            }
+        }
+    }
+
+    /// A technician vouches for the clock of a boot: its samples are delivered.
+    func release(_ ask: ReleaseRequest) async throws -> SampleCountReport {
+        guard let offset = Int64(exactly: (ask.offset * 1_000_000).rounded()) else {
+            throw ProblemReport(
+                code: "bad-request", message: "this is no time",
+                advice: "edge-gateway queue release")
+        }
+        return try await asking {
+            let held = try await queue.unvouchedBoots().first { $0.bootID == ask.boot }?.held
+            try await queue.release(bootID: ask.boot, wallOffsetMicroseconds: offset)
+            logger.notice("a technician vouched for a boot's clock")
+            try await nudgeLanes()
+            return SampleCountReport(samples: held ?? 0)
+        }
+    }
+
+    // MARK: - Broken stores
+
+    /// Somebody has seen what became of broken stores.
+    ///
+    /// - Returns: those that nobody had seen before.
+    func acknowledgeSalvages() async throws -> [SalvagedStoreReport] {
+        try await asking {
+            let unseen = try await queue.salvages().filter { !$0.isAcknowledged }
+            try await queue.acknowledgeSalvages()
+            return unseen.map(SalvagedStoreReport.init)
+        }
+    }
+
+    /// There is something new to deliver.
+    func nudgeLanes() async throws {
+        for enrollment in try await queue.enrollments() { await lanes.nudge(enrollment.id) }
+    }
+}
+
+/// What the store's numbers stand for, in listings: addresses are masked to their end.
+struct StoreNames {
+    private let sensors: [Int64: Sensor]
+    private let enrollments: [Int64: String]
+
+    init(_ queue: SampleQueue) async throws {
+        sensors = try await queue.sensors(includingForgotten: true).reduce(into: [:]) {
+            $0[$1.id] = $1
+        }
+        enrollments = try await queue.enrollments().reduce(into: [:]) { $0[$1.id] = $1.terms.name }
+    }
+
+    func address(_ sensor: Int64) -> String {
+        sensors[sensor].map { Recorder.masked($0.address) } ?? ""
+    }
+
+    func name(_ sensor: Int64) -> String { sensors[sensor]?.details.name ?? "" }
+
+    func enrollment(_ id: Int64) -> String? { enrollments[id] }
+
+    static func bpm(_ frame: [UInt8]) -> Int? {
+        (try? HeartRateMeasurement(frame: frame)).map { Int($0.bpm) }
+    }
+}
+
+extension SalvagedStoreReport {
+    init(_ salvage: SalvageReport) {
+        self.init(
+            at: Date(microseconds: salvage.atMicroseconds), brokenFile: salvage.brokenFile,
+            cause: salvage.cause, carried: salvage.carried, damaged: salvage.damaged,
+            orphaned: salvage.orphaned, lost: salvage.lost, acknowledged: salvage.isAcknowledged)
+    }
+}

@@ -1,0 +1,130 @@
+import OfflineQueue
+import Uplink
+
+/// Who wears a strap that is being paired, as far as the enrollment leaves it open.
+struct Wearer {
+    /// What the exchange says of the patient; nil if it was not asked.
+    var standing: Standing?
+    /// The device to attribute data to, for an enrollment that has none yet.
+    var device: String?
+    /// What a technician should know.
+    var notes: [String] = []
+}
+
+extension Gateway {
+    /// Asks the exchange about the patient of a practitioner's enrollment, before anything is done.
+    ///
+    /// - Throws: ``ProblemReport`` when nothing could be delivered for this patient.
+    func checkedWearer(
+        _ request: PairRequest, _ enrollment: Enrollment?
+    ) async throws -> Wearer {
+        if let patient = request.patient, !Standing.isPatientID(patient) {
+            throw ProblemReport(
+                code: "bad-request", message: "this is no patient's identifier",
+                advice: "up to 64 letters, digits, - and ., such as 40001")
+        }
+        guard let enrollment, enrollment.terms.kind == .practitionerKey else {
+            guard request.device == nil else {
+                throw ProblemReport(
+                    code: "bad-request",
+                    message: "a device is chosen with a practitioner's enrollment only",
+                    advice: "leave --device out, or enroll again with it")
+            }
+            return Wearer()
+        }
+        guard let patient = request.patient else {
+            throw ProblemReport(
+                code: "choose-patient",
+                message: "the enrollment \(enrollment.terms.name) serves many patients",
+                advice: "name the wearer by the exchange's id: --patient ID")
+        }
+        let answer = await lanes.standing(of: patient, enrollment: enrollment.id)
+        let standing = try Self.usable(answer, enrollment.terms.name)
+        var wearer = try Self.choose(request.device, standing, enrollment.terms)
+        if !standing.isConsented {
+            wearer.notes.append(
+                "the patient has not consented to heart rate: samples are held until then")
+        }
+        return wearer
+    }
+
+    /// Gives the enrollment what it does not have yet.
+    func adopt(_ wearer: Wearer, _ enrollment: Enrollment) async {
+        guard let standing = wearer.standing, let device = wearer.device else { return }
+        await lanes.adopt(standing, device: device, enrollment: enrollment.id)
+    }
+
+    private static func usable(
+        _ answer: Result<Standing?, ExchangeReader.Fault>?, _ name: String
+    ) throws -> Standing {
+        switch answer {
+        case nil, .failure(.unauthorized):
+            throw ProblemReport(
+                code: "enroll-again",
+                message: "\(name): the exchange does not let this gateway in",
+                advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
+        case .failure(.status(403)), .failure(.status(404)):
+            throw ProblemReport(
+                code: "patient-refused",
+                message: "the exchange knows no such patient, or not for this practitioner",
+                advice: "check the number; patient and practitioner must share an organization")
+        case .failure(.transport(let fault)):
+            throw ProblemReport(
+                code: "exchange-unreachable",
+                message: "the exchange cannot be asked about the patient: \(fault)",
+                advice: "mend the network and pair again; straps that are paired go on recording")
+        case .failure(.status), .failure(.unreadable):
+            throw ProblemReport(
+                code: "exchange-trouble",
+                message: "the exchange cannot say anything about the patient now",
+                advice: "try again in a few minutes")
+        case .success(nil):
+            throw ProblemReport(
+                code: "no-heart-rate-study",
+                message: "no study of this patient collects heart rate",
+                advice: "ask the study's staff to add it, or choose another patient")
+        case .success(let standing?): return standing
+        }
+    }
+
+    private static func choose(
+        _ wanted: String?, _ standing: Standing, _ terms: EnrollmentTerms
+    ) throws -> Wearer {
+        let list = standing.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
+        if let known = terms.device {
+            guard wanted == nil || wanted == known else {
+                throw ProblemReport(
+                    code: "device-fixed",
+                    message: "\(terms.name) attributes its data to device \(known)",
+                    advice: "leave --device out, or enroll the key again with another --name")
+            }
+            let isListed = standing.devices.contains { $0.id == known }
+            return Wearer(
+                standing: standing, device: known,
+                notes: isListed
+                    ? [] : ["device \(known) is in none of this patient's heart-rate studies"])
+        }
+        guard !standing.devices.isEmpty else {
+            throw ProblemReport(
+                code: "choose-device",
+                message: "the patient's studies take heart rate from no personal device",
+                advice: "ask the study's staff to add a data source of type personal device")
+        }
+        if let wanted {
+            guard standing.devices.contains(where: { $0.id == wanted }) else {
+                throw ProblemReport(
+                    code: "choose-device",
+                    message: "the patient's studies do not take heart rate from device \(wanted)",
+                    advice: "these they do: \(list)")
+            }
+            return Wearer(standing: standing, device: wanted)
+        }
+        guard standing.devices.count == 1 else {
+            throw ProblemReport(
+                code: "choose-device",
+                message: "the patient's studies take heart rate from several devices: \(list)",
+                advice: "pair again with --device ID")
+        }
+        return Wearer(standing: standing, device: standing.devices[0].id)
+    }
+}

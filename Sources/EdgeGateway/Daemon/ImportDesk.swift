@@ -1,0 +1,148 @@
+import Foundation
+import Glibc
+import OfflineQueue
+
+/// `GET /v1/queue/import`
+struct ImportProgressReport: Codable, Equatable {
+    /// `idle`, `receiving`, `checking` or `storing`.
+    var state: String
+    /// Bytes of the file that are here.
+    var bytes: Int64
+    /// Samples checked or gone through so far.
+    var samples: Int
+    /// Of so many; left out until it is known.
+    var of: Int?
+}
+
+/// Where a file to import is put together, part by part: beside the store, readable by nobody else, and
+/// only as long as it is needed. One at a time; a new one takes the place of one that was left lying.
+actor ImportDesk {
+    /// The largest part of a file, bytes.
+    static let partBytesMax = 1 << 20
+    /// The largest file, bytes: 12 million samples, more than a store of the usual size has.
+    private static let fileBytesMax: Int64 = 4 << 30
+    /// Bytes of the disk that stay free: recording goes on meanwhile, and at a commit of 2 MiB an hour
+    /// this is enough to clean up in peace.
+    private static let freeBytesMin: Int64 = 32 << 20
+
+    private let directory: String
+    private var path: String { directory + "/import.ndjson" }
+    private var upload: String?
+    private var bytes: Int64 = 0
+    private var isImporting = false
+    private var told: ImportProgress?
+
+    init(directory: String) { self.directory = directory }
+
+    /// Removes what an earlier daemon left behind.
+    func discard() {
+        unlink(path)
+        upload = nil
+        bytes = 0
+        told = nil
+    }
+
+    /// Takes the next part of a file.
+    ///
+    /// - Parameter upload: as the answer to the first part names it; nil for a first part.
+    func add(_ part: [UInt8], at offset: Int64, upload name: String?) throws -> ImportPartReport {
+        guard !isImporting else { throw ProblemReport.importing }
+        if name == nil { discard() }
+        guard name == upload, offset == bytes else {
+            throw ProblemReport(
+                code: "unknown-upload", message: "this part does not follow the one before",
+                advice: "another import took its place: begin again")
+        }
+        guard bytes + Int64(part.count) <= Self.fileBytesMax else {
+            discard()
+            throw ProblemReport(
+                code: "too-large",
+                message: "the file is larger than \(Self.fileBytesMax >> 30) GiB",
+                advice: "export it in parts: --since and --until")
+        }
+        guard freeBytes() - Int64(part.count) >= Self.freeBytesMin else {
+            discard()
+            throw ProblemReport(
+                code: "disk-full",
+                message: "the disk of the state directory has no room for the file; "
+                    + "nothing was imported",
+                advice: "free some, or export in parts: --since and --until")
+        }
+        try write(part)
+        bytes += Int64(part.count)
+        let name = upload ?? String(UInt64.random(in: 0 ... .max), radix: 16)
+        upload = name
+        return ImportPartReport(upload: name, bytes: bytes)
+    }
+
+    /// The file is whole, and is imported from now on; gives its path.
+    func begin(_ name: String) throws -> String {
+        guard !isImporting else { throw ProblemReport.importing }
+        guard name == upload else {
+            throw ProblemReport(
+                code: "unknown-upload", message: "there is no such upload",
+                advice: "another import took its place: begin again")
+        }
+        isImporting = true
+        told = nil
+        return path
+    }
+
+    func note(_ progress: ImportProgress) { told = progress }
+
+    /// The import is over; gives how many samples it added, as far as was told.
+    func end() -> Int {
+        let added = told?.summary.added ?? 0
+        isImporting = false
+        discard()
+        return added
+    }
+
+    /// How far it is.
+    var progress: ImportProgressReport {
+        guard isImporting else {
+            return ImportProgressReport(
+                state: upload == nil ? "idle" : "receiving", bytes: bytes, samples: 0)
+        }
+        return ImportProgressReport(
+            state: told?.total == nil ? "checking" : "storing", bytes: bytes,
+            samples: (told?.total == nil ? told?.checked : told?.done) ?? 0, of: told?.total)
+    }
+
+    private func freeBytes() -> Int64 {
+        var room = statvfs()
+        guard statvfs(directory, &room) == 0 else { return 0 }
+        return Int64(
+            clamping: UInt64(room.f_bavail).multipliedReportingOverflow(
+                by: UInt64(room.f_frsize)
+            ).partialValue)
+    }
+
+    /// Writes a part behind the others; nothing half-written stays.
+    private func write(_ part: [UInt8]) throws {
+        let flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (bytes == 0 ? O_TRUNC : 0)
+        let descriptor = open(path, flags, 0o600)
+        var done = 0
+        while descriptor >= 0, done < part.count {
+            let count = part[done...].withUnsafeBytes {
+                pwrite(descriptor, $0.baseAddress, $0.count, off_t(bytes) + off_t(done))
+            }
+            guard count > 0 else { break }
+            done += count
+        }
+        let cause = String(cString: strerror(errno))
+        if descriptor >= 0 { close(descriptor) }
+        guard descriptor >= 0, done == part.count else {
+            discard()
+            throw ProblemReport(
+                code: "not-stored", message: "the file cannot be put beside the store: \(cause)",
+                advice: "nothing was imported; look at the disk of the state directory")
+        }
+    }
+}
+
+extension ProblemReport {
+    fileprivate static let importing = ProblemReport(
+        code: "importing", message: "another import is under way",
+        advice: "wait for its end: edge-gateway queue status")
+}

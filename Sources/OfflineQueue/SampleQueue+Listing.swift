@@ -1,0 +1,187 @@
+import GRDB
+
+/// A stored sample and where it stands.
+public struct ListedSample: Sendable, Hashable {
+    /// The states a stored row can be in.
+    public enum State: String, Sendable, Hashable, CaseIterable {
+        /// It waits for its turn.
+        case pending
+        /// It waits for a person.
+        case held
+        /// An exchange refused it for good.
+        case dead
+        /// It is done with: delivered, or dropped by a policy. A row does not say which of the two.
+        case delivered
+    }
+
+    /// The sample's number.
+    public let id: Int64
+    /// The sensor it came from.
+    public let sensorID: Int64
+    /// Its lane, if any.
+    public let enrollmentID: Int64?
+    /// When it arrived, UTC µs; nil if nobody vouches for that clock.
+    public let timeMicroseconds: Int64?
+    /// The bytes of the notification.
+    public let frame: [UInt8]
+    /// Where it stands.
+    public let state: State
+    /// Why it is held or dead; of one that is done with, the policies that dropped samples of its
+    /// segment, if any did.
+    public let reason: String?
+}
+
+extension SampleQueue {
+    /// Samples one listing holds at most.
+    public static let listedMax = 10_000
+
+    /// Stored samples, newest first, `limit` (0…``listedMax``) at most: of one state or all, of one
+    /// sensor or all. Those that only memory has are not among them.
+    public func samples(
+        state: ListedSample.State? = nil, sensor: Int64? = nil, limit: Int = 100
+    ) throws(QueueError) -> [ListedSample] {
+        let limit = min(max(limit, 0), Self.listedMax)
+        return try read("list samples") { [patientHolds] db in
+            let segments = try ListedSegment.all(db, sensor: sensor, patientHolds)
+            var found: [ListedSample] = []
+            if state == nil || state == .dead {
+                found += try Self.letters(db, segments, isRequeued: false, limit)
+            }
+            if state == nil || state == .delivered {
+                found += try Self.rows(db, segments, limit, state: .delivered) { $0.doneWith }
+            }
+            for waiting in [ListedSample.State.pending, .held]
+            where state == nil || state == waiting {
+                let chosen = segments.filter { ($0.value.hold == nil) == (waiting == .pending) }
+                found += try Self.rows(db, chosen, limit, state: waiting) { $0.waiting }
+                found += try Self.letters(db, chosen, isRequeued: true, limit)
+            }
+            return Array(found.sorted { $0.id > $1.id }.prefix(limit))
+        }
+    }
+
+    /// The newest rows of these segments within their ranges, dead letters left out.
+    private static func rows(
+        _ db: Database, _ segments: [Int64: ListedSegment], _ limit: Int,
+        state: ListedSample.State, _ range: (ListedSegment) -> ClosedRange<Int64>?
+    ) throws -> [ListedSample] {
+        let ranges = segments.compactMapValues(range)
+        var found: [ListedSample] = []
+        for span in joined(Array(ranges.values)).reversed() where found.count < limit {
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(
+                    sql: """
+                        SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame
+                        FROM sample p WHERE p.id BETWEEN ? AND ?
+                            AND NOT EXISTS (SELECT 1 FROM dead_letter d WHERE d.sample = p.id)
+                        ORDER BY p.id DESC
+                        """), arguments: [span.lowerBound, span.upperBound])
+            while found.count < limit, let row = try rows.next() {
+                let sample = SampleRow(row)
+                guard let segment = segments[sample.segment],
+                    ranges[sample.segment]?.contains(sample.id) == true
+                else { continue }
+                found.append(
+                    ListedSample(
+                        sample, segment, state,
+                        reason: state == .delivered ? segment.dropped : segment.hold))
+            }
+        }
+        return found
+    }
+
+    /// The newest dead letters of these segments: dead, or put back.
+    private static func letters(
+        _ db: Database, _ segments: [Int64: ListedSegment], isRequeued: Bool, _ limit: Int
+    ) throws -> [ListedSample] {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame, d.reason
+                FROM dead_letter d JOIN sample p ON p.id = d.sample
+                WHERE d.is_requeued = ? ORDER BY d.sample DESC
+                """, arguments: [isRequeued])
+        var found: [ListedSample] = []
+        while found.count < limit, let row = try rows.next() {
+            let sample = SampleRow(row)
+            guard let segment = segments[sample.segment] else { continue }
+            let waits = segment.hold == nil ? ListedSample.State.pending : .held
+            found.append(
+                ListedSample(
+                    sample, segment, isRequeued ? waits : .dead,
+                    reason: isRequeued ? segment.hold : row[7]))
+        }
+        return found
+    }
+
+    /// The ranges, overlapping ones made one, in order.
+    private static func joined(_ ranges: [ClosedRange<Int64>]) -> [ClosedRange<Int64>] {
+        var joined: [ClosedRange<Int64>] = []
+        for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = joined.last, range.lowerBound <= last.upperBound {
+                joined[joined.count - 1] =
+                    last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                joined.append(range)
+            }
+        }
+        return joined
+    }
+}
+
+/// A segment that has rows, and what they have in common.
+private struct ListedSegment: Sendable {
+    var sensorID: Int64
+    var enrollmentID: Int64?
+    var wallOffset: Int64?
+    var hold: String?
+    var dropped: String?
+    /// Ids of rows that are done with, and of those that wait.
+    var doneWith: ClosedRange<Int64>?
+    var waiting: ClosedRange<Int64>?
+
+    static func all(
+        _ db: Database, sensor: Int64?, _ patientHolds: [Int64: [String: String]]
+    ) throws -> [Int64: ListedSegment] {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT s.id, a.sensor, a.enrollment, b.wall_offset_us,
+                    \(SampleQueue.holdSQL) AS hold,
+                    (SELECT group_concat(l.reason, ', ') FROM loss l
+                        WHERE l.segment = s.id AND l.kind = 'dropped' AND l.count > 0),
+                    s.pruned_through, s.settled_through, s.last_sample, a.patient
+                \(SampleQueue.segmentJoins)
+                WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned
+                """, arguments: [sensor])
+        var segments: [Int64: ListedSegment] = [:]
+        while let row = try rows.next() {
+            guard let id = row[0] as Int64? else { continue }
+            let pruned: Int64 = row[6] ?? 0
+            let settled: Int64 = row[7] ?? 0
+            let last: Int64 = row[8] ?? 0
+            let lane: [String: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[9] as String?).flatMap { lane?[$0] }
+            segments[id] = ListedSegment(
+                sensorID: row[1] ?? 0, enrollmentID: row[2], wallOffset: row[3],
+                hold: row[4] ?? ofPatient,
+                dropped: row[5], doneWith: pruned < settled ? pruned + 1...settled : nil,
+                waiting: settled < last ? settled + 1...last : nil)
+        }
+        return segments
+    }
+}
+
+extension ListedSample {
+    fileprivate init(
+        _ sample: SampleRow, _ segment: ListedSegment, _ state: State, reason: String?
+    ) {
+        id = sample.id
+        sensorID = segment.sensorID
+        enrollmentID = segment.enrollmentID
+        timeMicroseconds = sample.time(wallOffset: segment.wallOffset)
+        frame = sample.frame
+        self.state = state
+        self.reason = reason
+    }
+}

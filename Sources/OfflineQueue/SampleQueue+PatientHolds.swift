@@ -1,0 +1,12 @@
+/// Holds of single patients in a lane that serves many.
+extension SampleQueue {
+    /// Says which patients' samples a lane keeps back, and why; the others' go on. In place of what
+    /// was said before.
+    ///
+    /// It is the books' word for these samples, as ``setHold(enrollment:reason:)`` is for a whole lane,
+    /// which goes before it. It is kept in memory only: after a start the first refusal says it
+    /// again.
+    public func setHolds(enrollment id: Int64, patients: [String: String]) {
+        patientHolds[id] = patients.isEmpty ? nil : patients.mapValues(\.bounded)
+    }
+}

@@ -1,0 +1,55 @@
+/// The patients of a lane whose samples are kept back while the others' go on. A value; all times are
+/// uptimes in microseconds.
+///
+/// One look at one patient a minute, whoever has waited longest for it. If the reason seems gone, one
+/// sample is tried: only that tells.
+struct PatientHolds: Sendable {
+    private(set) var reasons: [String: HoldReason] = [:]
+    /// In the order in which they are looked at.
+    private var turns: [String] = []
+    /// When the next one is looked at.
+    private(set) var nextProbe: Int64?
+    /// The patient one sample of whom is being tried.
+    private(set) var trial: String?
+
+    /// Reasons that concern one patient and leave the others of a practitioner alone.
+    static let ofOnePatient: Set<HoldReason> = [.noConsent, .wrongPatient, .patientUnknown]
+
+    /// Keeps a patient's samples back, or goes on to do so.
+    mutating func hold(_ patient: String, _ reason: HoldReason, probe: Int64) {
+        if reasons.updateValue(reason, forKey: patient) == nil { turns.append(patient) }
+        if trial == patient { trial = nil }
+        nextProbe = max(nextProbe ?? .min, probe)
+    }
+
+    /// The patient to look at now.
+    func due(_ now: Int64) -> (patient: String, reason: HoldReason)? {
+        guard let nextProbe, now >= nextProbe, let patient = turns.first,
+            let reason = reasons[patient]
+        else { return nil }
+        return (patient, reason)
+    }
+
+    /// A patient was looked at.
+    mutating func probed(_ patient: String, isMended: Bool, next: Int64) {
+        guard reasons[patient] != nil else { return }
+        turns.removeAll { $0 == patient }
+        turns.append(patient)
+        nextProbe = next
+        if isMended { trial = patient }
+    }
+
+    /// The trial told nothing against the patient: the samples go on with the others'.
+    mutating func endTrial() {
+        guard let patient = trial else { return }
+        trial = nil
+        reasons[patient] = nil
+        turns.removeAll { $0 == patient }
+        if turns.isEmpty { nextProbe = nil }
+    }
+
+    /// Something changed for the better: looks at the next patient now.
+    mutating func nudge(_ now: Int64) {
+        nextProbe = nextProbe.map { min($0, now) }
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+
+/// A practitioner's API key as it comes in a file: the exchange's JSON answer when the key was made
+/// (`{"id","label","created","name","key"}`), `name=value` lines (`exchange=`, `key=`), or the key
+/// alone, which is the base64 of `client id:client secret`.
+public struct PractitionerKeyFile: Sendable {
+    /// Why a text holds no key. Carries nothing of it.
+    public enum Fault: Error, Hashable, Sendable {
+        /// Longer than ``PractitionerKeyFile/lengthMax``.
+        case tooLong
+        /// No key is in it.
+        case noKey
+        /// What it gives as the key is none.
+        case notAKey
+    }
+
+    /// Longest text looked at, in bytes; the exchange's answer has some 300.
+    public static let lengthMax = 16 << 10
+
+    /// The key.
+    public let key: Secret
+    /// The exchange's address, if the file names it.
+    public let exchange: String?
+
+    /// Finds the key in `text`.
+    public init(_ text: String) throws(Fault) {
+        let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard text.utf8.count <= Self.lengthMax else { throw .tooLong }
+        let members: [String: String]
+        if Self.isKey(text) {
+            members = ["key": text]
+        } else if text.hasPrefix("{") {
+            let answer = try? JSONDecoder().decode(Answer.self, from: Data(text.utf8))
+            members = ["key": answer?.key, "exchange": answer?.exchange].compactMapValues { $0 }
+        } else {
+            members = Self.lines(text)
+        }
+        guard let found = members["key"] else { throw .noKey }
+        guard Self.isKey(found) else { throw .notAKey }
+        key = Secret(found)
+        exchange = members["exchange"]
+    }
+
+    private struct Answer: Decodable {
+        var key: String?
+        var exchange: String?
+    }
+
+    private static func lines(_ text: String) -> [String: String] {
+        var members: [String: String] = [:]
+        for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {
+            // A key ends in "=" at times: the first one separates.
+            let parts = line.split(separator: "=", maxSplits: 1).map {
+                $0.trimmingCharacters(in: .whitespaces)
+            }
+            guard parts.count == 2 else { continue }
+            members[parts[0].lowercased()] = parts[1].trimmingCharacters(
+                in: CharacterSet(charactersIn: "\"'"))
+        }
+        return members
+    }
+
+    private static func isKey(_ text: String) -> Bool {
+        guard let data = Data(base64Encoded: text),
+            let pair = String(data: data, encoding: .utf8), let colon = pair.firstIndex(of: ":")
+        else { return false }
+        return colon > pair.startIndex && pair.index(after: colon) < pair.endIndex
+    }
+}
+
+extension PractitionerKeyFile.Fault: CustomStringConvertible {
+    /// What is wrong, for a technician.
+    public var description: String {
+        switch self {
+        case .tooLong: "too long for a key"
+        case .noKey: "there is no key in it"
+        case .notAKey: "what stands there is no practitioner key, or not the whole of it"
+        }
+    }
+}

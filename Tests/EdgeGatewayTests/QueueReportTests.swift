@@ -1,0 +1,191 @@
+import Foundation
+import Testing
+
+@testable import EdgeGateway
+
+/// The store's reports as programs and people get them.
+@Suite struct QueueReportTests {
+    private static let noon = Date(timeIntervalSince1970: 1_796_126_400)
+    private static let long = String(repeating: "a very long name ", count: 10)
+
+    private static let balance = BalanceReport(
+        received: 10, stored: 9, undecodable: 1, refused: [:], delivered: 3, pending: 2,
+        held: ["not-enrolled": 2], dead: 1, dropped: ["purged": 1], buffered: 0, balanced: true)
+    private static let salvage = SalvagedStoreReport(
+        at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
+        orphaned: 0, lost: 2, acknowledged: false)
+    private static let queue = QueueReport(
+        balance: balance, oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
+        logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false, unvouchedBoots: 1,
+        salvages: [salvage])
+
+    private static func sample(_ name: String) -> SampleReport {
+        SampleReport(
+            id: 4711, time: noon, sensor: 1, address: "…00:01", name: name, enrollment: "e1",
+            bpm: 72, state: "held", reason: "no-consent")
+    }
+
+    private static func letter(_ name: String) -> DeadLetterReport {
+        DeadLetterReport(
+            id: 4711, uuid: "00000000-0000-8000-8000-000000126700", time: noon, died: nil,
+            sensor: 1, address: "…00:01", name: name, enrollment: "e1", bpm: 72, frame: "0048",
+            reason: "422", diagnostics: "{'omh_data': [\"'value' is a required property\"]}")
+    }
+
+    private func json(_ report: some Encodable) throws -> String {
+        String(decoding: try ReportCoding.encoder().encode(report), as: UTF8.self)
+    }
+
+    @Test func theStoreIsOneObject() throws {
+        #expect(
+            try json(Self.queue)
+                == #"{"balance":{"balanced":true,"buffered":0,"dead":1,"delivered":3,"#
+                + #""dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
+                + #""refused":{},"stored":9,"undecodable":1},"full":false,"#
+                + #""full_policy":"refuse-new","log_bytes":0,"max_bytes":2147483648,"#
+                + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
+                + #""salvages":[{"acknowledged":false,"at":"2026-12-01T12:00:00Z","#
+                + #""broken_file":"queue.sqlite.broken-1","carried":8,"cause":"malformed","#
+                + #""damaged":1,"lost":2,"orphaned":0}],"unvouched_boots":1,"used_bytes":3145728}"#)
+    }
+
+    @Test func samplesAndLettersAreLists() throws {
+        #expect(
+            try json(SamplesReport(samples: [Self.sample("Ada")], more: true))
+                == #"{"more":true,"samples":[{"address":"…00:01","bpm":72,"enrollment":"e1","#
+                + #""id":4711,"name":"Ada","reason":"no-consent","sensor":1,"state":"held","#
+                + #""time":"2026-12-01T12:00:00Z"}]}"#)
+        #expect(
+            try json(DeadLettersReport(letters: [Self.letter("Ada")], more: false))
+                == #"{"letters":[{"address":"…00:01","bpm":72,"diagnostics":"{'omh_data': "#
+                + #"[\"'value' is a required property\"]}","enrollment":"e1","frame":"0048","#
+                + #""id":4711,"name":"Ada","reason":"422","sensor":1,"#
+                + #""time":"2026-12-01T12:00:00Z","uuid":"00000000-0000-8000-8000-000000126700"}],"#
+                + #""more":false}"#)
+    }
+
+    @Test func requestsAreReadInSnakeCase() throws {
+        let purge = try ReportCoding.decoder().decode(
+            PurgeRequest.self, from: Data(#"{"older_than_hours": 3, "dead": true}"#.utf8))
+        #expect(purge.olderThanHours == 3 && purge.dead == true)
+        #expect(
+            try json(ImportReport(added: 1, known: 2, settled: 3, notSelected: 4))
+                == #"{"added":1,"known":2,"not_selected":4,"settled":3}"#)
+        #expect(
+            try json(
+                HourReport(
+                    sensor: 1, address: "…00:01", name: "", hour: Self.noon, samples: 60,
+                    meanBpm: 71.5, lowestBpm: 60, highestBpm: 90))
+                == #"{"address":"…00:01","highest_bpm":90,"hour":"2026-12-01T12:00:00Z","#
+                + #""lowest_bpm":60,"mean_bpm":71.5,"name":"","samples":60,"sensor":1}"#)
+    }
+
+    @Test func theStoreReadsLikeThis() {
+        #expect(
+            QueueText.status(Self.queue) == """
+                store: 3.0 MiB of 2048.0 MiB, 1.0 MiB of it delivered; log 0.0 MiB
+                when it is full: new samples are refused
+                received 10 = stored 9 + undecodable 1
+                stored 9 = delivered 3 + pending 2 + held 2 (not-enrolled 2) + dead 1 \
+                + dropped 1 (purged 1)
+                oldest unsent sample: 2026-12-01 12:00:00 UTC
+                boots whose clock nobody knows: 1 (edge-gateway queue release)
+                ! the store broke on 2026-12-01 12:00:00 UTC
+                    saved 8, damaged 1, orphaned 0, lost 2
+                    queue.sqlite.broken-1
+                    edge-gateway queue acknowledge
+                """)
+    }
+
+    @Test func aListingReadsLikeThis() {
+        #expect(
+            QueueText.samples(SamplesReport(samples: [Self.sample("Ada")], more: true)) == """
+                ID    TIME (UTC)           BPM  STATE  SENSOR  REASON
+                4711  2026-12-01 12:00:00  72   held   Ada     no-consent
+                … and more: ask with --limit
+                """)
+        #expect(QueueText.samples(SamplesReport(samples: [], more: false)).contains("no such"))
+    }
+
+    @Test(arguments: ["", "Ada", long]) func tablesFitEightyColumns(name: String) {
+        let boot = BootReport(
+            boot: UUID().uuidString, running: true, held: 123_456, firstUptime: 1,
+            lastUptime: 1e6, earliestOffset: 1.7e9, latestOffset: nil)
+        let upload = UploadReport(
+            at: nil, enrollment: name, samples: 1_000, first: Self.noon, last: Self.noon,
+            outcome: "delivered")
+        let hour = HourReport(
+            sensor: 1, address: "…00:01", name: name, hour: Self.noon, samples: 3_600,
+            meanBpm: 71.5, lowestBpm: 60, highestBpm: 190)
+        let texts = [
+            QueueText.samples(SamplesReport(samples: [Self.sample(name)], more: true)),
+            QueueText.letters(DeadLettersReport(letters: [Self.letter(name)], more: true)),
+            QueueText.boots([boot]), QueueText.hours([hour]),
+            QueueText.uploads(HistoryReport(uploads: [upload], more: true)),
+        ]
+        for text in texts {
+            for line in text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
+        }
+    }
+
+    @Test func aReleaseSaysWhatWillBeSentAndWhetherItFits() {
+        let boot = BootReport(
+            boot: "b", running: false, held: 5, firstUptime: 100, lastUptime: 160,
+            earliestOffset: 1_796_126_000, latestOffset: 1_796_127_000)
+        let text = QueueReleaseCommand.question(boot, 1_796_126_300)
+        #expect(text.contains("5 samples"))
+        #expect(text.contains("2026-12-01 12:00:00 to 2026-12-01 12:01:00 UTC"))
+        #expect(!text.contains("!"))
+        #expect(QueueReleaseCommand.question(boot, 1_796_000_000).contains("came earlier!"))
+        #expect(QueueReleaseCommand.question(boot, 1_797_000_000).contains("came later!"))
+    }
+
+    @Test(arguments: [
+        ("2026-12-01", 1_796_083_200), ("2026-12-01 12:00", 1_796_126_400),
+        ("2026-12-01 12:00:01", 1_796_126_401), ("2026-12-01T12:00:00Z", 1_796_126_400),
+    ])
+    func timesAreReadAsPeopleTypeThem(text: String, seconds: Int64) {
+        #expect(UTCTime(argument: text)?.microseconds == seconds * 1_000_000)
+    }
+
+    @Test(arguments: ["", "yesterday", "2026-13-01", "1969-12-31", "12:00"])
+    func whatIsNoTimeIsRefused(text: String) { #expect(UTCTime(argument: text) == nil) }
+
+    @Test func wrongReferencesAndArgumentsAreTheAskersFault() {
+        for code in ["unknown-reference", "invalid-argument"] {
+            let problem = ProblemReport(code: code, message: "", advice: "")
+            #expect("\(problem.httpStatus)".hasPrefix("400"))
+        }
+    }
+}
+
+/// Where a file to import is put together.
+@Suite struct ImportDeskTests {
+    @Test func partsFollowOneAnotherIntoAFileNobodyElseMayRead() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "desk-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let desk = ImportDesk(directory: directory)
+        let first = try await desk.add([1, 2], at: 0, upload: nil)
+        #expect(first.bytes == 2)
+        await #expect(throws: ProblemReport.self) {
+            try await desk.add([9], at: 1, upload: first.upload)
+        }
+        await #expect(throws: ProblemReport.self) { try await desk.add([9], at: 2, upload: "x") }
+        #expect(try await desk.add([3], at: 2, upload: first.upload).bytes == 3)
+        let path = try await desk.begin(first.upload)
+        #expect(try Data(contentsOf: URL(filePath: path)) == Data([1, 2, 3]))
+        let mode =
+            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        #expect(await desk.progress.state == "checking")
+        await #expect(throws: ProblemReport.self) {
+            try await desk.add([9], at: 0, upload: nil)
+        }
+        #expect(await desk.end() == 0)
+        #expect(!FileManager.default.fileExists(atPath: path))
+        #expect(await desk.progress.state == "idle")
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Testbed
+import Testing
+
+/// Every way an invitation comes in, and every way it does not, through the real binary.
+@Suite(.serialized) struct LinkTests {
+    private static func installed(_ program: String) -> Bool {
+        FileManager.default.isExecutableFile(atPath: "/usr/bin/" + program)
+    }
+    private static let readsPictures = installed("zbarimg") && installed("qrencode")
+
+    @Test func aLinkIsTypedPipedOrReadFromAFile() async throws {
+        try await Bench.run { bench in
+            try await bench.command("enroll", await bench.exchange.invite(patient: 40001))
+            try await bench.command(
+                "enroll", "-", input: "  \(await bench.exchange.invite(patient: 40002))\n")
+            let file = bench.gateway.directory.appending(path: "link.txt").path
+            try (await bench.exchange.invite(patient: 40001) + "\n").write(
+                toFile: file, atomically: true, encoding: .utf8)
+            let report = try await bench.command("enroll", "--file", file, "--json")
+            // The same patient again: the lane there is.
+            #expect(report.contains(#""name" : "e1""#))
+            #expect(report.contains(#""kind" : "invitation""#))
+        }
+    }
+
+    @Test(.enabled(if: readsPictures, "it takes qrencode and zbarimg (deploy/setup --test)"))
+    func aLinkIsReadFromAPicture() async throws {
+        try await Bench.run { bench in
+            let picture = bench.gateway.directory.appending(path: "link.png").path
+            func draw(_ text: String) async throws {
+                let drawn = try await Command.run("/usr/bin/qrencode", ["-o", picture, text])
+                try #require(drawn.status == 0)
+            }
+            try await draw("https://example.org/")
+            let other = try await bench.gateway.command(["enroll", "--picture", picture])
+            #expect(other.status != 0)
+            #expect(other.complaint.contains("no invitation link"))
+            try await draw(await bench.exchange.invite(patient: 40001))
+            try await bench.command("enroll", "--picture", picture)
+            let missing = try await bench.gateway.command(["enroll", "--picture", "/nonexistent"])
+            #expect(missing.complaint.contains("no such file"))
+        }
+    }
+
+    @Test func unknownCancelledExpiredAndSupersededAreToldApart() async throws {
+        try await Bench.run { bench in
+            let exchange = bench.exchange
+            let superseded = await exchange.invite(patient: 40001)
+            let cancelled = await exchange.invite(patient: 40001)
+            await exchange.cancelInvitations(patient: 40001)
+            let expired = await exchange.invite(patient: 40002)
+            await exchange.advanceClock(by: .seconds(8 * 86_400))
+            let unknown = String(expired.dropLast(32)) + String(repeating: "x", count: 32)
+            var told: Set<String> = []
+            for (link, word) in [
+                (unknown, "does not know"), (cancelled, "cancelled"), (expired, "expired"),
+            ] {
+                let outcome = try await bench.gateway.command(["enroll", "-"], input: link)
+                #expect(outcome.status == 1)
+                #expect(outcome.complaint.contains(word), "\(outcome.complaint)")
+                told.insert(outcome.complaint)
+            }
+            // Cancelling took the older one as well; a fresh pair shows what superseding is.
+            let older = await exchange.invite(patient: 40002)
+            _ = await exchange.invite(patient: 40002)
+            let outcome = try await bench.gateway.command(["enroll", "-"], input: older)
+            #expect(outcome.complaint.contains("newer one has replaced it"))
+            told.insert(outcome.complaint)
+            #expect(told.count == 4)
+            #expect(superseded != cancelled)
+            #expect(try await bench.command("enrollments", "--json") == "[\n\n]\n")
+            let state = bench.gateway.directory.appending(path: "state").path
+            let files = try FileManager.default.contentsOfDirectory(atPath: state)
+            #expect(!files.contains { $0.hasPrefix("tokens") })
+        }
+    }
+
+    @Test func anOldLinkSaysWhatItNeeds() async throws {
+        try await Bench.run { bench in
+            let bare = try await bench.gateway.command(["enroll", "|abcdefgh"])
+            #expect(bare.status == 1)
+            #expect(bare.complaint.contains("names no exchange"))
+            let at = ["--exchange", "http://127.0.0.1:\(bench.exchange.port)"]
+            let named = try await bench.gateway.command(["enroll", "|abcdefgh"] + at)
+            #expect(named.complaint.contains("client identifier and code verifier"))
+            let whole = try await bench.gateway.command(
+                ["enroll", "|abcdefgh", "--client-id", "c", "--verifier", "v"] + at)
+            #expect(whole.status == 1)
+            #expect(whole.complaint.contains("refused the invitation's code"))
+            let both = try await bench.gateway.command(["enroll", "|abcdefgh", "--web"])
+            #expect(both.status == 64 || both.status == 2)
+        }
+    }
+
+    @Test func tokensThatCouldNotBeReadAtOneStartServeAgainAtTheNext() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
+            await bench.gateway.stop()
+            let tokens = bench.gateway.directory.appending(path: "state/tokens-1.json").path
+            try FileManager.default.moveItem(atPath: tokens, toPath: tokens + ".away")
+            try await bench.gateway.start()
+            try await bench.eventually("enroll-again") { status in
+                status.health.contains { $0.name == "enroll-again" }
+            }
+            await bench.gateway.stop()
+            try FileManager.default.moveItem(atPath: tokens + ".away", toPath: tokens)
+            try await bench.gateway.start()
+            let before = try await bench.gateway.status()
+            #expect(!before.health.contains { $0.name == "enroll-again" })
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import Testbed
+import Testing
+
+/// One practitioner's key for many patients, through the real binary.
+@Suite(.serialized) struct PractitionerTests {
+    private static let secret: String = {
+        let key = ExchangeSeed.standard.practitionerKeys[0]
+        return Data("\(key.clientID):\(key.secret)".utf8).base64EncodedString()
+    }()
+
+    /// The exchange's answer when the key was made.
+    private func enroll(_ bench: Bench, device: String? = "70007") async throws -> String {
+        let file = bench.gateway.directory.appending(path: "key.json").path
+        let answer =
+            #"{"id":7,"label":"gateway","created":"2026-11-20T10:00:00Z","name":"gateway","key":""#
+            + Self.secret + #""}"#
+        try answer.write(toFile: file, atomically: true, encoding: .utf8)
+        chmod(file, 0o600)
+        var words = [
+            "enroll", "--practitioner-key-file", file, "--name", "ward", "--json", "--exchange",
+            "http://127.0.0.1:\(bench.exchange.port)",
+        ]
+        if let device { words += ["--device", device] }
+        let outcome = try await bench.gateway.command(words)
+        try #require(outcome.status == 0, "\(outcome.complaint)")
+        return outcome.output
+    }
+
+    @Test func twoStrapsOfTwoPatientsGoThroughOneKeyEachToItsOwn() async throws {
+        try await Bench.run(straps: 2) { bench in
+            let report = try await enroll(bench)
+            #expect(report.contains(#""kind" : "practitioner-key""#))
+            #expect(!report.contains(Self.secret))
+            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+                try await bench.command("pair", address, "--patient", "\(patient)")
+            }
+            try await bench.eventually("samples of both") { status in
+                status.sensors.allSatisfy { $0.stored >= 4 } && status.sensors.count == 2
+            }
+            await bench.gateway.kill()
+            try await bench.gateway.start()
+            try await bench.eventually("streaming again") { status in
+                status.sensors.allSatisfy { $0.stored >= 7 }
+            }
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+            for (index, patient) in Bench.patients.enumerated() {
+                let sensor = status.sensors.first { $0.address == Bench.addresses[index] }
+                #expect(await bench.exchange.storedCount(patient: patient) == sensor?.stored)
+            }
+            await bench.gateway.stop()
+            let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
+            #expect(!log.contains(Self.secret) && !log.contains("40001"))
+        }
+    }
+
+    @Test func whoCannotBeServedIsRefusedWithAdviceBeforeAnythingIsDone() async throws {
+        try await Bench.run { bench in
+            _ = try await enroll(bench, device: nil)
+            let address = Bench.addresses[0]
+            let refusals: [([String], String)] = [
+                ([], "--patient"), (["--patient", "40003"], "share an organization"),
+                (["--patient", "49999"], "share an organization"),
+                (["--patient", "../users"], "identifier"),
+                (["--patient", "40001"], "70007 (Edge Gateway)"),
+                (["--patient", "40001", "--device", "70005"], "70007 (Edge Gateway)"),
+            ]
+            for (words, advice) in refusals {
+                let outcome = try await bench.gateway.command(["pair", address] + words)
+                #expect([1, 2].contains(outcome.status), "\(words)")
+                #expect(outcome.complaint.contains(advice), "\(words): \(outcome.complaint)")
+            }
+            let none = try await bench.command("sensors", "--json")
+            #expect(!none.contains(address))
+            await bench.exchange.withdrawConsent(patient: 40002)
+            let output = try await bench.command(
+                "pair", address, "--patient", "40002", "--device", "70007")
+            #expect(output.contains("note: the patient has not consented"))
+        }
+    }
+
+    @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
+        try await Bench.run(straps: 2) { bench in
+            _ = try await enroll(bench)
+            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+                try await bench.command("pair", address, "--patient", "\(patient)")
+            }
+            try await bench.eventually("both delivered") { status in
+                status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > $0.pending }
+            }
+            await bench.exchange.withdrawConsent(patient: 40002)
+            let held = try await bench.eventually("one held") {
+                $0.balance.held["no-consent", default: 0] > 0
+            }
+            let item = held.health.first { $0.name == "consent-missing" }
+            #expect(item?.message.contains("Strap 2") == true)
+            #expect(item?.message.contains("40002") == false)
+            #expect(held.balance.addsUp)
+            let others = await bench.exchange.storedCount(patient: 40001)
+            try await bench.eventually("the other goes on") { _ in
+                await bench.exchange.storedCount(patient: 40001) > others + 2
+            }
+            let listed = try await bench.command("enrollments", "--json")
+            #expect(listed.contains(#""no-consent" : 1"#))
+            await bench.exchange.grantConsent(patient: 40002)
+            // Looked at once a minute.
+            try await bench.eventually("released", withinSeconds: 120) {
+                $0.balance.held["no-consent"] == nil
+            }
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Foundation
+import GATTHeartRate
+import Testbed
+import Testing
+
+/// An enrollment of averages, through the real binary.
+@Suite(.serialized) struct WindowTests {
+    private struct Row: Decodable {
+        var segment: Int
+        var wall: Int64
+        var frame: String
+    }
+
+    private struct Window: Hashable {
+        var segment: Int
+        var start: Int64
+    }
+
+    /// The stored samples, read by another program than the gateway.
+    private func rows(_ bench: Bench) async throws -> [Row] {
+        let store = bench.gateway.directory.appending(path: "state/queue.sqlite").path
+        let script = """
+            import json, sqlite3, sys
+            rows = sqlite3.connect(sys.argv[1]).execute(
+                'SELECT segment, wall_us, hex(frame) FROM sample ORDER BY id')
+            print(json.dumps([dict(segment=s, wall=w, frame=f) for s, w, f in rows]))
+            """
+        let read = try await Command.run("/usr/bin/python3", ["-c", script, store])
+        try #require(read.status == 0, "\(read.complaint)")
+        return try JSONDecoder().decode([Row].self, from: Data(read.output.utf8))
+    }
+
+    private func bpm(_ hex: String) throws -> Double {
+        let digits = Array(hex)
+        let frame = try stride(from: 0, to: digits.count - 1, by: 2).map {
+            try #require(UInt8(String(digits[$0...$0 + 1]), radix: 16))
+        }
+        return Double(try HeartRateMeasurement(frame: frame, policy: .lenient).bpm)
+    }
+
+    @Test func tenSecondsAreAveragedOnceEachAcrossAKillAndARestart() async throws {
+        try await Bench.run { bench in
+            let link = await bench.exchange.invite(patient: 40001)
+            try await bench.command("enroll", "-", "--resolution", "10s", input: link)
+            try await bench.command("pair", Bench.addresses[0])
+            let first = try await bench.eventually("two windows", withinSeconds: 90) {
+                $0.balance.stored >= 15 && $0.balance.delivered > 0
+            }
+            await bench.gateway.kill()
+            try await bench.gateway.start()
+            try await bench.eventually("a window more", withinSeconds: 90) {
+                $0.balance.stored >= first.balance.stored + 12
+            }
+            await bench.bluez.setSendsFrames(false)
+            // The run's last window is complete once the run is over.
+            await bench.gateway.stop()
+            try await bench.gateway.start()
+            let status = try await bench.eventually("all delivered", withinSeconds: 90) {
+                $0.balance.unsent == 0 && $0.balance.buffered == 0
+            }
+            #expect(status.balance.addsUp)
+            await bench.gateway.stop()
+
+            let rows = try await rows(bench)
+            #expect(rows.count == status.balance.stored)
+            let windows = Dictionary(grouping: rows) { row in
+                Window(segment: row.segment, start: row.wall / 10_000_000 * 10)
+            }
+            let expected = try windows.map { window, rows in
+                let mean = try rows.map { try bpm($0.frame) }.reduce(0, +) / Double(rows.count)
+                return (start: window.start, tenths: Int((mean * 10).rounded()))
+            }.sorted { ($0.start, $0.tenths) < ($1.start, $1.tenths) }
+            let stored = try await bench.exchange.stored.map { row in
+                let text = try #require(row.effectiveTime)
+                let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+                let date = try format.parse(text)
+                let value = try #require(row.beatsPerMinute)
+                return (
+                    start: Int64(date.timeIntervalSince1970.rounded()),
+                    tenths: Int((value * 10).rounded())
+                )
+            }.sorted { ($0.start, $0.tenths) < ($1.start, $1.tenths) }
+            #expect(stored.map(\.start) == expected.map(\.start))
+            for (one, other) in zip(stored, expected) {
+                // A half may be rounded either way.
+                #expect(abs(one.tenths - other.tenths) <= 1)
+            }
+            #expect(await bench.exchange.duplicates.isEmpty)
+            #expect(await bench.exchange.orphans == 0)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+import OfflineQueue
+import Testing
+
+@testable import Uplink
+
+/// A practitioner's lane with an imagined exchange that refuses some patients.
+private struct WardDrive {
+    var lane = Lane()
+    var now: Int64 = 1_000_000_000
+    /// Samples not settled yet, oldest first: number and patient.
+    var queue: [(number: Int, patient: String)]
+    var refused: [String: String]
+    /// Patients of whom the exchange says that they are well, whatever it does with their samples.
+    var claimed: Set<String> = []
+    var answer: DeliveryAnswer?
+    var delivered: [(at: Int64, number: Int, patient: String)] = []
+    var probes: [(at: Int64, patient: String)] = []
+    var requests: [(at: Int64, patients: [String])] = []
+    private var fetched: [(number: Int, patient: String)] = []
+
+    init(_ patients: [String], refused: [String: String]) {
+        queue = patients.enumerated().map { ($0.offset, $0.element) }
+        self.refused = refused
+    }
+
+    mutating func run(seconds: Int64) {
+        let end = now + seconds * 1_000_000
+        while now < end {
+            switch lane.step(now) {
+            case .wait(let until):
+                #expect(until.map { $0 > now } == true)
+                now = min(until ?? end, end)
+            case .fetch(let limit):
+                let held = lane.heldPatients
+                fetch(queue.filter { held[$0.patient] == nil }.prefix(limit))
+            case .fetchTrial(let patient): fetch(queue.filter { $0.patient == patient }.prefix(1))
+            case .send(let indices): request(indices)
+            case .sendAlone(let index): request([index])
+            case .checkHealth: _ = lane.checked(isHealthy: true, now)
+            case .probe: lane.probed(isMended: true, now)
+            case .probePatient(let patient, _):
+                probes.append((now, patient))
+                let isMended = refused[patient] == nil || claimed.contains(patient)
+                lane.probedPatient(isMended: isMended, now)
+            }
+        }
+    }
+
+    private mutating func fetch(_ samples: some Collection<(number: Int, patient: String)>) {
+        fetched = Array(samples)
+        lane.fetched(fetched.map { _ in nil }, patients: fetched.map(\.patient), now)
+    }
+
+    private mutating func request(_ indices: [Int]) {
+        requests.append((now, indices.map { fetched[$0].patient }))
+        let entries = indices.map { index in
+            refused[fetched[index].patient].map {
+                EntryAnswer(status: 403, diagnostics: $0, endpoint: .bundle)
+            } ?? EntryAnswer(status: 201, diagnostics: "", endpoint: .bundle)
+        }
+        now += 100_000
+        for one in lane.answered(answer ?? .entries(entries), tookMicroseconds: 100_000, now)
+        where one.outcome == .delivered {
+            let sample = fetched[one.index]
+            delivered.append((now, sample.number, sample.patient))
+            queue.removeAll { $0.number == sample.number }
+        }
+    }
+
+    func numbers(of patient: String) -> [Int] {
+        delivered.filter { $0.patient == patient }.map(\.number)
+    }
+}
+
+@Suite struct PatientHoldTests {
+    private static let noConsent = "…has not been consented for any studies by this Patient."
+    private static let noAccess = "Current user doesn't have access to the Patient."
+    private static let ward = (0..<60).map { $0 % 2 == 0 ? "a" : "b" }
+
+    @Test func aRefusedPatientsSamplesWaitAndTheOthersGoOnInOrder() {
+        var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
+        drive.run(seconds: 30)
+        #expect(drive.numbers(of: "b") == Array(stride(from: 1, to: 60, by: 2)))
+        #expect(drive.numbers(of: "a").isEmpty)
+        #expect(drive.lane.heldPatients == ["a": .noConsent])
+        #expect(drive.lane.holdReason == nil)
+        #expect(drive.requests.count == 1, "what was refused is not sent again")
+    }
+
+    @Test func theReasonIsLookedAtOnceAMinuteAtMostHoweverManyAreHeld() {
+        let three = ["a", "b", "c", "d"]
+        let refusals = ["a": Self.noConsent, "b": Self.noAccess, "c": Self.noConsent]
+        var drive = WardDrive(three, refused: refusals)
+        drive.run(seconds: 3600)
+        #expect((58...60).contains(drive.probes.count))
+        for (before, after) in zip(drive.probes, drive.probes.dropFirst()) {
+            #expect(after.at - before.at >= 60_000_000)
+        }
+        for patient in ["a", "b", "c"] {
+            #expect(drive.probes.count { $0.patient == patient } >= 19, "each has its turn")
+        }
+        #expect(drive.requests.count == 1)
+    }
+
+    @Test func afterTheReasonIsGoneOneSampleIsTriedThenAllGoOnInOrder() {
+        var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
+        drive.run(seconds: 90)
+        drive.refused = [:]
+        drive.run(seconds: 120)
+        #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)))
+        #expect(drive.requests[1].patients == ["a"])
+        #expect(drive.requests[2].patients.count == 29)
+        #expect(drive.lane.heldPatients.isEmpty)
+    }
+
+    @Test func aTrialThatIsRefusedHoldsAgainAndCostsOneSampleAMinute() {
+        var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
+        drive.claimed = ["a"]
+        drive.run(seconds: 600)
+        #expect(drive.lane.heldPatients == ["a": .noConsent])
+        #expect(drive.requests.dropFirst().allSatisfy { $0.patients == ["a"] })
+        #expect((8...10).contains(drive.requests.count - 1))
+        #expect(drive.numbers(of: "b").count == 30)
+    }
+
+    @Test func aTrialThatTellsNothingHoldsNobodyBack() {
+        var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
+        drive.run(seconds: 30)
+        drive.refused = [:]
+        drive.answer = .unclear("502")
+        drive.run(seconds: 60)
+        #expect(drive.lane.heldPatients.isEmpty)
+        drive.answer = nil
+        drive.run(seconds: 600)
+        #expect(drive.queue.isEmpty)
+        #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)))
+    }
+
+    @Test func aPatientWithNothingLeftIsHeldNoLonger() {
+        var drive = WardDrive(["a", "b"], refused: ["a": Self.noAccess])
+        drive.run(seconds: 30)
+        #expect(drive.lane.heldPatients == ["a": .wrongPatient])
+        drive.queue = []
+        drive.refused = [:]
+        drive.run(seconds: 120)
+        #expect(drive.lane.heldPatients.isEmpty)
+        drive.queue = [(7, "a")]
+        drive.run(seconds: 60)
+        #expect(drive.numbers(of: "a") == [7])
+    }
+
+    @Test func aReasonThatConcernsEverybodyHoldsTheLane() {
+        let device = "Device Data Source id=7 can not be found."
+        var lane = Lane()
+        #expect(lane.step(0) == .fetch(limit: 100))
+        lane.fetched([nil, nil], patients: ["a", "b"], 0)
+        #expect(lane.step(0) == .send([0, 1]))
+        let refusal = EntryAnswer(status: 400, diagnostics: device, endpoint: .bundle)
+        _ = lane.answered(.entries([refusal, refusal]), tookMicroseconds: 1, 1)
+        #expect(lane.holdReason == .deviceUnknown)
+        #expect(lane.heldPatients.isEmpty)
+    }
+}
