@@ -68,6 +68,7 @@ class PlayingServer:
 
     def start(self):
         self.running = True
+        self.life = object()  # streams of an earlier life end, however soon this one begins
         handler = type("Handler", (Handler,), {"playing": self})
         ThreadingHTTPServer.allow_reuse_address = True
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), handler)
@@ -200,7 +201,8 @@ class Handler(BaseHTTPRequestHandler):
         sent = {}
         try:
             self.wfile.write(b"retry: 1000\n\n")
-            while playing.running:
+            life = playing.life
+            while playing.running and playing.life is life:
                 reports = {"straps": playing.live()}
                 if playing.scope == "full":
                     reports["gateway"] = playing.gateway
