@@ -15,7 +15,7 @@ import Testing
         .compactMap { UInt64($0) }
     static let hours = setting("CHAOS_HOURS", 1.0)
     /// How many times as fast as the host's the gateway's time runs.
-    static let speed = setting("CHAOS_SPEED", Int64(100))
+    static let speed = setting("CHAOS_SPEED", Int64(40))
     /// Seconds between two frames of a strap.
     private static let frameSeconds = 2.5
 

@@ -67,8 +67,7 @@ class PlayingServer:
         self.start()
 
     def start(self):
-        self.running = True
-        self.life = object()  # streams of an earlier life end, however soon this one begins
+        self.life = object()  # streams end with the one they began in
         handler = type("Handler", (Handler,), {"playing": self})
         ThreadingHTTPServer.allow_reuse_address = True
         self.server = ThreadingHTTPServer(("127.0.0.1", self.port), handler)
@@ -77,7 +76,7 @@ class PlayingServer:
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self):
-        self.running = False
+        self.life = None
         self.server.shutdown()
         self.server.server_close()
 
@@ -132,7 +131,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        try:
+            self.wfile.write(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the page went away
 
     def json(self, value, status=200):
         self.send(status, json.dumps(value).encode())
@@ -151,6 +153,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         playing, (path, _, query) = self.playing, self.path.partition("?")
+        if playing.life is None:  # stopped: on a connection from before there is nobody either
+            self.close_connection = True
+            return
         playing.asked.append(path)
         if path in ("/", "/enroll"):
             return self.page("page.html" if path == "/" else "enroll.html")
@@ -193,6 +198,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def stream(self):
         playing = self.playing
+        life = playing.life
         self.close_connection = True
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -201,8 +207,7 @@ class Handler(BaseHTTPRequestHandler):
         sent = {}
         try:
             self.wfile.write(b"retry: 1000\n\n")
-            life = playing.life
-            while playing.running and playing.life is life:
+            while playing.life is life:
                 reports = {"straps": playing.live()}
                 if playing.scope == "full":
                     reports["gateway"] = playing.gateway

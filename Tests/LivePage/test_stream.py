@@ -24,7 +24,7 @@ def test_a_new_rate_is_on_the_screen_within_half_a_second(server, visit):
         delays.append(page.evaluate(f"window.when[{bpm}]") - began * 1000)
         time.sleep(0.3)
     print("rate to screen, ms:", [round(delay) for delay in delays])
-    assert min(delays) <= 500
+    assert max(delays) <= 500
 
 
 def test_a_strap_that_falls_silent_is_stale_after_ten_seconds(server, visit):
