@@ -8,7 +8,7 @@ import Testing
 
     private static let ours: Set<String> = [
         "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording", "CCurl",
-        "Uplink", "EdgeGateway", "Testbed", "GatewayDemo",
+        "Uplink", "CQREncode", "EdgeGateway", "Testbed", "GatewayDemo",
     ]
 
     @Test(
@@ -16,7 +16,10 @@ import Testing
             ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
             ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
-            ("EdgeGateway", ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink"]),
+            (
+                "EdgeGateway",
+                ["BlueZ", "CQREncode", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink"]
+            ),
             ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])
     func aRoomKnowsOnlyItsNeighbours(room: String, neighbours: Set<String>) throws {

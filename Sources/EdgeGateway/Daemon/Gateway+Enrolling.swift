@@ -31,7 +31,7 @@ extension Gateway {
             link = try InvitationLink(text)
         } catch {
             throw ProblemReport(
-                code: "bad-link", message: "this is no invitation link: \(error)",
+                code: "bad-link", message: "\(error)",
                 advice: "copy the whole link from the exchange's invitation")
         }
         var wishes = EnrollSettings()
