@@ -144,6 +144,23 @@ struct CentralTests {
         await stage.end()
     }
 
+    /// They wait half a second in the connection: a stop lost as much of every strap.
+    @Test("frames that wait to be handed over when it stops are not lost")
+    func stopLosesNoFrames() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        // The first of a batch have come: of those that follow, some gather.
+        let handedOver = await stage.events.frames().count
+        #expect(await stage.bluez.wait { $0.framesSent(Stage.strap).count >= handedOver + 6 })
+        let sent = await stage.bluez.framesSent(Stage.strap).count
+        await stage.central.stop(disconnecting: false)
+        // The last one sent may still be on its way through the bus.
+        #expect(await stage.until(atMost: .seconds(5)) { $0.frames().count >= sent - 1 })
+        await stage.end()
+    }
+
     @Test("a link that is up already is adopted without a scan or a connect")
     func adoption() async throws {
         let stage = try await Stage()

@@ -213,8 +213,8 @@ public actor Central {
             let until = clock.now() + Self.stopPatience.microseconds
             while !links.isEmpty, clock.now() < until { await clock.sleep(.milliseconds(20)) }
         }
+        // Nothing is tried any more. Subscribers stay: frames that wait in the connection come yet.
         links = [:]
-        subscribers = [:]
         if let client {
             let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
             for path in scanning.keys { try? await client.stopDiscovery(path) }

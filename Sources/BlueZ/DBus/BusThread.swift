@@ -118,6 +118,9 @@ struct BusThread {
 
     /// Fails what is outstanding, sends what it may, and lets go of the bus.
     private mutating func end() {
+        // What is in the socket has arrived, too.
+        cbz_bus_wait(bus, requests.waker, 0)
+        while readMessages() {}
         handOver()
         requests.close()
         for request in requests.take().requests { carryOut(request) }

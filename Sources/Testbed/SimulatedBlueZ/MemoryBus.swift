@@ -160,6 +160,7 @@ public final class MemoryBus: Sendable {
     }
 
     private static func end(_ client: Client) {
+        if !client.gathered.isEmpty { client.inbox.yield(client.gathered) }
         client.inbox.finish()
         for call in client.waiting.values {
             call.continuation.resume(returning: .failure(DBusFault(name: DBusFault.disconnected)))
