@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-page test-bluez day build release lint fuzz bench clean
+.PHONY: demo run test test-long test-page test-bluez day build release manual lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -52,6 +52,9 @@ release:
 	$(RELEASE) --product edge-gateway
 	$(RELEASE) --product edge-gateway-radio-reset
 	$(RELEASE) --product gateway-demo
+
+manual: release        ## man pages and shell completions, in .build/manual
+	deploy/manual .build/release/edge-gateway .build/manual
 
 lint:
 	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks

@@ -69,6 +69,9 @@ import Testing
             PurgeRequest.self, from: Data(#"{"older_than_hours": 3, "dead": true}"#.utf8))
         #expect(purge.olderThanHours == 3 && purge.dead == true)
         #expect(
+            try json(DrainReport(delivered: 5, left: 0, held: ["not-enrolled": 2]))
+                == #"{"delivered":5,"held":{"not-enrolled":2},"left":0}"#)
+        #expect(
             try json(ImportReport(added: 1, known: 2, settled: 3, notSelected: 4))
                 == #"{"added":1,"known":2,"not_selected":4,"settled":3}"#)
         #expect(

@@ -152,6 +152,8 @@ struct PairingReport: Codable, Equatable {
     var question: String?
     /// Six digits, where the question has some.
     var passkey: String?
+    /// What the link to the sensor is at, in words for a person; nil when there is none.
+    var step: String?
 }
 /// `POST /v1/pairing/answer`: what the technician says.
 struct PairingAnswerRequest: Codable {

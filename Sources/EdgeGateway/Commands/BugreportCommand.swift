@@ -16,7 +16,9 @@ struct BugreportCommand: AsyncParsableCommand {
     /// The log's last lines: some days of a gateway that is well, some hours of one that is not.
     private static let logLines = 2_000
 
-    @Option(help: "File to write (default: edge-gateway-bugreport-DATE.txt here).")
+    @Option(
+        help: "File to write (default: edge-gateway-bugreport-DATE.txt here).",
+        completion: .file())
     var output: String?
     @OptionGroup var daemon: DaemonOptions
 

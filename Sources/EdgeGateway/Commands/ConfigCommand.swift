@@ -9,7 +9,7 @@ struct ConfigCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Says whether the configuration can be used.",
             discussion: "Example: edge-gateway config check --config /etc/edge-gateway/config.yaml")
-        @Option(help: "Configuration file.") var config: String?
+        @Option(help: "Configuration file.", completion: .file()) var config: String?
 
         func run() async throws {
             let settings = try await load(config)
@@ -26,7 +26,7 @@ struct ConfigCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "show", abstract: "Lists every key with the value in force.",
             discussion: "Example: edge-gateway config show")
-        @Option(help: "Configuration file.") var config: String?
+        @Option(help: "Configuration file.", completion: .file()) var config: String?
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {

@@ -2,7 +2,9 @@ import ArgumentParser
 
 /// Options of every command that talks to the daemon.
 struct DaemonOptions: ParsableArguments {
-    @Option(help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).")
+    @Option(
+        help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).",
+        completion: .file())
     var config: String?
 
     @Flag(help: "Print JSON (docs/json.md) instead of text.")

@@ -34,7 +34,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
         do {
-            var command = try parseAsRoot()
+            var command = try await asyncParseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {

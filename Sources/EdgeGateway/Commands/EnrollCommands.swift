@@ -53,10 +53,10 @@ struct EnrollCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let report: EnrollmentReport =
+        let report =
             web
             ? try await WebEnrollment(daemon: daemon).run(name: name, resolution: resolution)
-            : try await daemon.client().post("/v1/enroll", try request(), secondsMax: 300)
+            : try await enroll(try request())
         if daemon.json { return try Terminal.printJSON(report) }
         let way = report.kind == "file" ? "into" : "at"
         print("enrolled as \(report.name) \(way) \(report.exchange)")
@@ -68,6 +68,13 @@ struct EnrollCommand: AsyncParsableCommand {
             print("  next: edge-gateway scan")
         } else {
             print("  delivers \(report.code); next: edge-gateway scan")
+        }
+    }
+
+    private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
+        let client = try await daemon.client()
+        return try await ProgressLine.during("asking the exchange") {
+            try await client.post("/v1/enroll", request, secondsMax: 300)
         }
     }
 

@@ -12,7 +12,7 @@ struct GapsCommand: AsyncParsableCommand {
                       edge-gateway gaps C0:00:00:00:00:01 --days 7
             """)
 
-    @Argument(help: "Only this sensor's, by its address.")
+    @Argument(help: "Only this sensor's, by its address.", completion: .sensorAddress)
     var address: String?
     @Option(help: "How many UTC days, today included: 1 to 31.")
     var days = 1

@@ -17,7 +17,8 @@ struct HistoryCommand: AsyncParsableCommand {
     var hours = false
     @Option(help: "With --hours: how many, this one included: 1 to 48.")
     var last = 24
-    @Option(help: "With --hours: only of this sensor, by its address.")
+    @Option(
+        help: "With --hours: only of this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @Option(help: "How many requests, 1 to 10000.")
     var limit = 20

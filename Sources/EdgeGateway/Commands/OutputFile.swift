@@ -53,28 +53,3 @@ final class OutputFile {
                 + "  name another file, on a disk with room")
     }
 }
-
-/// How far something is, for a person who waits: on standard error, only on a terminal, and only if it
-/// takes long enough to wonder.
-final class ProgressLine {
-    private static let patience = Duration.seconds(1)
-    private static let pause = Duration.milliseconds(200)
-
-    private let what: String
-    private let isShown = isatty(STDERR_FILENO) == 1
-    private var next = ContinuousClock.now + patience
-    private var isThere = false
-
-    init(_ what: String) { self.what = what }
-
-    deinit { if isThere { Terminal.write("\r\u{1B}[K") } }
-
-    /// - Parameter part: 0…1.
-    func show(_ part: Double) {
-        let now = ContinuousClock.now
-        guard isShown, now >= next else { return }
-        next = now + Self.pause
-        isThere = true
-        Terminal.write("\r\u{1B}[K\(what): \(Int(min(max(part, 0), 1) * 100)) %")
-    }
-}

@@ -21,9 +21,11 @@ struct PairCommand: AsyncParsableCommand {
     /// Between two looks at what the sensor asks: soon enough for a person.
     private static let questionPause = Duration.milliseconds(300)
 
-    @Argument(help: "The sensor's address, as `scan` shows it.")
+    @Argument(help: "The sensor's address, as `scan` shows it.", completion: .sensorAddress)
     var address: String
-    @Option(help: "Enrollment to deliver through (default: the only one).")
+    @Option(
+        help: "Enrollment to deliver through (default: the only one).",
+        completion: .enrollmentName)
     var enrollment: String?
     @Option(help: "Patient, by the exchange's id, for an enrollment that serves several.")
     var patient: String?
@@ -47,42 +49,64 @@ struct PairCommand: AsyncParsableCommand {
         let request = PairRequest(
             address: address, enrollment: enrollment, patient: patient, device: device,
             name: name, passkey: passkey, attended: isAttended)
-        let questions = Task { await watchQuestions(client, isAttended: isAttended) }
-        defer { questions.cancel() }
-        let report: PairReport = try await client.post(
-            "/v1/pair", request, secondsMax: Self.secondsMax)
+        let watcher = Task { await watch(client, isAttended: isAttended) }
+        let report: PairReport
+        do {
+            report = try await client.post("/v1/pair", request, secondsMax: Self.secondsMax)
+            await end(watcher)
+        } catch {
+            await end(watcher)
+            throw error
+        }
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
     }
 
-    /// Shows what the sensor asks for meanwhile, on standard error, and sends what is typed.
-    private func watchQuestions(_ client: ControlClient, isAttended: Bool) async {
-        var shown: PairingReport?
+    /// Its line is gone before the result is printed.
+    private func end(_ watcher: Task<Void, Never>) async {
+        watcher.cancel()
+        await watcher.value
+    }
+
+    /// Shows meanwhile how far it is and what the sensor asks for, on standard error, and sends what
+    /// is typed.
+    private func watch(_ client: ControlClient, isAttended: Bool) async {
+        var line: ProgressLine? = ProgressLine("pairing")
+        var shown: String?
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.questionPause)
             guard !Task.isCancelled,
                 let report: PairingReport = try? await client.post(
                     "/v1/pairing/question", PairingQuestionRequest(address: address),
-                    secondsMax: 10),
-                let question = report.question, report != shown
+                    secondsMax: 10)
             else { continue }
-            shown = report
-            let code = report.passkey ?? ""
-            switch question {
-            case "type-passkey":
-                Terminal.write("Type \(code) into the sensor.\n")
-            case "confirm-passkey" where isAttended:
-                Terminal.write("Does the sensor show \(code)? [y/N] ")
-                let isSame = readLine()?.lowercased().hasPrefix("y") ?? false
-                await answer(client, PairingAnswerRequest(address: address, agreed: isSame))
-            case "enter-passkey" where isAttended:
-                Terminal.write("Which six digits does the sensor show? ")
-                let typed = readLine().flatMap { Int($0.filter(\.isNumber)) }
-                await answer(
-                    client,
-                    PairingAnswerRequest(address: address, passkey: typed, agreed: false))
-            default: break
-            }
+            if let step = report.step { line?.show(step) }
+            let asked = report.question.map { $0 + (report.passkey ?? "") }
+            guard let question = report.question, asked != shown else { continue }
+            shown = asked
+            line = nil
+            await put(question, code: report.passkey ?? "", client, isAttended: isAttended)
+            line = ProgressLine("pairing")
+        }
+    }
+
+    /// Puts a sensor's question to the person at the terminal.
+    private func put(
+        _ question: String, code: String, _ client: ControlClient, isAttended: Bool
+    ) async {
+        switch question {
+        case "type-passkey":
+            Terminal.write("Type \(code) into the sensor.\n")
+        case "confirm-passkey" where isAttended:
+            let typed = await Terminal.ask("Does the sensor show \(code)? [y/N] ")
+            let isSame = typed?.lowercased().hasPrefix("y") ?? false
+            await answer(client, PairingAnswerRequest(address: address, agreed: isSame))
+        case "enter-passkey" where isAttended:
+            let typed = await Terminal.ask("Which six digits does the sensor show? ")
+            let code = typed.flatMap { Int($0.filter(\.isNumber)) }
+            await answer(
+                client, PairingAnswerRequest(address: address, passkey: code, agreed: false))
+        default: break
         }
     }
 

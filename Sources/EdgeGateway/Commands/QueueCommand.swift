@@ -8,7 +8,8 @@ struct QueueCommand: AsyncParsableCommand {
         subcommands: [
             QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
             QueueExportCommand.self, QueueImportCommand.self, QueueDeadCommand.self,
-            QueueReleaseCommand.self, QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
+            QueueReleaseCommand.self, QueueDrainCommand.self, QueuePurgeCommand.self,
+            QueueAcknowledgeCommand.self,
         ])
 }
 
@@ -48,7 +49,7 @@ struct QueueListCommand: AsyncParsableCommand {
 
     @Option(help: "pending, held, dead or delivered (default: all).")
     var state: String?
-    @Option(help: "Only of this sensor, by its address.")
+    @Option(help: "Only of this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @Option(help: "How many, 1 to 10000.")
     var limit = 20

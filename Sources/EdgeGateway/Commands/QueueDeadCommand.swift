@@ -51,7 +51,7 @@ struct DeadExportCommand: AsyncParsableCommand {
 
     private static let lettersAtOnce = 1_000
 
-    @Argument(help: "The file; one that is there is not overwritten.")
+    @Argument(help: "The file; one that is there is not overwritten.", completion: .file())
     var file: String
     @OptionGroup var daemon: DaemonOptions
 

@@ -17,9 +17,11 @@ struct QueueImportCommand: AsyncParsableCommand {
     private static let partSecondsMax = 120
     private static let progressPause = Duration.milliseconds(500)
 
-    @Argument(help: "The file.")
+    @Argument(help: "The file.", completion: .file())
     var file: String
-    @Option(help: "The enrollment that delivers them (default: the only one).")
+    @Option(
+        help: "The enrollment that delivers them (default: the only one).",
+        completion: .enrollmentName)
     var enrollment: String?
     @Option(help: "The patient, for an enrollment that serves several.")
     var patient: String?

@@ -72,7 +72,7 @@ struct QueueExportCommand: AsyncParsableCommand {
                       sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
             """)
 
-    @Argument(help: "The file; one that is there is not overwritten.")
+    @Argument(help: "The file; one that is there is not overwritten.", completion: .file())
     var file: String
     @Option(help: "ndjson (import reads it) or csv.")
     var format = ExportFormat.ndjson
@@ -82,7 +82,7 @@ struct QueueExportCommand: AsyncParsableCommand {
     var since: UTCTime?
     @Option(help: "Only samples before this time, UTC.")
     var until: UTCTime?
-    @Option(help: "Only of this sensor, by its address.")
+    @Option(help: "Only of this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @OptionGroup var daemon: DaemonOptions
 

@@ -9,7 +9,9 @@ struct RunCommand: AsyncParsableCommand {
             Example: edge-gateway run --config /etc/edge-gateway/config.yaml
             """)
 
-    @Option(help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).")
+    @Option(
+        help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).",
+        completion: .file())
     var config: String?
 
     func run() async throws {

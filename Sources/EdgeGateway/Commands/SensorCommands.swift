@@ -16,8 +16,13 @@ struct ScanCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let sightings: [SightingReport] = try await daemon.client().post(
-            "/v1/scan", ScanRequest(seconds: seconds), secondsMax: seconds + 30)
+        let client = try await daemon.client()
+        let sightings: [SightingReport] = try await ProgressLine.during(
+            "listening", seconds: seconds
+        ) {
+            try await client.post(
+                "/v1/scan", ScanRequest(seconds: seconds), secondsMax: seconds + 30)
+        }
         if daemon.json { return try Terminal.printJSON(sightings) }
         if sightings.isEmpty {
             throw CommandFailure(
@@ -48,7 +53,7 @@ struct ForgetCommand: AsyncParsableCommand {
         abstract: "Stops recording a sensor. What is stored is still delivered.",
         discussion: "Example: edge-gateway forget C0:00:00:00:00:01")
 
-    @Argument(help: "The sensor's address.")
+    @Argument(help: "The sensor's address.", completion: .sensorAddress)
     var address: String
     @OptionGroup var daemon: DaemonOptions
 

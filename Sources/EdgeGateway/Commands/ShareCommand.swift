@@ -15,7 +15,7 @@ struct ShareCommand: AsyncParsableCommand {
               edge-gateway share --stop                   ends every link at once
             """)
 
-    @Argument(help: "The address of one strap (default: all).")
+    @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
     var address: String?
     @Option(help: "Hours until the link ends, 1 to 744.")
     var hours = 24

@@ -19,6 +19,19 @@ enum Terminal {
         return isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m"
     }
 
+    /// A line that a person types; nil at the end of input, or when nobody wants to know any more.
+    static func ask(_ question: String) async -> String? {
+        write(question)
+        let (typed, typing) = AsyncStream.makeStream(of: String.self)
+        // `readLine` cannot be interrupted: its thread ends with the command.
+        Thread.detachNewThread {
+            if let line = readLine() { typing.yield(line) }
+            typing.finish()
+        }
+        for await line in typed { return line }
+        return nil
+    }
+
     /// Asks before something that cannot be undone; `yes` says that nobody wants to be asked.
     ///
     /// - Throws: ``CommandFailure`` if the answer is no, or nobody is there to ask.

@@ -18,7 +18,7 @@ struct WatchCommand: AsyncParsableCommand {
     /// Straps send about once a second; twice as often shows each frame.
     private static let period = Duration.milliseconds(500)
 
-    @Argument(help: "The address of one strap (default: all).")
+    @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
     var address: String?
     @Option(help: "Stop after so many seconds.")
     var seconds: Int?

@@ -3,14 +3,30 @@ import BlueZ
 extension Gateway {
     /// What a sensor that is being paired asks for.
     func pairingQuestion(of text: String) async throws -> PairingReport {
-        let question = await desk.question(of: try Self.checked(text))
-        switch question {
-        case nil: return PairingReport()
-        case .enterPasskey: return PairingReport(question: "enter-passkey")
+        let address = try Self.checked(text)
+        let link = await central.snapshots().first { $0.address == address }
+        var report = PairingReport(step: link.flatMap { Self.step($0.state) })
+        switch await desk.question(of: address) {
+        case nil: break
+        case .enterPasskey: report.question = "enter-passkey"
         case .typePasskey(let code):
-            return PairingReport(question: "type-passkey", passkey: Self.digits(code))
+            (report.question, report.passkey) = ("type-passkey", Self.digits(code))
         case .confirmPasskey(let code):
-            return PairingReport(question: "confirm-passkey", passkey: Self.digits(code))
+            (report.question, report.passkey) = ("confirm-passkey", Self.digits(code))
+        }
+        return report
+    }
+
+    private static func step(_ state: LinkState) -> String? {
+        switch state {
+        case .absent: "listening for the sensor"
+        case .seen: "heard, connects soon"
+        case .connecting: "connecting"
+        case .resolving: "reading its services"
+        case .subscribing: "asking for its frames"
+        case .streaming: "waiting for a heartbeat"
+        case .suspended: "waiting for the radio"
+        case .draining: nil
         }
     }
 

@@ -17,8 +17,10 @@ public actor GatewayProcess {
     /// The daemon's standard error, of all its starts.
     public nonisolated var logFile: URL { directory.appending(path: "daemon.log") }
 
-    private nonisolated let binary: URL
-    private nonisolated let environment: [String: String]
+    /// The program.
+    public nonisolated let binary: URL
+    /// What its commands are run with.
+    public nonisolated let environment: [String: String]
     private nonisolated let daemonVariables: [String: String]
     private var daemon: ChildProcess?
 

@@ -1,0 +1,29 @@
+import ArgumentParser
+
+/// What a shell offers for words that only the daemon knows; nothing, if it is not there.
+extension CompletionKind {
+    /// Somebody waits for the answer with a finger on the tab key.
+    private static let secondsMax = 2
+
+    /// The addresses of paired sensors, by ``ControlClient``.
+    static var sensorAddress: CompletionKind {
+        .custom { (_: [String], _: Int, _: String) async -> [String] in
+            let sensors: [SensorReport] = await ask("/v1/sensors")
+            return sensors.map(\.address)
+        }
+    }
+
+    /// The names of enrollments.
+    static var enrollmentName: CompletionKind {
+        .custom { (_: [String], _: Int, _: String) async -> [String] in
+            let enrollments: [EnrollmentReport] = await ask("/v1/enrollments")
+            return enrollments.map(\.name)
+        }
+    }
+
+    private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
+        guard let settings = try? await SettingsLoader().load(path: nil) else { return [] }
+        let client = ControlClient(socketPath: settings.socketPath)
+        return (try? await client.get(path, secondsMax: secondsMax)) ?? []
+    }
+}

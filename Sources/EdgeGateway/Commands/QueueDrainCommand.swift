@@ -1,0 +1,82 @@
+import ArgumentParser
+import Foundation
+
+struct QueueDrainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drain", abstract: "Waits until everything that can be sent has been.",
+        discussion: """
+            Before a gateway is moved or taken off the network. It only looks: recording goes on, \
+            and the daemon keeps its pace with the exchange. Samples recorded meanwhile are not \
+            waited for. Exits with 1 if samples are held, or if the time is over first.
+
+            Example: edge-gateway queue drain --seconds 600
+            """)
+
+    /// Between two looks.
+    private static let pause = Duration.seconds(1)
+
+    @Option(help: "Give up after so many seconds (default: never).")
+    var seconds: Int?
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        if let seconds, seconds < 1 { throw ValidationError("--seconds takes 1 or more") }
+    }
+
+    func run() async throws {
+        let client = try await daemon.client()
+        let clock = ContinuousClock()
+        let end = seconds.map { clock.now + .seconds($0) }
+        var balance = try await look(client)
+        // What waits now; what comes later is another matter, and so is what comes to be held.
+        let goal = balance.gone + balance.pending + balance.buffered
+        let begun = balance.settled
+        var line: ProgressLine? = ProgressLine("delivering")
+        while balance.gone < goal, balance.pending + balance.buffered > 0,
+            end.map({ clock.now < $0 }) ?? true
+        {
+            line?.show("\(goal - balance.gone) to go")
+            try await Task.sleep(for: Self.pause)
+            balance = try await look(client)
+        }
+        line = nil
+        let left = max(0, min(goal - balance.gone, balance.pending + balance.buffered))
+        try tell(balance, left: left, delivered: balance.settled - begun)
+    }
+
+    private func look(_ client: ControlClient) async throws -> BalanceReport {
+        let report: QueueReport = try await client.get("/v1/queue")
+        return report.balance
+    }
+
+    private func tell(_ balance: BalanceReport, left: Int, delivered: Int) throws {
+        let held = balance.held.values.reduce(0, +)
+        if daemon.json {
+            try Terminal.printJSON(
+                DrainReport(delivered: delivered, left: left, held: balance.held))
+        } else {
+            print("\(delivered) samples went out; \(left) wait, \(held) are held")
+            for (reason, count) in balance.held.sorted(by: { $0.key < $1.key }) {
+                print("  \(count) held: \(reason) (edge-gateway status)")
+            }
+        }
+        if left + held > 0 { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+}
+
+/// `queue drain`
+struct DrainReport: Codable, Equatable {
+    /// What the exchange took, or refused for good, while the command waited.
+    var delivered: Int
+    /// Could be sent and were not.
+    var left: Int
+    /// By reason.
+    var held: [String: Int]
+}
+
+extension BalanceReport {
+    /// Nothing waits for the exchange with these any more.
+    fileprivate var settled: Int { delivered + dead + dropped.values.reduce(0, +) }
+    /// Nothing can be done for these now.
+    fileprivate var gone: Int { settled + held.values.reduce(0, +) }
+}

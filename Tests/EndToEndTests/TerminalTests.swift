@@ -1,0 +1,110 @@
+import Foundation
+import Testbed
+import Testing
+
+/// What a person at a terminal meets: completions of words, progress of what takes its time.
+@Suite(.serialized) struct TerminalTests {
+    /// Runs a command with a terminal as its standard error and output; what both showed.
+    private func atTerminal(_ bench: Bench, _ words: String) async throws -> String {
+        let gateway = bench.gateway
+        let line = "'\(gateway.binary.path)' \(words)"
+        let outcome = try await Command.run(
+            "/usr/bin/script", ["-qec", line, "/dev/null"], environment: gateway.environment,
+            directory: gateway.directory.path)
+        return outcome.output
+    }
+
+    @Test func aScanSaysAtATerminalHowLongItTakesYet() async throws {
+        try await Bench.run { bench in
+            let shown = try await atTerminal(bench, "scan --seconds 3")
+            #expect(shown.contains("listening: 1 s left"), "\(shown.debugDescription)")
+            // The line is gone before the table comes.
+            let table = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
+            #expect(table.hasPrefix("ADDRESS"))
+            #expect(table.contains(Bench.addresses[0]))
+            let piped = try await bench.gateway.command(["scan", "--seconds", "3"])
+            #expect(piped.complaint.isEmpty)
+        }
+    }
+
+    @Test func pairingSaysAtATerminalWhatItWaitsFor() async throws {
+        try await Bench.run { bench in
+            await bench.bluez.setSendsFrames(false)
+            let pairing = Task { try await atTerminal(bench, "pair \(Bench.addresses[0])") }
+            // The heartbeat comes when somebody has wondered for a while what it waits for.
+            try await Task.sleep(for: .seconds(4))
+            await bench.bluez.setSendsFrames(true)
+            let shown = try await pairing.value
+            #expect(shown.contains("pairing: "), "\(shown.debugDescription)")
+            let result = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
+            #expect(result.hasPrefix("paired \(Bench.addresses[0])"), "\(shown.debugDescription)")
+        }
+    }
+
+    @Test func drainWaitsUntilAllIsDeliveredAndNamesWhatIsHeld() async throws {
+        try await Bench.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples wait") { $0.balance.stored >= 5 }
+            let printed = try await bench.command("queue", "drain", "--json")
+            struct Drained: Decodable { var delivered, left: Int }
+            let report = try JSONDecoder().decode(Drained.self, from: Data(printed.utf8))
+            #expect(report.left == 0)
+            let stored = await bench.exchange.storedCount()
+            #expect(stored >= report.delivered && stored > 0)
+
+            await bench.exchange.cutNetwork()
+            let before = try await bench.gateway.status().balance.stored
+            try await bench.eventually("more wait") { $0.balance.stored >= before + 3 }
+            let cut = try await bench.gateway.command(["queue", "drain", "--seconds", "2"])
+            #expect(cut.status == 1)
+            #expect(cut.output.contains(" wait, 0 are held"))
+            try await bench.exchange.restoreNetwork()
+        }
+    }
+
+    @Test func samplesWithoutAnEnrollmentAreNamedByDrainAndNotWaitedFor() async throws {
+        try await Bench.run { bench in
+            try await bench.command("pair", Bench.addresses[0])
+            try await bench.eventually("samples") { $0.balance.stored >= 3 }
+            let outcome = try await bench.gateway.command(["queue", "drain"])
+            #expect(outcome.status == 1)
+            #expect(outcome.output.contains("held: not-enrolled"), "\(outcome.output)")
+        }
+    }
+
+    /// What bash offers for a line that is typed so far.
+    private func bash(_ bench: Bench, _ words: [String]) async throws -> [Substring] {
+        let script = try await bench.command("--generate-completion-script", "bash")
+        let quoted = words.map { "'\($0)'" }.joined(separator: " ")
+        let line = words.joined(separator: " ")
+        let program = """
+            \(script)
+            COMP_WORDS=(\(quoted)); COMP_CWORD=\(words.count - 1)
+            COMP_LINE='\(line)'; COMP_POINT=\(line.utf8.count)
+            _edge-gateway edge-gateway '\(words.last ?? "")' '\(words.dropLast().last ?? "")'
+            printf '%s\\n' "${COMPREPLY[@]}"
+            """
+        var environment = bench.gateway.environment
+        let folder = bench.gateway.binary.deletingLastPathComponent().path
+        environment["PATH"] = "\(folder):/usr/bin:/bin"
+        let outcome = try await Command.run(
+            "/bin/bash", ["-c", program], environment: environment,
+            directory: bench.gateway.directory.path)
+        #expect(outcome.complaint.isEmpty, "\(outcome.complaint)")
+        return outcome.output.split(separator: "\n")
+    }
+
+    @Test func bashCompletesCommandsSensorsAndEnrollments() async throws {
+        try await Bench.run { bench in
+            try await bench.put(on: 0)
+            #expect(try await bash(bench, ["edge-gateway", "enrollm"]) == ["enrollments"])
+            #expect(try await bash(bench, ["edge-gateway", "queue", "dr"]) == ["drain"])
+            #expect(
+                try await bash(bench, ["edge-gateway", "forget", ""]).contains {
+                    $0 == Bench.addresses[0]
+                })
+            #expect(
+                try await bash(bench, ["edge-gateway", "pair", "--enrollment", ""]) == ["e0"])
+        }
+    }
+}
