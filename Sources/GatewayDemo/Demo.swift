@@ -12,6 +12,8 @@ struct Demo {
     /// How long the backlog may take to drain at the end: a request that was under way when the
     /// network went is sent again 30 s later, not before (docs/exchange.md).
     static let drainSecondsMax = 60
+    /// The port of the live page that the documentation names.
+    private static let pagePort: UInt16 = 8470
     static let samplesPerSecondOfStatus = Duration.milliseconds(500)
 
     static func main() async {
@@ -33,12 +35,15 @@ struct Demo {
     private static func run(seconds: Int) async throws -> Bool {
         var view = DemoView()
         let world = try await DemoWorld.start(environment: ProcessInfo.processInfo.environment)
-        let gateway = try GatewayProcess(
-            busAddress: world.bus?.address,
-            settings: [
-                "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
-                "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
-            ])
+        var settings = [
+            "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
+            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
+        ]
+        if let port = FreePort.near(pagePort) {
+            settings["EDGE_GATEWAY_PAGE_LISTEN"] = "127.0.0.1:\(port)"
+            view.say("live page: http://127.0.0.1:\(port)/ while this runs")
+        }
+        let gateway = try GatewayProcess(busAddress: world.bus?.address, settings: settings)
         do {
             let agrees = try await play(world, gateway, seconds: seconds, view: &view)
             await gateway.remove()
