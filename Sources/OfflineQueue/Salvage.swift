@@ -23,6 +23,8 @@ struct Salvage {
     let path: String
     /// UTC µs, for the names of files and the report.
     let wallMicroseconds: Int64
+    /// Called at each page of the broken store.
+    var onPage: () -> Void = {}
 
     /// Replaces the store. Throws, and leaves the broken one in place, if the disk cannot take it.
     func run(cause: QueueError) throws(QueueError) {
@@ -60,6 +62,7 @@ struct Salvage {
             var writer = SalvageWriter(source, shapes: shapes)
             try writer.insertRoster(db)
             try StorePages(path: path).forEach { page, isFirst in
+                onPage()
                 try writer.insertSamples(of: page, isFirst: isFirst, keepsSettled: keepsSettled, db)
             }
             try writer.finish(db)

@@ -11,7 +11,8 @@ extension SampleQueue {
 
     /// Opens the store and begins a run; a broken store is salvaged first, once.
     static func begin(
-        path: String, settings: QueueSettings, reading: ClockReading, bootID: String, nonce: UInt64
+        path: String, settings: QueueSettings, reading: ClockReading, bootID: String,
+        nonce: UInt64, _ whileSalvaging: @escaping @Sendable () -> Void
     ) throws(QueueError) -> (DatabaseQueue, RunStart) {
         func start() throws(QueueError) -> (DatabaseQueue, RunStart) {
             let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
@@ -29,7 +30,9 @@ extension SampleQueue {
             return try start()
         } catch {
             guard error.isDamage else { throw error }
-            try Salvage(path: path, wallMicroseconds: reading.wallMicroseconds).run(cause: error)
+            try Salvage(
+                path: path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging
+            ).run(cause: error)
             return try start()
         }
     }
@@ -63,7 +66,9 @@ extension SampleQueue {
                 isOut = false
             }
         }
-        try Salvage(path: path, wallMicroseconds: reading.wallMicroseconds).run(cause: cause)
+        try Salvage(
+            path: path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging
+        ).run(cause: cause)
         database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
         isOut = false
         damage = nil

@@ -113,6 +113,7 @@ public actor SampleQueue {
     }
 
     nonisolated let thread: any SerialExecutor
+    let whileSalvaging: @Sendable () -> Void
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -158,19 +159,24 @@ public actor SampleQueue {
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
-    /// thread of the store's own, such as one under simulated time. Throws ``QueueError``: in use, newer
+    /// thread of the store's own, such as one under simulated time. `whileSalvaging` is called again
+    /// and again while a broken store is replaced, which may take minutes in which no other call is
+    /// answered: a watchdog's proof of life. Throws ``QueueError``: in use, newer
     /// schema, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
     /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,
-        bootID: String, executor: (any SerialExecutor)? = nil
+        bootID: String, executor: (any SerialExecutor)? = nil,
+        whileSalvaging: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
         thread = executor ?? SerialThread()
+        self.whileSalvaging = whileSalvaging
         let lock = try StoreLock(path)
         let reading = clock.read()
         let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
         let (database, start) = try Self.begin(
-            path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce)
+            path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce,
+            whileSalvaging)
         FaultPoint.runBegun.reach()
         self.lock = lock
         self.path = path

@@ -22,11 +22,11 @@ struct Daemon {
         try settings.checkUplink()
         let logger = makeLogger()
         let clock = SystemClock(trust: settings.clockTrust)
-        let queue = try openQueue(clock: clock)
+        let notifier = SystemdNotifier()
+        let queue = try openQueue(clock: clock, notifier)
         let central = Central(settings: centralSettings())
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger)
-        let notifier = SystemdNotifier()
         let feed = LiveFeed(gateway: gateway)
         let viewers = Viewers()
         let server = try ControlServer(
@@ -37,6 +37,9 @@ struct Daemon {
         var services: [any Service] = [
             StoreKeeper(queue: queue, clock: clock, logger: logger),
             RadioService(central: central, recorder: gateway.recorder),
+            Watchdog(
+                pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
+                recorder: gateway.recorder, central: central, notifier: notifier),
             server,
         ]
         if let page = try pageServer(gateway, feed, viewers, logger) {
@@ -76,7 +79,9 @@ struct Daemon {
         return Logger(label: "edge-gateway")
     }
 
-    private func openQueue(clock: SystemClock) throws(SettingsFault) -> SampleQueue {
+    private func openQueue(
+        clock: SystemClock, _ notifier: SystemdNotifier
+    ) throws(SettingsFault) -> SampleQueue {
         do {
             try FileManager.default.createDirectory(
                 atPath: settings.stateDirectory, withIntermediateDirectories: true,
@@ -100,9 +105,10 @@ struct Daemon {
             queueSettings.maxAgeMicroseconds = Int64(settings.sampleAgeDaysMax) * 86_400_000_000
         }
         do {
+            let pulse = SalvagePulse(notifier)
             return try SampleQueue(
                 path: settings.storePath, settings: queueSettings,
-                clock: clock, bootID: bootID)
+                clock: clock, bootID: bootID, whileSalvaging: { pulse.beat() })
         } catch {
             throw SettingsFault(description: "\(error)")
         }

@@ -1,0 +1,75 @@
+import BlueZ
+import Foundation
+import Glibc
+import OfflineQueue
+import Recording
+import ServiceLifecycle
+import Synchronization
+
+/// Feeds systemd's watchdog for as long as the parts without which nothing is recorded answer: the
+/// store's writer, the recorder and the radio. If one of them hangs, nothing is fed, and systemd starts
+/// the gateway again.
+struct Watchdog: Service {
+    /// Feedings in one period of systemd's: two may be late on a loaded machine.
+    private static let feedingsPerPeriod: Int64 = 3
+
+    /// Between two feedings; nil where nobody watches.
+    let pause: Duration?
+    let queue: SampleQueue
+    let recorder: Recorder
+    let central: Central
+    let notifier: SystemdNotifier
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                guard let pause else {
+                    // A service that ends would end the daemon.
+                    try? await Task.sleep(for: .seconds(86_400))
+                    continue
+                }
+                // Whichever hangs, this goes no further.
+                _ = await queue.health()
+                _ = await recorder.radio
+                _ = await central.errorCounts()
+                notifier.send("WATCHDOG=1")
+                try? await Task.sleep(for: pause)
+            }
+        }
+    }
+
+    /// How often systemd wants to be fed, by `WATCHDOG_USEC` (sd_watchdog_enabled(3)).
+    static func pause(_ environment: [String: String]) -> Duration? {
+        guard let period = environment["WATCHDOG_USEC"].flatMap(Int64.init), period > 0,
+            environment["WATCHDOG_PID"].map({ Int32($0) == getpid() }) ?? true
+        else { return nil }
+        return .microseconds(max(period / feedingsPerPeriod, 1))
+    }
+}
+
+/// Asks systemd for patience while a broken store is replaced: at the start, and later.
+final class SalvagePulse: Sendable {
+    /// Between two messages.
+    private static let pause = Duration.seconds(5)
+    /// What is asked for at the start each time; later, feeding the watchdog is enough.
+    private static let patienceMicroseconds = 120_000_000
+
+    private let notifier: SystemdNotifier
+    private let next = Mutex<ContinuousClock.Instant?>(nil)
+
+    init(_ notifier: SystemdNotifier) { self.notifier = notifier }
+
+    /// Something of it was done.
+    func beat() {
+        let isDue = next.withLock { next in
+            let now = ContinuousClock.now
+            if let next, now < next { return false }
+            next = now + Self.pause
+            return true
+        }
+        guard isDue else { return }
+        notifier.send(
+            "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=\(Self.patienceMicroseconds)\n"
+                + "STATUS=replacing a broken store")
+    }
+}
