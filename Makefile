@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-page test-bluez day build release manual lint fuzz bench clean
+.PHONY: demo run test test-long test-page test-bluez day build release manual package test-package lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -55,6 +55,14 @@ release:
 
 manual: release        ## man pages and shell completions, in .build/manual
 	deploy/manual .build/release/edge-gateway .build/manual
+
+package: manual        ## the Debian package, in .build/deb
+	@deploy/setup --package
+	deploy/package
+
+test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge
+	@deploy/setup --test
+	Tests/Package/run .build/deb/*.deb
 
 lint:
 	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks
