@@ -150,7 +150,7 @@ let package = Package(
                 "BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: house),
+            exclude: ["Golden"], swiftSettings: house),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
             swiftSettings: house),
