@@ -111,4 +111,34 @@ import Testing
             #expect(at.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil, "\(at)")
         }
     }
+
+    /// Who may is told by the kernel, not by what anybody says.
+    @Test(.enabled(if: geteuid() == 0, "being somebody else takes root"))
+    func whoIsNotInTheGroupMayLookAndChangeNothing() async throws {
+        let settings = ["EDGE_GATEWAY_CONTROL_CHANGE_GROUP": "daemon"]
+        try await Bench.run(settings: settings) { bench in
+            let socket = bench.gateway.directory.appending(path: "control.sock").path
+            // Whoever may write the socket may look.
+            chmod(bench.gateway.directory.path, 0o755)
+            chmod(socket, 0o666)
+            func status(_ words: [String], as group: Int) async throws -> String {
+                let outcome = try await Command.run(
+                    "/usr/bin/setpriv",
+                    ["--reuid=65534", "--regid=\(group)", "--clear-groups", "/usr/bin/curl", "-s"]
+                        + ["--unix-socket", socket, "-w", "\n%{http_code}"] + words
+                        + ["http://localhost/v1/enroll-web"])
+                return outcome.output
+            }
+            let change = json("{}") + ["-X", "POST"]
+            #expect(try await status([], as: 65_534).hasSuffix("200"))
+            #expect(try await status(["-I"], as: 65_534).hasSuffix("200"))
+            let refused = try await status(change, as: 65_534)
+            #expect(refused.hasSuffix("403") && refused.contains("not-permitted"), "\(refused)")
+            // The group `daemon` may: there is no page, which is another matter.
+            let allowed = try await status(change, as: 1)
+            #expect(allowed.hasSuffix("409") && allowed.contains("no-page"), "\(allowed)")
+            let root = try await Self.ask(bench, "/v1/enroll-web", change)
+            #expect(root.status == 409)
+        }
+    }
 }
