@@ -21,7 +21,8 @@ test:                  ## everything that must stay true, third-party judges inc
 	swift build --build-tests
 	$(FEW_AT_ONCE) swift test --skip-build --skip ChaosTests
 	@# By itself: its time runs fast, so that a pause of the machine is a long one.
-	swift test --skip-build --filter ChaosTests
+	swift test --skip-build --filter ChaosTests --skip HealthTests
+	swift test --skip-build --filter HealthTests
 	Tests/LivePage/run
 
 # Hours. Seeds are new each time, and printed.

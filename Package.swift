@@ -146,8 +146,11 @@ let package = Package(
             exclude: ["bleak_check.py"], swiftSettings: house),
         .testTarget(
             name: "EdgeGatewayTests",
-            dependencies: ["BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed"],
-            swiftSettings: house),
+            dependencies: [
+                "BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed", "Uplink",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            exclude: ["Golden"], swiftSettings: house),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
             swiftSettings: house),
@@ -164,7 +167,8 @@ let package = Package(
             name: "ConformanceTests", dependencies: ["EdgeGateway", "Testbed", "Uplink"],
             path: "Tests/Conformance",
             exclude: [
-                "documents.py", "frames.py", "frames-golden.jsonl", "requirements.txt", "setup",
+                "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",
+                "frames-golden.jsonl", "requirements.txt", "setup",
             ],
             swiftSettings: house),
     ]

@@ -122,7 +122,7 @@ import Testing
         var view = WatchView()
         func report(_ bpm: Int?, age: Double) -> LiveReport {
             LiveReport(
-                at: now, scope: "full",
+                at: MillisecondTime(now), scope: "full",
                 straps: [
                     LiveStrap(
                         sensor: 1, name: "A strap with a very long name\u{1B}[31m", bpm: bpm,

@@ -1,4 +1,6 @@
 import Foundation
+import HTTPTypes
+import OfflineQueue
 import Testing
 
 @testable import EdgeGateway
@@ -154,10 +156,15 @@ import Testing
     @Test(arguments: ["", "yesterday", "2026-13-01", "1969-12-31", "12:00"])
     func whatIsNoTimeIsRefused(text: String) { #expect(UTCTime(argument: text) == nil) }
 
+    /// A listing as long as may be asked for used to say that there were no more.
+    @Test func whetherThereIsMoreIsToldOfTheLongestListingToo() {
+        #expect(SampleQueue.listedMax > Gateway.listedMax)
+    }
+
     @Test func wrongReferencesAndArgumentsAreTheAskersFault() {
-        for code in ["unknown-reference", "invalid-argument"] {
+        for (code, status) in [("unknown-reference", 404), ("invalid-argument", 400)] {
             let problem = ProblemReport(code: code, message: "", advice: "")
-            #expect("\(problem.httpStatus)".hasPrefix("400"))
+            #expect(problem.httpStatus.code == status)
         }
     }
 }

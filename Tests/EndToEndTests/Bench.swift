@@ -83,6 +83,14 @@ struct Bench {
     /// Stops the straps and waits until everything they sent has been delivered.
     func settle(withinSeconds seconds: Int = 60) async throws -> GatewayStatus {
         await bluez.setSendsFrames(false)
+        // The last frames are still on the bus: until two looks, a hand-over and more apart, agree.
+        var received = -1
+        try await eventually("no more frames", withinSeconds: seconds) { status in
+            if status.balance.received == received { return true }
+            received = status.balance.received
+            try await Task.sleep(for: .seconds(1))
+            return false
+        }
         return try await eventually("everything delivered", withinSeconds: seconds) {
             $0.balance.unsent == 0 && $0.balance.buffered == 0 && $0.balance.delivered > 0
         }

@@ -28,7 +28,10 @@ public enum LinkState: Sendable, Hashable {
         case adapterFull
     }
 
-    /// The state's name, as in listings: `streaming`, `suspended(adapter)`.
+    /// The state's name without what it waits for: `streaming`, `suspended`.
+    public var kind: String { if case .suspended = self { "suspended" } else { name } }
+
+    /// The state's name, as in logs: `streaming`, `suspended(adapter)`.
     public var name: String {
         switch self {
         case .absent: "absent"

@@ -5,8 +5,8 @@ import NIOCore
 
 /// How both servers answer: JSON, and problems with the status that fits them.
 enum Answers {
-    /// The largest request is a pairing with a long name; the rest is refused.
-    static let requestBytesMax = 64 << 10
+    /// The largest request names 10,000 dead letters by numbers of up to 19 digits; the rest is refused.
+    static let requestBytesMax = 256 << 10
 
     static func answer<Report: Encodable & SendableMetatype>(
         _ work: () async throws -> Report
@@ -23,16 +23,34 @@ enum Answers {
     >(
         _ request: Request, _ work: (Ask) async throws -> Report
     ) async throws -> Response {
-        guard let ask: Ask = try await body(of: request) else {
-            return try json(.badRequest, status: .badRequest)
-        }
+        let ask: Ask = try await body(of: request)
         return try await answer { try await work(ask) }
     }
 
-    /// The request's JSON; nil if it is not understood.
-    static func body<Ask: Decodable & SendableMetatype>(of request: Request) async throws -> Ask? {
+    /// The request's JSON.
+    ///
+    /// - Throws: ``ProblemReport`` if it is none or not understood.
+    static func body<Ask: Decodable & SendableMetatype>(of request: Request) async throws -> Ask {
+        try check(request, type: "application/json")
         let body = try await request.body.collect(upTo: requestBytesMax)
-        return try? ReportCoding.decoder().decode(Ask.self, from: Data(body.readableBytesView))
+        guard
+            let ask = try? ReportCoding.decoder().decode(
+                Ask.self, from: Data(body.readableBytesView))
+        else { throw ProblemReport.badRequest }
+        return ask
+    }
+
+    /// A body that says it is something else is not looked into; one that says nothing is.
+    ///
+    /// - Throws: ``ProblemReport``
+    static func check(_ request: Request, type: String) throws {
+        guard let said = request.headers[.contentType] else { return }
+        let essence = said.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
+        guard essence == type else {
+            throw ProblemReport(
+                code: "wrong-type", message: "a body of this type is not taken here",
+                advice: "send it with Content-Type: \(type)")
+        }
     }
 
     static func json(_ problem: ProblemReport, status: HTTPResponse.Status) throws -> Response {
@@ -54,13 +72,18 @@ extension ProblemReport {
     /// A request whose JSON is not what is asked for.
     static let badRequest = ProblemReport(
         code: "bad-request", message: "the request's JSON is not understood",
-        advice: "docs/json.md describes it")
+        advice: "docs/api.yaml describes it")
 
     /// 400: the request is wrong; 409: the gateway is in no state to do it.
     var httpStatus: HTTPResponse.Status {
-        [
-            "bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link",
-            "unknown-reference", "invalid-argument",
-        ].contains(code) ? .badRequest : .conflict
+        switch code {
+        case "bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link",
+            "invalid-argument", "invalid-file":
+            .badRequest
+        case "unknown-reference": .notFound
+        case "too-large": .contentTooLarge
+        case "wrong-type": .unsupportedMediaType
+        default: .conflict
+        }
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPTypes
 import Hummingbird
+import HummingbirdCore
 import Logging
 import NIOCore
 
@@ -9,6 +10,11 @@ import NIOCore
 struct ControlServer {
     /// Owner and group: root and the technicians' group.
     private static let socketMode: mode_t = 0o660
+    /// Connections at a time. With the page's, and with what store, bus and exchange need, they stay below
+    /// the 1,024 files that a process usually may have open: nobody who connects shall stop a commit.
+    private static let connectionsMax = 600
+    /// A connection on which nothing is asked is closed after this.
+    private static let idleTimeout = TimeAmount.seconds(30)
 
     let gateway: Gateway
     let feed: LiveFeed
@@ -24,8 +30,31 @@ struct ControlServer {
     /// - Throws: ``SettingsFault`` when the socket's place is taken or cannot be used.
     func application() throws(SettingsFault) -> some ApplicationProtocol {
         try clearPlace()
-        let router = Router(context: PeerContext.self)
-        router.add(middleware: ChangeGuard(policy: policy))
+        var quiet = logger
+        // The server's own words are about connections, not about the gateway.
+        quiet.logLevel = max(logger.logLevel, .warning)
+        let path = socketPath
+        return Application(
+            router: routes().router(),
+            server: .http1(
+                configuration: HTTP1Channel.Configuration(idleTimeout: Self.idleTimeout)),
+            configuration: ApplicationConfiguration(
+                address: .unixDomainSocket(path: path), serverName: nil,
+                availableConnectionsDelegate: MaximumAvailableConnections(
+                    Self.connectionsMax, logger: quiet)),
+            onServerRunning: { [onReady] _ in
+                chmod(path, Self.socketMode)
+                onReady()
+            },
+            logger: quiet)
+    }
+
+    /// Every path there is; docs/api.yaml describes them all.
+    func routes() -> RouteBook {
+        let router = RouteBook()
+        _ = router.add(
+            middleware: FailureAnswers(advice: "docs/api.yaml lists what there is", logger: logger))
+        _ = router.add(middleware: ChangeGuard(policy: policy))
         // Whoever may use this socket may see everything.
         LiveRoutes(feed: feed, viewers: viewers, scope: { _, _ in .full }).add(to: router)
         router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
@@ -35,9 +64,9 @@ struct ControlServer {
             try await Answers.answer { try await gateway.status() }
         }
         router.get("v1/sensors") { [gateway] request, _ in
-            let all = request.uri.queryParameters["forgotten"] == "true"
-            return try await Answers.answer {
-                try await gateway.sensors(includingForgotten: all)
+            try await Answers.answer {
+                try await gateway.sensors(
+                    includingForgotten: Query(request).flag("forgotten"))
             }
         }
         router.get("v1/enrollments") { [gateway] _, _ in
@@ -53,10 +82,11 @@ struct ControlServer {
             }
         }
         router.get("v1/gaps") { [gateway] request, _ in
-            let query = request.uri.queryParameters
-            let sensor = query["sensor"].flatMap { Int64($0) }
-            let days = query["days"].map { Int($0) ?? 0 } ?? 1
-            return try await Answers.answer { try await gateway.gaps(sensor: sensor, days: days) }
+            let query = Query(request)
+            return try await Answers.answer {
+                try await gateway.gaps(
+                    sensor: query.number("sensor"), days: Int(query.number("days") ?? 1))
+            }
         }
         router.post("v1/pairing/question") { [gateway] request, _ in
             try await Answers.answer(request) { (ask: PairingQuestionRequest) in
@@ -78,22 +108,10 @@ struct ControlServer {
                 try await gateway.enroll(enroll)
             }
         }
-        var quiet = logger
-        // The server's own words are about connections, not about the gateway.
-        quiet.logLevel = max(logger.logLevel, .warning)
-        let path = socketPath
-        return Application(
-            router: router,
-            configuration: ApplicationConfiguration(
-                address: .unixDomainSocket(path: path), serverName: nil),
-            onServerRunning: { [onReady] _ in
-                chmod(path, Self.socketMode)
-                onReady()
-            },
-            logger: quiet)
+        return router
     }
 
-    private func addSharing(to router: Router<PeerContext>) {
+    private func addSharing(to router: RouteBook) {
         router.post("v1/share") { [gateway] request, _ in
             try await Answers.answer(request) { (ask: ShareRequest) in
                 try await gateway.share(ask)
@@ -141,8 +159,9 @@ private struct ChangeGuard: RouterMiddleware {
         _ request: Request, context: PeerContext,
         next: (Request, PeerContext) async throws -> Response
     ) async throws -> Response {
-        let peer = request.method == .get ? nil : await Peer(of: context.channel)
-        guard request.method == .get || policy.mayChange(peer) else {
+        let looks = request.method == .get || request.method == .head
+        let peer = looks ? nil : await Peer(of: context.channel)
+        guard looks || policy.mayChange(peer) else {
             return try Answers.json(
                 ProblemReport(
                     code: "not-permitted", message: "this user may look and change nothing",

@@ -3,16 +3,16 @@ import Hummingbird
 
 /// The paths of the store. No path and no query holds an address, a name or a patient.
 extension ControlServer {
-    func addQueueRoutes(to router: Router<PeerContext>) {
+    func addQueueRoutes(to router: RouteBook) {
         router.get("v1/queue") { [gateway] _, _ in
             try await Answers.answer { try await gateway.queueReport() }
         }
         router.get("v1/queue/samples") { [gateway] request, _ in
-            let query = request.uri.queryParameters
+            let query = Query(request)
             return try await Answers.answer {
                 try await gateway.samples(
-                    state: query["state"].map { String($0) }, sensor: Self.number(query["sensor"]),
-                    limit: Self.number(query["limit"]).map(Int.init) ?? 100)
+                    state: query.text("state"), sensor: query.number("sensor"),
+                    limit: Int(query.number("limit") ?? 100))
             }
         }
         router.get("v1/queue/boots") { [gateway] _, _ in
@@ -32,34 +32,35 @@ extension ControlServer {
             try await Answers.answer { try await gateway.acknowledgeSalvages() }
         }
         router.get("v1/history") { [gateway] request, _ in
-            let limit = Self.number(request.uri.queryParameters["limit"])
-            return try await Answers.answer {
-                try await gateway.history(limit: limit.map(Int.init) ?? 50)
+            try await Answers.answer {
+                try await gateway.history(limit: Int(Query(request).number("limit") ?? 50))
             }
         }
         router.get("v1/history/hours") { [gateway] request, _ in
-            let query = request.uri.queryParameters
+            let query = Query(request)
             return try await Answers.answer {
                 try await gateway.hours(
-                    sensor: Self.number(query["sensor"]),
-                    hours: Self.number(query["hours"]).map(Int.init) ?? 24)
+                    sensor: query.number("sensor"),
+                    hours: Int(query.number("hours") ?? 24))
             }
         }
         addDeadLetterRoutes(to: router)
         addImportRoutes(to: router)
     }
 
-    private func addDeadLetterRoutes(to router: Router<PeerContext>) {
+    private func addDeadLetterRoutes(to router: RouteBook) {
         router.get("v1/queue/dead") { [gateway] request, _ in
-            let query = request.uri.queryParameters
+            let query = Query(request)
             return try await Answers.answer {
                 try await gateway.deadLetters(
-                    before: Self.number(query["before"]),
-                    limit: Self.number(query["limit"]).map(Int.init) ?? 100)
+                    before: query.number("before"),
+                    limit: Int(query.number("limit") ?? 100))
             }
         }
-        router.get("v1/queue/dead/:id") { [gateway] _, context in
-            let id = context.parameters.get("id").flatMap { Int64($0) } ?? -1
+        router.get("v1/queue/dead/{id}") { [gateway] _, context in
+            guard let id = context.parameters.get("id").flatMap({ Int64($0) }) else {
+                return try Answers.json(.badRequest, status: .badRequest)
+            }
             return try await Answers.answer { try await gateway.deadLetter(id) }
         }
         router.post("v1/queue/dead/requeue") { [gateway] request, _ in
@@ -74,11 +75,12 @@ extension ControlServer {
         }
     }
 
-    private func addImportRoutes(to router: Router<PeerContext>) {
+    private func addImportRoutes(to router: RouteBook) {
         router.post("v1/queue/import/part") { [gateway] request, _ in
-            let query = request.uri.queryParameters
-            let upload = query["upload"].map { String($0) }
-            let offset = Self.number(query["offset"]) ?? 0
+            let query = Query(request)
+            let upload = query.text("upload")
+            let offset = try query.number("offset") ?? 0
+            try Answers.check(request, type: "application/octet-stream")
             let body = try await request.body.collect(upTo: ImportDesk.partBytesMax)
             return try await Answers.answer {
                 try await gateway.importDesk.add(
@@ -94,6 +96,4 @@ extension ControlServer {
             try await Answers.answer { await gateway.importDesk.progress }
         }
     }
-
-    private static func number(_ text: Substring?) -> Int64? { text.flatMap { Int64($0) } }
 }

@@ -205,7 +205,36 @@ enum ReportCoding {
     static func decoder() -> JSONDecoder {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
-        decoder.dateDecodingStrategy = .iso8601
+        // With a fraction of a second or without: a newer daemon may say more of a time.
+        decoder.dateDecodingStrategy = .custom { decoder in
+            let value = try decoder.singleValueContainer()
+            let text = try value.decode(String.self)
+            guard
+                let date = (try? Date(text, strategy: .iso8601))
+                    ?? (try? Date(text, strategy: MillisecondTime.style))
+            else {
+                throw DecodingError.dataCorruptedError(in: value, debugDescription: "no time")
+            }
+            return date
+        }
         return decoder
+    }
+}
+
+/// A time with its milliseconds, where a second is too coarse.
+struct MillisecondTime: Codable, Equatable {
+    static let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+
+    var date: Date
+
+    init(_ date: Date) { self.date = date }
+
+    init(from decoder: any Decoder) throws {
+        date = try decoder.singleValueContainer().decode(Date.self)
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(date.formatted(Self.style))
     }
 }

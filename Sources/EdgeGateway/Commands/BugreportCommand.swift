@@ -2,6 +2,9 @@ import ArgumentParser
 import Foundation
 import Glibc
 
+/// `bugreport --json`
+struct BugreportReport: Codable, Equatable { var file: String }
+
 struct BugreportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bugreport", abstract: "Writes down what a maintainer needs to find a fault.",
@@ -43,6 +46,7 @@ struct BugreportCommand: AsyncParsableCommand {
         let path =
             output ?? "edge-gateway-bugreport-\(Terminal.time(Date()).prefix(10)).txt"
         try Self.write(redactor.redact(text), to: path)
+        if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
         print("\(path) is written; please look through it before you send it")
     }
 

@@ -40,6 +40,7 @@ struct Daemon {
             Watchdog(
                 pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
                 recorder: gateway.recorder, central: central, notifier: notifier),
+            HealthWatch(gateway: gateway),
             server,
         ]
         if let page = try pageServer(gateway, feed, viewers, logger) {

@@ -9,11 +9,7 @@ extension Gateway {
     ///
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
-        if let resolution = request.resolution, Resolution(rawValue: resolution) == nil {
-            throw ProblemReport(
-                code: "bad-request", message: "there is no resolution of that name",
-                advice: "raw (one data point a frame), 10s or 60s (averages)")
-        }
+        try Self.check(resolution: request.resolution)
         switch (request.link, request.practitionerKey, request.file) {
         case (let link?, nil, nil): return try await store(try await redeem(link, request), request)
         case (nil, let key?, nil): return try await enroll(key: Secret(key), request)
@@ -23,6 +19,13 @@ extension Gateway {
                 code: "bad-request", message: "one of link, key and file is needed",
                 advice: "edge-gateway enroll --help")
         }
+    }
+
+    static func check(resolution: String?) throws {
+        guard let resolution, Resolution(rawValue: resolution) == nil else { return }
+        throw ProblemReport(
+            code: "bad-request", message: "there is no resolution of that name",
+            advice: "raw (one data point a frame), 10s or 60s (averages)")
     }
 
     private func redeem(_ text: String, _ request: EnrollRequest) async throws -> Enrolled {

@@ -60,7 +60,7 @@ extension LiveStrap {
             bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
             rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
             batteryPercent: session?.batteryPercent, secondsSinceFrame: age,
-            link: link?.state.name ?? "absent",
+            link: link?.state.kind ?? "absent",
             linkSeconds: link?.upSince.map { Double(uptime - $0) / 1_000_000 }, rssi: link?.rssi)
     }
 }

@@ -37,6 +37,8 @@ extension Gateway {
     /// Lets a phone hand an invitation link over, once.
     func beginWebEnrollment(_ ask: WebEnrollRequest) async throws -> ShareReport {
         let place = try pagePlace()
+        // Now, not when somebody stands there with a phone.
+        try Self.check(resolution: ask.resolution)
         let expires = Date().addingTimeInterval(OneTimeEnrollment.seconds)
         let code = webEnrollment.begin(ask, expires: expires)
         return ShareReport(

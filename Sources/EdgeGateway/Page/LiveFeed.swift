@@ -49,7 +49,7 @@ actor LiveFeed {
         }
         let visible = (straps?.report ?? []).filter { scope.covers($0.sensor) }
         return LiveReport(
-            at: Date(), scope: scope.name,
+            at: MillisecondTime(Date()), scope: scope.name,
             straps: scope == .full ? visible : visible.map(\.shared))
     }
 

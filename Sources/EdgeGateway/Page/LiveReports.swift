@@ -46,7 +46,8 @@ struct LiveStrap: Codable, Equatable {
 
 /// `event: straps`
 struct LiveReport: Codable, Equatable {
-    var at: Date
+    /// When it was said: to the millisecond, since ages are counted from it.
+    var at: MillisecondTime
     /// `full` or `share`.
     var scope: String
     var straps: [LiveStrap]

@@ -20,7 +20,7 @@ struct LiveRoutes: Sendable {
     /// What the sender of a request may see; nil for nothing.
     let scope: @Sendable (Request, PeerContext) async -> ViewerScope?
 
-    func add(to router: Router<PeerContext>) {
+    func add(to router: RouteBook) {
         router.get("v1/live") { request, context in
             guard let scope = await scope(request, context) else { return try Self.unknown() }
             guard let place = viewers.take() else { return try Self.full() }
@@ -34,12 +34,11 @@ struct LiveRoutes: Sendable {
         }
         router.get("v1/live/history") { [feed] request, context in
             guard let scope = await scope(request, context) else { return try Self.unknown() }
-            let query = request.uri.queryParameters
-            guard let sensor = query["sensor"].flatMap({ Int64($0) }),
-                let minutes = query["minutes"].flatMap({ Int($0) })
+            let query = Query(request)
+            guard let sensor = try query.number("sensor"), let minutes = try query.number("minutes")
             else { return try Answers.json(.badRequest, status: .badRequest) }
             return try await Answers.answer {
-                try await feed.history(of: sensor, minutes: minutes, for: scope)
+                try await feed.history(of: sensor, minutes: Int(minutes), for: scope)
             }
         }
         router.get("v1/live/uploads") { [feed] request, context in
@@ -54,7 +53,9 @@ struct LiveRoutes: Sendable {
         stillMay: @escaping @Sendable () async -> ViewerScope?
     ) -> Response {
         let body = ResponseBody { [feed] writer in
-            defer { place.leave() }
+            // Held as long as somebody may watch, also where nobody ever does: a head is asked for, or the
+            // viewer is gone before the first word.
+            defer { withExtendedLifetime(place) {} }
             var sent = SentEvents()
             try await writer.write(ByteBuffer(string: "retry: \(Self.retryMilliseconds)\n\n"))
             while !Task.isCancelled, !Task.isShuttingDownGracefully, await stillMay() == scope {
@@ -108,7 +109,7 @@ private struct SentEvents {
     ) {
         // Ages grow by themselves and are no change.
         var still = report
-        still.at = .distantPast
+        still.at = MillisecondTime(.distantPast)
         for index in still.straps.indices {
             still.straps[index].linkSeconds = nil
             let age = report.straps[index].secondsSinceFrame

@@ -27,8 +27,9 @@ struct PageServer {
 
     /// The server, ready to run as a service.
     func application() -> some ApplicationProtocol {
-        let router = Router(context: PeerContext.self)
-        router.add(middleware: PageGuard(place: place))
+        let router = RouteBook()
+        _ = router.add(middleware: PageGuard(place: place))
+        _ = router.add(middleware: FailureAnswers(advice: "docs/live-page.md", logger: logger))
         addPages(to: router)
         addSession(to: router)
         let scope: @Sendable (Request, PeerContext) async -> ViewerScope? = { request, _ in
@@ -48,7 +49,7 @@ struct PageServer {
             maxHeaderFieldSize: Self.headerBytesMax, maxHeaderListSize: Self.headerBytesMax,
             maxHeaderFieldCount: 100)
         return Application(
-            router: router,
+            router: router.router(),
             server: .http1(
                 configuration: HTTP1Channel.Configuration(
                     idleTimeout: Self.idleTimeout, httpDecoderConfiguration: decoder)),
@@ -59,7 +60,7 @@ struct PageServer {
             logger: quiet)
     }
 
-    private func addPages(to router: Router<PeerContext>) {
+    private func addPages(to router: RouteBook) {
         router.get("/") { _, _ in Self.page(PackageResources.page_html) }
         router.get("enroll") { _, _ in Self.page(PackageResources.enroll_html) }
         router.post("v1/enroll-once") { [gateway] request, _ in
@@ -71,11 +72,9 @@ struct PageServer {
 
     /// Takes a token from the page's script, which had it from the link's fragment: so it is in no URL
     /// that a server or a proxy sees, and from then on in a cookie that no script can read.
-    private func addSession(to router: Router<PeerContext>) {
+    private func addSession(to router: RouteBook) {
         router.post("v1/session") { [access] request, _ in
-            guard let ask: SessionRequest = try await Answers.body(of: request) else {
-                return try Answers.json(.badRequest, status: .badRequest)
-            }
+            let ask: SessionRequest = try await Answers.body(of: request)
             switch await access.admit(ask.token, at: Date()) {
             case .admitted:
                 return Response(

@@ -26,10 +26,16 @@ final class Viewers: Sendable {
     /// How many are watching.
     var count: Int { state.withLock { $0.places.count } }
 
-    struct Place: Sendable {
-        fileprivate let viewers: Viewers
-        fileprivate let number: Int
+    /// A place, as long as somebody holds it.
+    final class Place: Sendable {
+        private let viewers: Viewers
+        private let number: Int
 
-        func leave() { viewers.state.withLock { _ = $0.places.remove(number) } }
+        fileprivate init(viewers: Viewers, number: Int) {
+            self.viewers = viewers
+            self.number = number
+        }
+
+        deinit { viewers.state.withLock { _ = $0.places.remove(number) } }
     }
 }

@@ -58,8 +58,12 @@ public struct GatewayStatus: Decodable, Sendable {
     public struct Health: Decodable, Sendable {
         /// Stable name.
         public var name: String
+        /// When it began, RFC 3339.
+        public var since: String
         /// What is not well, for people.
         public var message: String
+        /// What to do.
+        public var advice: String
     }
 
     /// Whether nothing needs a person.

@@ -1,0 +1,38 @@
+import Hummingbird
+import HummingbirdCore
+
+/// What a request's query says. A value that is none is refused: whoever asks for one sensor and errs in
+/// its number shall not be shown all of them.
+struct Query {
+    private let parameters: FlatDictionary<Substring, Substring>
+
+    init(_ request: Request) { parameters = request.uri.queryParameters }
+
+    func text(_ name: String) -> String? { parameters[Substring(name)].map { String($0) } }
+
+    /// A whole number; nil if it is not there.
+    ///
+    /// - Throws: ``ProblemReport``
+    func number(_ name: String) throws -> Int64? {
+        guard let text = text(name) else { return nil }
+        guard let number = Int64(text) else { throw wrong(name, "a whole number") }
+        return number
+    }
+
+    /// `true` or `false`; false if it is not there.
+    ///
+    /// - Throws: ``ProblemReport``
+    func flag(_ name: String) throws -> Bool {
+        switch text(name) {
+        case "true": true
+        case "false", nil: false
+        default: throw wrong(name, "true or false")
+        }
+    }
+
+    private func wrong(_ name: String, _ wanted: String) -> ProblemReport {
+        ProblemReport(
+            code: "bad-request", message: "`\(name)` is not \(wanted)",
+            advice: "docs/api.yaml describes it")
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Testbed
+import Testing
+
+/// What `status` says is not well is made real, each of it, and is said by its name, with since when and
+/// what to do.
+@Suite(.serialized) struct HealthTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+    /// How far the beginning that is shown may be from the moment it was provoked, seconds of the gateway:
+    /// most items have a patience of their own, and a debug build under load its delays.
+    private static let sinceSecondsMax = 1_200.0
+
+    @Test(arguments: Provocation.all.keys.sorted())
+    func aConditionIsSaidWithSinceWhenAndWhatToDo(name: String) async throws {
+        let provocation = try #require(Provocation.all[name])
+        if provocation.onSmallDisk, geteuid() != 0 {
+            return print("skipped: \(name): mounting a small file system takes root")
+        }
+        try await HealthBench.run(
+            linksMax: provocation.linksMax, onSmallDisk: provocation.onSmallDisk,
+            settings: provocation.settings
+        ) { bench in
+            let before = bench.clock.now
+            try await provocation.provoke(bench)
+            let status = try await bench.eventually(name) {
+                $0.health.contains { $0.name == name }
+            }
+            let item = try #require(status.health.first { $0.name == name })
+            #expect(!status.well)
+            #expect(item.advice.contains(provocation.advice), "\(item.advice)")
+            #expect(!item.message.isEmpty && !item.message.contains("4000"), "\(item.message)")
+            let since = try Date(item.since, strategy: .iso8601).timeIntervalSince1970
+            // It is said in whole seconds.
+            #expect(since >= Double(before) / 1e6 - 1 && since <= Double(bench.clock.now) / 1e6)
+            #expect(Double(before) / 1e6 + Self.sinceSecondsMax > since)
+            let text = try await bench.gateway.command(["status"])
+            #expect(text.status == 1 && text.output.contains(item.advice.prefix(20)))
+            // Some seconds later it is the same one, not a new one.
+            await bench.pass(seconds: 5)
+            let later = try await bench.gateway.status().health.filter { $0.name == name }
+            #expect(later.contains { $0.since == item.since }, "\(name): \(later)")
+        }
+    }
+
+    /// It used to begin when somebody first asked: a technician in the morning was told that the adapter
+    /// had gone a moment ago.
+    @Test func aConditionBeganWhenItBeganThoughNobodyAsked() async throws {
+        try await HealthBench.run { bench in
+            try await bench.gateway.start()
+            await bench.pass(seconds: 10)
+            let gone = Double(bench.clock.now) / 1e6
+            await bench.bluez.unplug(HealthBench.adapter)
+            await bench.pass(seconds: 250)
+            let status = try await bench.gateway.status()
+            let item = try #require(status.health.first { $0.name == "no-adapter" })
+            let since = try Date(item.since, strategy: .iso8601).timeIntervalSince1970
+            // It is looked once a minute; the rest is for a loaded machine.
+            #expect(since >= gone - 1 && since <= gone + 150, "\(since - gone) s")
+        }
+    }
+
+    /// A new item has to be provoked here, and described.
+    @Test func everyItemOfTheProgramIsProvokedAndDescribed() throws {
+        let folder = Self.root.appending(path: "Sources/EdgeGateway/Daemon")
+        var names: Set<String> = []
+        for file in try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        where file.hasSuffix("Health.swift") {
+            let text = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
+            // Also `name: isFull ? "one" : "other"`.
+            for line in text.split(separator: "\n") where line.contains(/\bname: ("|\S+ \? ")/) {
+                for name in line.matches(of: /"([a-z][a-z0-9-]+)"/) {
+                    names.insert(String(name.output.1))
+                }
+            }
+        }
+        #expect(names == Set(Provocation.all.keys))
+        let operations = try String(
+            contentsOf: Self.root.appending(path: "docs/operations.md"), encoding: .utf8)
+        let health = try #require(
+            operations.components(separatedBy: "## Health").last?
+                .components(separatedBy: "\n## ").first)
+        let described = Set(
+            health.matches(of: /\n\| `([a-z0-9-]+)` \|/).map { String($0.output.1) })
+        #expect(names == described)
+    }
+}

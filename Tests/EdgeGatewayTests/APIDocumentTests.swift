@@ -1,0 +1,108 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import HTTPTypes
+import Logging
+import OfflineQueue
+import Testing
+import Uplink
+
+@testable import EdgeGateway
+
+/// docs/api.yaml names what there is, and nothing else. (What each answer looks like is held by
+/// `ControlAPITests`.)
+@Suite struct APIDocumentTests {
+    private static let document = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/api.yaml")
+
+    /// The control server's routes, as its router has them: `GET /v1/status`.
+    private func routes() async throws -> Set<String> {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "routes-\(UInt32.random(in: 0 ... .max))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let clock = SystemClock(trust: .always)
+        let queue = try SampleQueue(
+            path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+        let settings = try await SettingsLoader(
+            environment: ["EDGE_GATEWAY_STATE": directory.path]
+        ).load()
+        let logger = Logger(label: "routes")
+        let gateway = Gateway(
+            settings: settings, queue: queue,
+            central: Central(settings: CentralSettings(service: HeartRateService.service)),
+            clock: clock, logger: logger)
+        let server = ControlServer(
+            gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
+            policy: ChangePolicy(group: nil), socketPath: "", logger: logger, onReady: {})
+        let routes = server.routes().routes
+        try await queue.close()
+        return Set(
+            routes.flatMap { path, methods in
+                methods.map { "\($0.rawValue) /\(path.drop { $0 == "/" })" }
+            })
+    }
+
+    /// The document's paths and methods: two and four spaces in, below `paths:`.
+    private func documented() throws -> Set<String> {
+        let text = try String(contentsOf: Self.document, encoding: .utf8)
+        let lines = text.split(separator: "\n")
+        var found: Set<String> = []
+        var path: Substring?
+        for line in lines.drop(while: { $0 != "paths:" }).dropFirst() {
+            guard line.hasPrefix(" ") else { break }
+            if let match = line.wholeMatch(of: #/\ \ (/\S*):/#) { path = match.output.1 }
+            if let path, let match = line.wholeMatch(of: /\ {4}(get|put|post|delete|patch):/) {
+                found.insert("\(match.output.1.uppercased()) \(path)")
+            }
+        }
+        return found
+    }
+
+    /// The names of an enumeration of the document's schemas.
+    private func names(of schema: String) throws -> Set<String> {
+        let text = try String(contentsOf: Self.document, encoding: .utf8)
+        let begin = try #require(text.range(of: "\n    \(schema):\n"))
+        let list = try #require(text[begin.upperBound...].firstMatch(of: /enum:\s*\[([^\]]*)\]/))
+        return Set(
+            list.output.1.split { $0 == "," || $0.isWhitespace }.map(String.init))
+    }
+
+    @Test func eachRouteIsInTheDocumentAndTheOtherWayRound() async throws {
+        let there = try await routes()
+        let described = try documented()
+        #expect(there.count > 30)
+        #expect(
+            there.symmetricDifference(described).isEmpty,
+            "not described: \(there.subtracting(described)); not there: \(described.subtracting(there))"
+        )
+    }
+
+    @Test func causesAndReasonsAreThoseOfTheProgram() throws {
+        #expect(try names(of: "GapCause") == Set(GapCause.allCases.map(\.rawValue)))
+        #expect(try names(of: "HoldReason") == Set(HoldReason.allCases.map(\.rawValue)))
+        #expect(try names(of: "HealthName") == (try HealthNames.inTheProgram()))
+    }
+}
+
+/// The names of `status`'s health items, as the sources have them.
+enum HealthNames {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+
+    static func inTheProgram() throws -> Set<String> {
+        let folder = root.appending(path: "Sources/EdgeGateway/Daemon")
+        var names: Set<String> = []
+        for file in try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        where file.hasSuffix("Health.swift") {
+            let text = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
+            // Also `name: isFull ? "one" : "other"`.
+            for line in text.split(separator: "\n") where line.contains(/\bname: ("|\S+ \? ")/) {
+                for name in line.matches(of: /"([a-z][a-z0-9-]+)"/) {
+                    names.insert(String(name.output.1))
+                }
+            }
+        }
+        return names
+    }
+}

@@ -1,0 +1,243 @@
+import Foundation
+import Synchronization
+import Testbed
+import Testing
+
+@testable import EdgeGateway
+
+/// Those who may write the control socket, and mean no good or are broken: recording goes on, and others
+/// are answered.
+@Suite(.serialized) struct HostileClientTests {
+    /// Records with a strap, lets `body` do its worst, and looks whether every frame is there.
+    private func recording(
+        settings: [String: String] = [:], _ body: (Bench) async throws -> Void
+    ) async throws {
+        try await Bench.run(settings: settings) { bench in
+            try await bench.put(on: 0)
+            try await bench.eventually("samples") { $0.balance.stored >= 2 }
+            let before = try await bench.gateway.status().balance.received
+            let sentBefore = await bench.bluez.framesSentCount(Bench.addresses[0])
+            try await body(bench)
+            await bench.bluez.setSendsFrames(false)
+            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            #expect(sent - sentBefore >= 2, "the strap sends all the while")
+            let status = try await bench.settle()
+            #expect(status.balance.received == sent)
+            #expect(status.balance.received > before)
+            let gaps = try await bench.command("gaps", "--json")
+            let report = try ReportCoding.decoder().decode(GapsReport.self, from: Data(gaps.utf8))
+            // The last one is that of the strap that was switched off.
+            let ended = report.gaps.filter { !$0.open }
+            #expect(ended.isEmpty, "\(gaps)")
+            await bench.expectExactlyOnce(status.balance)
+        }
+    }
+
+    /// Another client is answered in a moment.
+    private func expectAnswered(_ bench: Bench, _ comment: Comment) async throws {
+        let clock = ContinuousClock()
+        let began = clock.now
+        let answer = try await ControlSocketTests.ask(bench, "/v1/status")
+        #expect(answer.status == 200, comment)
+        #expect(clock.now - began < .seconds(5), comment)
+    }
+
+    private func socket(_ bench: Bench) -> String {
+        bench.gateway.directory.appending(path: "control.sock").path
+    }
+
+    @Test func aByteASecondDisturbsNobodyAndAHeadThatNeverEndsIsCutOff() async throws {
+        try await recording { bench in
+            let heads = try (0..<20).map { _ in try SlowClient(socket(bench)) }
+            let bodies = try (0..<20).map { _ in try SlowClient(socket(bench)) }
+            let head = Array("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX-Long: ".utf8)
+            for client in bodies {
+                client.send(
+                    "POST /v1/pair HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n")
+            }
+            let began = ContinuousClock.now
+            var wereCut = 0
+            for second in 0..<60 where wereCut < heads.count {
+                for client in heads { client.send([second < head.count ? head[second] : 0x61]) }
+                for client in bodies { client.send([0x20]) }
+                if second == 2 { try await expectAnswered(bench, "while others dawdle") }
+                try await Task.sleep(for: .seconds(1))
+                wereCut = heads.count { $0.isCutOff() }
+            }
+            #expect(wereCut == heads.count, "\(wereCut) after \(ContinuousClock.now - began)")
+            try await expectAnswered(bench, "after it")
+        }
+    }
+
+    @Test func whoNeverReadsTheStreamIsCutOffAndGivesItsPlaceBack() async throws {
+        try await recording { bench in
+            let name = String(repeating: "💓", count: 200)
+            try await bench.command("pair", Bench.addresses[0], "--name", name)
+            let clients = try (0..<Viewers.countMax).map { _ in try SlowClient(socket(bench)) }
+            for client in clients {
+                client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            }
+            // A rate that changes as often as it is looked: the buffers shall fill soon.
+            let hurrying = Task {
+                var rate: UInt8 = 60
+                while !Task.isCancelled {
+                    rate = rate == 60 ? 61 : 60
+                    await bench.bluez.emit([0, rate], from: Bench.addresses[0])
+                    try await Task.sleep(for: .milliseconds(150))
+                }
+            }
+            defer { hurrying.cancel() }
+            let clock = ContinuousClock()
+            let deadline = clock.now + .seconds(20)
+            var status = 200
+            while status == 200, clock.now < deadline {
+                let more = try await ControlSocketTests.ask(
+                    bench, "/v1/live", ["--max-time", "1"])
+                status = more.status
+                if status == 503 { #expect(more.problem?.code == "too-many-viewers") }
+            }
+            #expect(status == 503, "all places are taken")
+            try await expectAnswered(bench, "beside 32 who do not read")
+            // Their buffers fill; then 10 s pass.
+            let end = clock.now + .seconds(240)
+            while status == 503, clock.now < end {
+                try await Task.sleep(for: .seconds(1))
+                status = try await ControlSocketTests.ask(bench, "/v1/live", ["--max-time", "1"])
+                    .status
+            }
+            #expect(status == 200, "no place was given back")
+            _ = clients
+        }
+    }
+
+    /// Who asks for the head of the stream, or hangs up at once, keeps no place.
+    @Test func aViewerThatNeverBeganTakesNoPlace() async throws {
+        try await Bench.run { bench in
+            for _ in 0..<2 * Viewers.countMax {
+                let client = try SlowClient(socket(bench))
+                client.send("HEAD /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            }
+            for _ in 0..<2 * Viewers.countMax {
+                let client = try SlowClient(socket(bench))
+                client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            }
+            let clock = ContinuousClock()
+            let deadline = clock.now + .seconds(30)
+            var status = 0
+            while status != 200, clock.now < deadline {
+                status = try await ControlSocketTests.ask(bench, "/v1/live", ["--max-time", "1"])
+                    .status
+            }
+            #expect(status == 200)
+        }
+    }
+
+    @Test func aHundredMegabytesAreRefusedInLittleMemory() async throws {
+        try await recording { bench in
+            let file = bench.gateway.directory.appending(path: "zeros").path
+            try Data().write(to: URL(filePath: file))
+            try #require(truncate(file, 100 << 20) == 0)
+            let before = try await memory(bench)
+            for path in ["/v1/pair", "/v1/queue/dead/requeue", "/v1/queue/import/part"] {
+                let type = path.hasSuffix("part") ? "octet-stream" : "json"
+                let answer = try await ControlSocketTests.ask(
+                    bench, path,
+                    ["-X", "POST", "-T", file, "-H", "Content-Type: application/\(type)"])
+                #expect(answer.status == 413 && answer.problem?.code == "too-large", "\(path)")
+            }
+            let after = try await memory(bench)
+            #expect(after - before < 48 << 20, "from \(before) to \(after) bytes")
+            try await expectAnswered(bench, "after it")
+        }
+    }
+
+    @Test func fiveHundredConnectionsAtOnceDisturbNobody() async throws {
+        try await recording { bench in
+            let clients = try (0..<500).map { _ in try SlowClient(socket(bench)) }
+            try await expectAnswered(bench, "beside 500 who say nothing")
+            for client in clients {
+                client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            }
+            let clock = ContinuousClock()
+            let deadline = clock.now + .seconds(60)
+            var answered = 0
+            while answered < clients.count, clock.now < deadline {
+                try await Task.sleep(for: .milliseconds(200))
+                answered = clients.count { $0.received().contains("HTTP/1.1 200") }
+            }
+            #expect(answered == clients.count)
+            try await expectAnswered(bench, "after it")
+        }
+    }
+
+    /// More connect than there are places: the others are closed after some time without a word.
+    @Test func moreConnectionsThanThereArePlacesLeaveRoomForTheStoreAndTheBus() async throws {
+        try await recording { bench in
+            let clients = try (0..<800).map { _ in try SlowClient(socket(bench)) }
+            let process = try #require(await bench.gateway.processID)
+            try await Task.sleep(for: .seconds(2))
+            let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")
+            #expect(files.count < 750, "\(files.count) files are open")
+            _ = clients
+        }
+    }
+
+    /// Resident bytes of the daemon.
+    private func memory(_ bench: Bench) async throws -> Int {
+        let process = try #require(await bench.gateway.processID)
+        let text = try String(contentsOfFile: "/proc/\(process)/statm", encoding: .utf8)
+        let pages = try #require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })
+        return pages * Int(getpagesize())
+    }
+}
+
+/// A connection to a Unix socket that is closed when nobody holds it any more. Nothing of it waits.
+private final class SlowClient: Sendable {
+    private let descriptor: Int32
+    private let text = Mutex("")
+
+    init(_ path: String) throws {
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        var isConnected = false
+        // EAGAIN while the server has more to accept than it may keep waiting.
+        for _ in 0..<100 where !isConnected {
+            isConnected =
+                withUnsafePointer(to: &address) { pointer in
+                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                    }
+                } == 0
+            guard !isConnected, errno == EAGAIN else { break }
+            usleep(10_000)
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    func send(_ text: String) { send(Array(text.utf8)) }
+
+    func send(_ bytes: [UInt8]) {
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// What came so far.
+    func received() -> String {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { break }
+            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
+            text.withLock { $0 += piece }
+        }
+        return text.withLock { $0 }
+    }
+
+    /// Whether the other side has closed it.
+    func isCutOff() -> Bool {
+        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&wait, 1, 0) > 0 && wait.revents & Int16(POLLHUP) != 0
+    }
+}
