@@ -30,6 +30,10 @@ extension Lane {
             if indices.count > 1 {
                 pace.limit(to: indices.count / 2)
                 batch.putBack(indices)
+            } else if patients.trial != nil {
+                // It tells nothing of the patient, who stays held; nor of the others, who go on.
+                patients.breakOffTrial(next: now + settings.probePauseMicroseconds)
+                batch.drop { _ in true }
             } else {
                 holdBack(.requestRefused, until: nil, now)
             }
