@@ -37,6 +37,7 @@ struct Daemon {
         var services: [any Service] = [
             StoreKeeper(queue: queue, clock: clock, logger: logger),
             RadioService(central: central, recorder: gateway.recorder),
+            TokenWatch(gateway: gateway),
             server,
         ]
         if let page = try pageServer(gateway, feed, viewers, logger) {
