@@ -63,6 +63,9 @@ struct DrainBench {
                 figure: "time from first to last", goal: "under peer", ours: ours.wallSeconds,
                 peer: peer.wallSeconds, unit: "s", isReached: ours.wallSeconds < peer.wallSeconds),
             Verdict(
+                figure: "bundles", goal: "", ours: Double(ours.bundles),
+                peer: Double(peer.bundles), unit: "", isReached: nil),
+            Verdict(
                 figure: "observations missing, twice or lost", goal: "0",
                 ours: Double(ours.faults), peer: Double(peer.faults), unit: "",
                 isReached: ours.faults == 0),

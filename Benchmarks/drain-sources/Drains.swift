@@ -10,6 +10,8 @@ struct DrainCost: Codable {
     var peakKiB: Int
     /// From the first request to the last observation stored.
     var wallSeconds: Double
+    /// Bundles the exchange read; more than there are hundreds of samples if some were sent again.
+    var bundles: Int
     /// Observations the exchange lacks or has too many, stored twice, or raced for.
     var faults: Int
 }
@@ -109,7 +111,7 @@ struct GatewayDrain {
         return DrainCost(
             cpuSeconds: (after - before) - (idle - after) / (idle.at - after.at).inSeconds
                 * (after.at - before.at).inSeconds,
-            peakKiB: peakKiB, wallSeconds: wall,
+            peakKiB: peakKiB, wallSeconds: wall, bundles: await DrainWorld.bundles(at: exchange),
             faults: await DrainWorld.faults(backlog.samples, at: exchange) + (isSettled ? 0 : 1))
     }
 }
@@ -165,7 +167,8 @@ struct PeerDrain {
         return DrainCost(
             cpuSeconds: after - before,
             peakKiB: try ProcessFigures.peakResidentKiB(of: process.pid) - idleKiB,
-            wallSeconds: wall, faults: await DrainWorld.faults(backlog.samples, at: exchange))
+            wallSeconds: wall, bundles: await DrainWorld.bundles(at: exchange),
+            faults: await DrainWorld.faults(backlog.samples, at: exchange))
     }
 
     private func waitUntilStopped(_ process: ChildProcess) async throws {
@@ -206,6 +209,10 @@ enum DrainWorld {
             }
             try await Task.sleep(for: lookPause)
         }
+    }
+
+    static func bundles(at exchange: StandInExchange) async -> Int {
+        await exchange.requests.count { $0.entries != nil }
     }
 
     static func faults(_ count: Int, at exchange: StandInExchange) async -> Int {
