@@ -79,6 +79,7 @@ bench:                 ## figures beside their peers
 	Benchmarks/uplink
 	Benchmarks/queue
 	Benchmarks/record
+	Benchmarks/drain
 
 clean:
 	rm -rf .build .build-*

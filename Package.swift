@@ -14,6 +14,7 @@ let package = Package(
     products: [
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
         .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
+        .executable(name: "drain-bench", targets: ["DrainBench"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
@@ -109,9 +110,13 @@ let package = Package(
             swiftSettings: house),
         .executableTarget(
             name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
+        .target(name: "Figures", path: "Benchmarks/figures", swiftSettings: house),
         .executableTarget(
-            name: "RecordBench", dependencies: ["Testbed"], path: "Benchmarks/record-sources",
-            exclude: ["peer.py"], swiftSettings: house),
+            name: "RecordBench", dependencies: ["Figures", "Testbed"],
+            path: "Benchmarks/record-sources", exclude: ["peer.py"], swiftSettings: house),
+        .executableTarget(
+            name: "DrainBench", dependencies: ["Figures", "Testbed"],
+            path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: house),
 
         .executableTarget(
             name: "SimulatedDay",
@@ -133,6 +138,7 @@ let package = Package(
             name: "OfflineQueueTests",
             dependencies: [
                 "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             exclude: ["Golden"], swiftSettings: house),
         .testTarget(
@@ -159,7 +165,7 @@ let package = Package(
         .testTarget(
             name: "ChaosTests",
             dependencies: [
-                "EdgeGateway", "OfflineQueue", "Testbed",
+                "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: house),

@@ -1,14 +1,9 @@
 #if DEBUG
-    import Foundation
     import GRDB
     import GRDBSQLite
-    import Synchronization
 #endif
 
-/// A step at which a debug build can be made to die, as by `kill -9`: for the tests of what survives.
-///
-/// `EDGE_GATEWAY_KILL_AT=commit-rows:3` kills the process the third time it has inserted the rows of
-/// a commit. In release builds there is nothing of it.
+/// A step of the store at which a debug build can be made to die (``KillSwitch``).
 enum FaultPoint: String, CaseIterable {
     /// A frame is in memory.
     case append
@@ -44,22 +39,14 @@ enum FaultPoint: String, CaseIterable {
 
     /// The process has come to this step.
     @inline(__always)
-    func reach() {
-        #if DEBUG
-            Self.target.withLock { target in
-                guard target.point == self else { return }
-                target.remaining -= 1
-                if target.remaining == 0 { kill(getpid(), SIGKILL) }
-            }
-        #endif
-    }
+    func reach() { KillSwitch.reach(rawValue) }
 
     #if DEBUG
         /// Makes each page that a checkpoint writes home a step: it is all SQLite's, and in WAL mode
         /// nobody else writes to the file itself.
         static func watchCheckpoints(_ db: Database) {
             var file: UnsafeMutablePointer<sqlite3_file>?
-            guard target.withLock({ $0.point }) == .checkpoint,
+            guard KillSwitch.isSet(to: FaultPoint.checkpoint.rawValue),
                 sqlite3_file_control(
                     db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
                 let file, let methods = file.pointee.pMethods
@@ -75,15 +62,5 @@ enum FaultPoint: String, CaseIterable {
             }
             file.pointee.pMethods = UnsafePointer(both)
         }
-
-        private static let target = Mutex<(point: FaultPoint?, remaining: Int)>(
-            {
-                let words = ProcessInfo.processInfo.environment["EDGE_GATEWAY_KILL_AT"]?
-                    .split(separator: ":")
-                guard let words,
-                    let point = words.first.flatMap({ FaultPoint(rawValue: String($0)) })
-                else { return (nil, 0) }
-                return (point, words.count > 1 ? Int(words[1]) ?? 1 : 1)
-            }())
     #endif
 }

@@ -14,7 +14,7 @@ extension SampleQueue {
     static func enrollment(_ db: Database, _ id: Int64) throws -> Enrollment {
         guard
             let row = try Row.fetchOne(
-                db, sql: "SELECT * FROM enrollment WHERE id = ?", arguments: [id])
+                db.cachedStatement(sql: "SELECT * FROM enrollment WHERE id = ?"), arguments: [id])
         else { throw QueueError(.unknownReference, "find enrollment", "no enrollment \(id)") }
         return Enrollment(row: row)
     }

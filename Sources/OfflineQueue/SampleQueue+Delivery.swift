@@ -53,8 +53,8 @@ extension SampleQueue {
             }
             if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
             if isAnswered {
-                try db.execute(
-                    sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
+                try db.cachedStatement(sql: "DELETE FROM request WHERE enrollment = ?")
+                    .execute(arguments: [enrollment])
             }
             FaultPoint.settleUpload.reach()
         }
@@ -66,9 +66,8 @@ extension SampleQueue {
     public func beginRequest(enrollment: Int64) throws(QueueError) {
         let uptime = clock.read().uptimeMicroseconds
         try write("begin request") { [boot] db in
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)",
-                arguments: [enrollment, boot, uptime])
+            try db.cachedStatement(sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)")
+                .execute(arguments: [enrollment, boot, uptime])
         }
     }
 
@@ -89,17 +88,17 @@ extension SampleQueue {
         _ db: Database, _ upload: UploadRecord, enrollment: Int64, wall: Int64?
     ) throws {
         _ = try Self.enrollment(db, enrollment)
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 INSERT INTO upload (enrollment, at_wall_us, first_sample, last_sample,
                     first_time_us, last_time_us, count, outcome)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-            arguments: [
-                enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
-                upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
-                upload.count, upload.outcome.bounded,
-            ])
+                """
+        ).execute(arguments: [
+            enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
+            upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
+            upload.count, upload.outcome.bounded,
+        ])
     }
 
     /// What a walk over the pending rows of a lane found.
@@ -116,7 +115,8 @@ extension SampleQueue {
             .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var walk = Walk()
-        let requeued = try Row.fetchCursor(db, sql: requeuedSQL, arguments: [enrollment])
+        let requeued = try Row.fetchCursor(
+            db.cachedStatement(sql: requeuedSQL), arguments: [enrollment])
         while walk.samples.count < limit, let row = try requeued.next() {
             guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
             else { continue }
@@ -194,9 +194,8 @@ struct PendingSegment: Sendable {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT s.id, s.settled_through + 1 AS first_sample, s.last_sample,
-                        s.assignment, r.nonce, b.wall_offset_us, a.sensor, a.patient,
-                        s.identity_shift
+                    SELECT s.id, s.settled_through + 1, s.last_sample, s.assignment, r.nonce,
+                        b.wall_offset_us, a.sensor, a.patient, s.identity_shift
                     FROM segment s
                     JOIN assignment a ON a.id = s.assignment
                     JOIN run r ON r.id = s.run
@@ -204,24 +203,27 @@ struct PendingSegment: Sendable {
                     WHERE s.settled_through < s.last_sample AND a.enrollment = ?
                         AND b.wall_offset_us IS NOT NULL
                     """), arguments: [enrollment]
-        ).compactMap { PendingSegment(row: $0, id: $0[0]) }
+        ).compactMap { PendingSegment(row: $0, id: $0[0], from: 1) }
     }
 
-    init?(requeued row: Row) { self.init(row: row, id: row[1]) }
+    /// From a row of ``SampleQueue/requeuedSQL``.
+    init?(requeued row: Row) { self.init(row: row, id: row[1], from: 7) }
 
-    private init?(row: Row, id: Int64?) {
-        guard let id, let first = row["first_sample"] as Int64?,
-            let last = row["last_sample"] as Int64?, first <= last,
-            let nonce = row["nonce"] as Int64?, let offset = row["wall_offset_us"] as Int64?
+    /// From the eight columns that begin with `column`: looking columns up by name costs more than
+    /// reading them.
+    private init?(row: Row, id: Int64?, from column: Int) {
+        guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
+            first <= last, let nonce = row[column + 3] as Int64?,
+            let offset = row[column + 4] as Int64?
         else { return nil }
         self.id = id
         pending = first...last
-        assignmentID = row["assignment"] ?? 0
+        assignmentID = row[column + 2] ?? 0
         runNonce = UInt64(bitPattern: nonce)
         wallOffset = offset
-        sensorID = row["sensor"] ?? 0
-        patient = row["patient"]
-        identityShift = row["identity_shift"] ?? 0
+        sensorID = row[column + 5] ?? 0
+        patient = row[column + 6]
+        identityShift = row[column + 7] ?? 0
     }
 
     /// The id ranges that hold pending samples, overlapping ones made one, in order.

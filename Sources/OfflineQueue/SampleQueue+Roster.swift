@@ -40,7 +40,8 @@ extension SampleQueue {
     public func sensors(includingForgotten: Bool = false) throws(QueueError) -> [Sensor] {
         try read("list sensors") { db in
             try Row.fetchAll(
-                db, sql: "SELECT * FROM sensor WHERE is_forgotten <= ? ORDER BY id",
+                db.cachedStatement(
+                    sql: "SELECT * FROM sensor WHERE is_forgotten <= ? ORDER BY id"),
                 arguments: [includingForgotten]
             ).map(Sensor.init(row:))
         }

@@ -17,11 +17,11 @@ struct Settlement {
     ) throws {
         let operation = "settle samples"
         let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT s.settled_through, a.enrollment, s.pruned_through FROM segment s
-                JOIN assignment a ON a.id = s.assignment WHERE s.id = ?
-                """, arguments: [segment])
+            db.cachedStatement(
+                sql: """
+                    SELECT s.settled_through, a.enrollment, s.pruned_through FROM segment s
+                    JOIN assignment a ON a.id = s.assignment WHERE s.id = ?
+                    """), arguments: [segment])
         guard let row, row[1] as Int64? == enrollment, let cursor = row[0] as Int64? else {
             throw QueueError(.unknownReference, operation, "no such segment in this lane")
         }

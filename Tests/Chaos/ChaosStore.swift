@@ -27,6 +27,10 @@ struct ChaosStore {
         let copy = path + ".copy"
         for end in ["", "-wal"] {
             try? FileManager.default.removeItem(atPath: copy + end)
+            // After an orderly stop there is no log.
+            guard end.isEmpty || FileManager.default.fileExists(atPath: path + end) else {
+                continue
+            }
             try FileManager.default.copyItem(atPath: path + end, toPath: copy + end)
         }
         defer {

@@ -15,6 +15,7 @@ struct Bench {
     /// Runs `body` in a fresh bench and clears it away; the gateway's log shows when it throws.
     static func run(
         straps: Int = 1, settings: [String: String] = [:], starts: Bool = true,
+        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard,
         _ body: (Bench) async throws -> Void
     ) async throws {
         let bus = try await PrivateBus.start()
@@ -26,7 +27,7 @@ struct Bench {
                     address: address, name: "Strap \(index + 1)", heart: heart,
                     firstBeat: index * 700)
             })
-        let exchange = try await StandInExchange.start()
+        let exchange = try await StandInExchange.start(version: version, seed: seed)
         let quick = [
             "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1", "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
         ]

@@ -93,6 +93,35 @@ import Testing
         }
     }
 
+    @Test(
+        "a link of an old exchange enrolls, and delivers",
+        arguments: ["host~client~code~verifier", "host|code", "|code"])
+    func oldLink(form: String) async throws {
+        try await Bench.run(version: .v0010) { bench in
+            let link = await bench.exchange.invite(patient: 40001)
+            let piece = try #require(link.split(separator: "/").last?.removingPercentEncoding)
+            let parts = piece.split(separator: "~").map(String.init)
+            try #require(parts.count == 4)
+            var words = ["enroll", "-", "--name", "old"]
+            var input = link
+            if form != "host~client~code~verifier" {
+                input = (form.hasPrefix("|") ? "" : parts[0]) + "|" + parts[2]
+                words += ["--client-id", parts[1], "--verifier", parts[3]]
+            }
+            if form.hasPrefix("|") { words += ["--exchange", "http://" + parts[0]] }
+            let outcome = try await bench.gateway.command(words, input: input)
+            try #require(outcome.status == 0, "\(outcome.complaint)")
+            try await bench.command("pair", Bench.addresses[0], "--enrollment", "old")
+            try await bench.eventually("deliveries") { $0.balance.delivered >= 2 }
+            let status = try await bench.settle()
+            await bench.expectExactlyOnce(status.balance)
+            // The code of such a link is spent.
+            let again = try await bench.gateway.command(words, input: input)
+            #expect(again.status == 1)
+            #expect(again.complaint.contains("refused the invitation's code"))
+        }
+    }
+
     @Test func tokensThatCouldNotBeReadAtOneStartServeAgainAtTheNext() async throws {
         try await Bench.run { bench in
             try await bench.put(on: 0)

@@ -80,6 +80,76 @@ import Testing
         }
     }
 
+    @Test func aPatientWhoseStudiesCollectNoHeartRateIsRefused() async throws {
+        var seed = ExchangeSeed.standard
+        for index in seed.studies.indices { seed.studies[index].codes = ["omh:blood-pressure:4.0"] }
+        seed.consents.removeAll { $0.code == "omh:heart-rate:2.0" }
+        try await Bench.run(seed: seed) { bench in
+            _ = try await enroll(bench)
+            let words = ["pair", Bench.addresses[0], "--patient", "40001"]
+            let outcome = try await bench.gateway.command(words)
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("no study of this patient collects heart rate"))
+            #expect(outcome.complaint.contains("ask the study's staff"))
+            let none = try await bench.command("sensors", "--json")
+            #expect(!none.contains(Bench.addresses[0]))
+        }
+    }
+
+    @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
+        try await Bench.run { bench in
+            _ = try await enroll(bench)
+            let words = ["pair", Bench.addresses[0], "--patient", "40001", "--device"]
+            let other = try await bench.gateway.command(words + ["70001"])
+            #expect(other.status == 1)
+            #expect(other.complaint.contains("attributes its data to device 70007"))
+            #expect(other.complaint.contains("another --name"))
+            let none = try await bench.command("sensors", "--json")
+            #expect(!none.contains(Bench.addresses[0]))
+            let same = try await bench.gateway.command(words + ["70007"])
+            #expect(same.status == 0, "\(same.complaint)")
+        }
+    }
+
+    @Test func aPatientTheKeyMayNoLongerServeIsHeldAloneAndDrainsInOrderOnceMended()
+        async throws
+    {
+        try await Bench.run(straps: 2) { bench in
+            _ = try await enroll(bench)
+            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+                try await bench.command("pair", address, "--patient", "\(patient)")
+            }
+            try await bench.eventually("both delivered") { status in
+                status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > $0.pending }
+            }
+            await bench.exchange.movePatient(40002, to: 20003)
+            try await bench.eventually("one held") {
+                $0.balance.held["wrong-patient", default: 0] > 0
+            }
+            let plain = try await bench.gateway.command(["status"]).output
+            #expect(plain.contains("Strap 2: ward may not deliver for its wearer"))
+            #expect(plain.contains("must share an organization with the practitioner"))
+            #expect(!plain.contains("40002"))
+            let status = try await bench.gateway.status()
+            #expect(status.health.contains { $0.name == "patient-held" })
+            #expect(status.balance.addsUp && status.balance.dead == 0)
+            let others = await bench.exchange.storedCount(patient: 40001)
+            try await bench.eventually("the other goes on") { _ in
+                await bench.exchange.storedCount(patient: 40001) > others + 2
+            }
+            await bench.exchange.movePatient(40002, to: 20002)
+            // Looked at once a minute.
+            try await bench.eventually("released", withinSeconds: 120) { status in
+                !status.health.contains { $0.name == "patient-held" }
+            }
+            let end = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(end.balance)
+            let times = await bench.exchange.stored.filter { $0.patient == 40002 }
+                .compactMap(\.effectiveTime)
+            #expect(times == times.sorted())
+        }
+    }
+
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
         try await Bench.run(straps: 2) { bench in
             _ = try await enroll(bench)

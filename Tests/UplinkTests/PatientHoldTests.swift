@@ -13,6 +13,8 @@ private struct WardDrive {
     /// Patients of whom the exchange says that they are well, whatever it does with their samples.
     var claimed: Set<String> = []
     var answer: DeliveryAnswer?
+    /// Patients whose samples somebody on the way calls too large.
+    var tooLarge: Set<String> = []
     var delivered: [(at: Int64, number: Int, patient: String)] = []
     var probes: [(at: Int64, patient: String)] = []
     var requests: [(at: Int64, patients: [String])] = []
@@ -59,7 +61,9 @@ private struct WardDrive {
             } ?? EntryAnswer(status: 201, diagnostics: "", endpoint: .bundle)
         }
         now += 100_000
-        for one in lane.answered(answer ?? .entries(entries), tookMicroseconds: 100_000, now)
+        let isTooLarge = indices.contains { tooLarge.contains(fetched[$0].patient) }
+        let answer = answer ?? (isTooLarge ? .tooLarge : .entries(entries))
+        for one in lane.answered(answer, tookMicroseconds: 100_000, now)
         where one.outcome == .delivered {
             let sample = fetched[one.index]
             delivered.append((now, sample.number, sample.patient))
@@ -110,6 +114,24 @@ private struct WardDrive {
         #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)))
         #expect(drive.requests[1].patients == ["a"])
         #expect(drive.requests[2].patients.count == 29)
+        #expect(drive.lane.heldPatients.isEmpty)
+    }
+
+    @Test func aTrialThatIsTooLargeHoldsItsPatientAndNobodyElse() {
+        var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
+        drive.run(seconds: 30)
+        drive.refused = [:]
+        drive.tooLarge = ["a"]
+        drive.queue += (60..<70).map { ($0, "b") }
+        drive.run(seconds: 600)
+        #expect(drive.lane.holdReason == nil)
+        #expect(drive.lane.heldPatients == ["a": .noConsent])
+        #expect(drive.numbers(of: "b") == Array(stride(from: 1, to: 60, by: 2)) + Array(60..<70))
+        #expect(drive.numbers(of: "a").isEmpty)
+        #expect((8...10).contains(drive.requests.count { $0.patients == ["a"] }), "once a minute")
+        drive.tooLarge = []
+        drive.run(seconds: 120)
+        #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)), "none is lost")
         #expect(drive.lane.heldPatients.isEmpty)
     }
 

@@ -41,6 +41,7 @@ struct Daemon {
                 pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
                 recorder: gateway.recorder, central: central, notifier: notifier),
             HealthWatch(gateway: gateway),
+            TokenWatch(gateway: gateway),
             server,
         ]
         if let page = try pageServer(gateway, feed, viewers, logger) {

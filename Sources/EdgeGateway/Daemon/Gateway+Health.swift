@@ -124,13 +124,17 @@ extension Gateway {
     private func laneConditions() async -> [HealthCondition] {
         guard let enrollments = try? await queue.enrollments() else { return [] }
         var conditions: [HealthCondition] = []
+        let unreadable = await lanes.unreadable
         for enrollment in enrollments {
             let name = enrollment.terms.name
             if enrollment.state == .enrollAgain {
                 conditions.append(
                     HealthCondition(
                         name: "enroll-again", subject: name,
-                        message: "\(name): the exchange no longer lets this gateway in; "
+                        message: "\(name): "
+                            + (unreadable.contains(enrollment.id)
+                                ? "the tokens cannot be read (log: \"load tokens\"); "
+                                : "the exchange no longer lets this gateway in; ")
                             + "samples are held",
                         advice: enrollment.terms.kind == .practitionerKey
                             ? "edge-gateway enroll --practitioner-key-file FILE --name \(name)"

@@ -86,6 +86,17 @@ actor Gateway {
         }
     }
 
+    /// Starts the lanes whose tokens could not be read, if they can be by now.
+    func startLanesWithoutTokens() async {
+        for id in await lanes.unreadable {
+            do {
+                try await startLane(of: id)
+            } catch {
+                logger.error("start lane: \(error)")
+            }
+        }
+    }
+
     // MARK: - Reports
 
     /// The known sensors and their links.

@@ -18,6 +18,10 @@ actor Lanes {
     private let clock: any GatewayClock
     private let logger: Logger
     private var lanes: [Int64: Lane] = [:]
+    /// How often each enrollment's lane was asked to start: the latest one counts.
+    private var starts: [Int64: Int] = [:]
+    /// Enrollments whose tokens could not be read when their lane was last to start.
+    private(set) var unreadable: Set<Int64> = []
 
     init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
         self.settings = settings
@@ -31,12 +35,15 @@ actor Lanes {
     /// - Returns: false when there are no usable tokens: then somebody has to enroll again.
     @discardableResult
     func start(_ enrollment: Enrollment, tokens file: TokenFile) async -> Bool {
+        let turn = starts[enrollment.id, default: 0] + 1
+        starts[enrollment.id] = turn
         await stop(enrollment.id)
         var logger = logger
         logger[metadataKey: "enrollment"] = "\(enrollment.terms.name)"
         if let path = FilePlace.path(of: enrollment.terms) {
             let destination = FileDestination(path: path, patient: enrollment.terms.patient)
             let runner = await runner(of: enrollment, to: destination, logger)
+            guard starts[enrollment.id] == turn else { return true }
             lanes[enrollment.id] = Lane(
                 runner: runner, file: destination, task: Task { await runner.run() })
             return true
@@ -45,8 +52,11 @@ actor Lanes {
         do {
             record = try file.load()
             sealIfPlain(record, file, logger)
+            unreadable.remove(enrollment.id)
         } catch {
-            logger.error("load tokens", metadata: ["fault": "\(error)"])
+            let isNew = unreadable.insert(enrollment.id).inserted
+            logger.log(
+                level: isNew ? .error : .debug, "load tokens", metadata: ["fault": "\(error)"])
             return false
         }
         let transport = CurlTransport(settings.curl)
@@ -68,6 +78,7 @@ actor Lanes {
             return false
         }
         let runner = await runner(of: enrollment, to: destination, logger)
+        guard starts[enrollment.id] == turn else { return true }
         lanes[enrollment.id] = Lane(
             runner: runner, exchange: destination, tokens: tokens,
             task: Task { await runner.run() })

@@ -1,5 +1,6 @@
 import Configuration
 import Foundation
+import OfflineQueue
 import SystemPackage
 import Yams
 
@@ -105,7 +106,10 @@ struct SettingsLoader {
     }
 
     private func checkEnvironmentNames() throws(SettingsFault) {
-        let known = Set(SettingKey.table.map(\.environmentName)).union(["EDGE_GATEWAY_CONFIG"])
+        var known = Set(SettingKey.table.map(\.environmentName)).union(["EDGE_GATEWAY_CONFIG"])
+        #if DEBUG
+            known.insert(KillSwitch.variable)
+        #endif
         let ours = environment.keys.filter { $0.hasPrefix("EDGE_GATEWAY_") }.sorted()
         for name in ours where !known.contains(name) {
             let nearest = known.min { editDistance($0, name) < editDistance($1, name) } ?? ""

@@ -91,7 +91,10 @@ public final class ChildProcess: Sendable {
     }
 
     /// Whether it has not ended.
-    public var isRunning: Bool { end.withLock { $0 == nil } }
+    public var isRunning: Bool { status == nil }
+
+    /// The exit code, or 128 + signal; nil while it runs.
+    public var status: Int32? { end.withLock { $0 } }
 
     /// Sends it a signal, if it has not ended.
     public func signal(_ number: Int32) {

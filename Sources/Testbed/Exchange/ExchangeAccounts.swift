@@ -180,6 +180,12 @@ extension StandInExchange {
         seed.devices[index].type = type
     }
 
+    /// Gives a patient to another organization, whose practitioners alone may serve them from now on.
+    public func movePatient(_ id: Int, to organization: Int) {
+        guard let index = seed.patients.firstIndex(where: { $0.id == id }) else { return }
+        seed.patients[index].organization = organization
+    }
+
     /// Takes a patient off the server.
     public func removePatient(_ id: Int) {
         seed.patients.removeAll { $0.id == id }

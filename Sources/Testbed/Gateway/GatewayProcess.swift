@@ -74,6 +74,9 @@ public actor GatewayProcess {
     /// The daemon's process, while it lives.
     public var processID: pid_t? { isRunning ? daemon?.pid : nil }
 
+    /// Whether the daemon died of SIGKILL by itself, at the step that `EDGE_GATEWAY_KILL_AT` names.
+    public var diedAtStep: Bool { daemon?.status == 128 + SIGKILL }
+
     /// Starts the daemon and waits until its control socket answers.
     ///
     /// - Parameter variables: more of the daemon's environment, for this start.

@@ -1,5 +1,3 @@
-import Foundation
-
 /// What the exchange said of one entry.
 public struct EntryAnswer: Hashable, Sendable {
     /// What it means.
@@ -47,90 +45,117 @@ public struct BundleAnswer: Sendable {
 
     /// Reads the answer to a bundle of `count` entries.
     public init(_ body: [UInt8], count: Int) throws(Fault) {
-        let document: Document
+        var document = Document()
         do {
-            document = try JSONDecoder().decode(Document.self, from: Data(body))
-        } catch is DecodingError {
-            throw Self.isJSON(body) ? .notABatchResponse : .notJSON
+            var reader = try JSONReader(body)
+            try document.read(&reader)
+            try reader.end()
         } catch {
             throw .notJSON
         }
-        guard document.resourceType == "Bundle", document.type == "batch-response" else {
-            throw .notABatchResponse
+        guard document.resourceType == "Bundle", document.type == "batch-response",
+            let entries = document.entries
+        else { throw .notABatchResponse }
+        guard entries.count == count else { throw .miscounted }
+        self.entries = entries
+    }
+}
+
+/// What is of interest in a bundle's answer. Of members with the same name the last one counts, as for
+/// the exchange itself.
+private struct Document {
+    var resourceType: String?
+    var type: String?
+    /// Nil if there is no array of them.
+    var entries: [EntryAnswer]?
+
+    mutating func read(_ reader: inout JSONReader) throws(JSONReader.Fault) {
+        guard try reader.next() == .object else { return try reader.skip() }
+        var found = Document()
+        try reader.object { reader, name throws(JSONReader.Fault) in
+            switch name {
+            case "resourceType": found.resourceType = try reader.stringIfAny()
+            case "type": found.type = try reader.stringIfAny()
+            case "entry": found.entries = try Self.entries(&reader)
+            default: try reader.skip()
+            }
         }
-        guard document.entry.count == count else { throw .miscounted }
-        entries = document.entry.map {
-            EntryAnswer(status: $0.status, diagnostics: $0.diagnostics, endpoint: .bundle)
+        self = found
+    }
+
+    private static func entries(
+        _ reader: inout JSONReader
+    ) throws(JSONReader.Fault) -> [EntryAnswer]? {
+        guard try reader.next() == .array else {
+            try reader.skip()
+            return nil
         }
-    }
-
-    private static func isJSON(_ body: [UInt8]) -> Bool {
-        (try? JSONDecoder().decode(Anything.self, from: Data(body))) != nil
-    }
-
-    private struct Anything: Decodable {
-        init(from decoder: any Decoder) throws {}
-    }
-
-    private struct Document: Decodable {
-        var resourceType: String
-        var type: String
-        var entry: [Entry]
+        var entries: [EntryAnswer] = []
+        try reader.array { reader throws(JSONReader.Fault) in
+            entries.append(try entry(&reader))
+        }
+        return entries
     }
 
     /// An entry that is not as it should be is read as far as it goes: it becomes unclear by itself
     /// and does not take the others with it.
-    private struct Entry: Decodable {
+    private static func entry(
+        _ reader: inout JSONReader
+    ) throws(JSONReader.Fault) -> EntryAnswer {
         var status = 0
         var diagnostics = ""
-
-        private enum CodingKeys: String, CodingKey {
-            case response
-        }
-
-        init(from decoder: any Decoder) throws {
-            guard let container = try? decoder.container(keyedBy: CodingKeys.self),
-                let response = try? container.decode(Response.self, forKey: .response)
-            else { return }
-            // "201 Created": exactly three digits, then nothing or a blank.
-            let parts = response.status.split(separator: " ", maxSplits: 1)
-            if let first = parts.first, first.utf8.count == 3,
-                first.utf8.allSatisfy({ 0x30...0x39 ~= $0 })
-            {
-                status = Int(first) ?? 0
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+            guard name == "response" else { return try reader.skip() }
+            (status, diagnostics) = (0, "")
+            try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+                switch name {
+                case "status": status = number(of: try reader.stringIfAny())
+                case "outcome": diagnostics = try OperationOutcome.diagnostics(&reader)
+                default: try reader.skip()
+                }
             }
-            diagnostics = response.outcome?.diagnostics ?? ""
         }
+        return EntryAnswer(status: status, diagnostics: diagnostics, endpoint: .bundle)
     }
 
-    private struct Response: Decodable {
-        var status: String
-        var outcome: OperationOutcome?
-
-        private enum CodingKeys: String, CodingKey {
-            case status, outcome
-        }
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: CodingKeys.self)
-            status = try container.decode(String.self, forKey: .status)
-            outcome = try? container.decode(OperationOutcome.self, forKey: .outcome)
-        }
+    /// "201 Created": exactly three digits, then nothing or a blank. 0 for anything else.
+    private static func number(of status: String?) -> Int {
+        guard let status else { return 0 }
+        let digits = status.utf8.prefix { $0 != 0x20 }
+        guard digits.count == 3, digits.allSatisfy({ 0x30...0x39 ~= $0 }) else { return 0 }
+        return Int(Substring(digits)) ?? 0
     }
 }
 
 /// FHIR's way to say what went wrong (R5 OperationOutcome).
-struct OperationOutcome: Decodable {
-    struct Issue: Decodable {
-        var diagnostics: String?
-    }
-
-    var issue: [Issue]?
-
-    var diagnostics: String { issue?.first?.diagnostics ?? "" }
-
+enum OperationOutcome {
     /// The diagnostics in a single endpoint's error body, empty if it is none.
     static func diagnostics(_ body: [UInt8]) -> String {
-        (try? JSONDecoder().decode(OperationOutcome.self, from: Data(body)))?.diagnostics ?? ""
+        do {
+            var reader = try JSONReader(body)
+            let diagnostics = try diagnostics(&reader)
+            try reader.end()
+            return diagnostics
+        } catch {
+            return ""
+        }
+    }
+
+    /// The diagnostics of the first issue, empty if there are none.
+    static func diagnostics(_ reader: inout JSONReader) throws(JSONReader.Fault) -> String {
+        var diagnostics = ""
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+            guard name == "issue", try reader.next() == .array else { return try reader.skip() }
+            var isFirst = true
+            try reader.array { reader throws(JSONReader.Fault) in
+                guard isFirst else { return try reader.skip() }
+                isFirst = false
+                try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+                    guard name == "diagnostics" else { return try reader.skip() }
+                    diagnostics = try reader.stringIfAny() ?? ""
+                }
+            }
+        }
+        return diagnostics
     }
 }

@@ -48,6 +48,13 @@ struct PatientHolds: Sendable {
         if turns.isEmpty { nextProbe = nil }
     }
 
+    /// The sample could not be tried: the patient stays held, and has a turn again.
+    mutating func breakOffTrial(next: Int64) {
+        guard trial != nil else { return }
+        trial = nil
+        nextProbe = next
+    }
+
     /// Something changed for the better: looks at the next patient now.
     mutating func nudge(_ now: Int64) {
         nextProbe = nextProbe.map { min($0, now) }

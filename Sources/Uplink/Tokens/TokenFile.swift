@@ -119,11 +119,13 @@ public struct TokenFile: Sendable {
         do {
             try put(contents)
             _ = try step(.rename) { rename(temporaryPath, path) }
+            TokenFaultPoint.renamed.reach()
         } catch {
             unlink(temporaryPath)
             throw error
         }
         try syncDirectory()
+        TokenFaultPoint.directorySynced.reach()
     }
 
     private func sealed(_ bytes: [UInt8]) throws(Fault) -> [UInt8] {
@@ -162,7 +164,9 @@ public struct TokenFile: Sendable {
                         })
                 })
         }
+        TokenFaultPoint.written.reach()
         _ = try step(.sync) { fsync(descriptor) }
+        TokenFaultPoint.synced.reach()
     }
 
     private func syncDirectory() throws(Fault) {

@@ -91,6 +91,11 @@ public struct TokenKeeper: Sendable {
         return .enrollAgain(retryAtMicroseconds: nextAttempt)
     }
 
+    /// Whether `token` is of a pair granted since the start, and nothing has shown yet that it works.
+    func isFirstUse(of token: AccessToken) -> Bool {
+        token.generation > 1 && token.generation != acceptedGeneration
+    }
+
     /// A request with `token` was answered 401.
     public mutating func refused(_ token: AccessToken, _ now: ClockReading) {
         guard token.generation == generation, !isRefused else { return }

@@ -48,7 +48,9 @@ public actor TokenSource {
                 continue
             }
             switch keeper.next(clock.read()) {
-            case .use(let token): return token
+            case .use(let token):
+                if keeper.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
+                return token
             case .wait(let until): throw .notNow(untilMicroseconds: until)
             case .enrollAgain(let retry): throw .enrollAgain(retryAtMicroseconds: retry)
             case let action:
@@ -87,22 +89,28 @@ public actor TokenSource {
         case .refresh(let token, let clientID):
             let outcome = await client.refresh(token, clientID: clientID)
             logger.info("refresh token", metadata: ["outcome": "\(outcome.word)"])
-            keeper.answered(outcome, clock.read())
+            take(outcome)
         case .mint(let clientID, let secret):
             let outcome = await client.mint(clientID: clientID, secret: secret)
             logger.info("mint token", metadata: ["outcome": "\(outcome.word)"])
-            keeper.answered(outcome, clock.read())
+            take(outcome)
         case .redeem(let token):
             let outcome = await redeem(token, client)
             if case .failure(let fault) = outcome {
                 logger.warning("redeem invitation again", metadata: ["fault": "\(fault)"])
             } else {
+                TokenFaultPoint.granted.reach()
                 logger.notice("redeem invitation again: new tokens")
             }
             keeper.redeemed(outcome, clock.read())
         case .use, .wait, .enrollAgain: break
         }
         renewal = nil
+    }
+
+    private func take(_ outcome: GrantOutcome) {
+        if case .granted = outcome { TokenFaultPoint.granted.reach() }
+        keeper.answered(outcome, clock.read())
     }
 
     private func redeem(

@@ -1,24 +1,38 @@
 import Foundation
 
 /// One figure beside its goal and the peer's.
-struct Verdict: Codable {
-    var figure: String
-    var goal: String
-    var ours: Double?
-    var peer: Double?
-    var unit: String
+package struct Verdict: Codable {
+    package var figure: String
+    package var goal: String
+    package var ours: Double?
+    package var peer: Double?
+    package var unit: String
     /// Nil for a figure without a goal.
-    var isReached: Bool?
+    package var isReached: Bool?
+
+    /// A figure.
+    package init(
+        figure: String, goal: String, ours: Double?, peer: Double?, unit: String, isReached: Bool?
+    ) {
+        self.figure = figure
+        self.goal = goal
+        self.ours = ours
+        self.peer = peer
+        self.unit = unit
+        self.isReached = isReached
+    }
 
     /// Ours to the peer's, nil where one of them never came.
-    var ratio: Double? {
+    package var ratio: Double? {
         guard let ours, let peer, ours > 0 else { return nil }
         return peer / ours
     }
 
-    static let header = row("figure", "goal", "ours", "peer", "ratio", "verdict")
+    /// The names of the columns.
+    package static let header = row("figure", "goal", "ours", "peer", "ratio", "verdict")
 
-    var line: String {
+    /// It in columns.
+    package var line: String {
         func text(_ value: Double?) -> String {
             value.map { String(format: $0 < 100 ? "%.2f " : "%.0f ", $0) + unit } ?? "never"
         }

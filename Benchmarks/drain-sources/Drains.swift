@@ -1,0 +1,242 @@
+import Figures
+import Foundation
+import Testbed
+
+/// What draining a backlog took.
+struct DrainCost: Codable {
+    /// User and system, all threads; what the process takes anyway while it waits is not counted.
+    var cpuSeconds: Double
+    /// Resident memory at its highest, above what it was before.
+    var peakKiB: Int
+    /// From the first request to the last observation stored.
+    var wallSeconds: Double
+    /// Bundles the exchange read; more than there are hundreds of samples if some were sent again.
+    var bundles: Int
+    /// Observations the exchange lacks or has too many, stored twice, or raced for.
+    var faults: Int
+}
+
+/// The release `edge-gateway run` with its default settings, enrolled through its own commands.
+struct GatewayDrain {
+    let binary: URL
+
+    /// After a start: allocations, the first look at everything.
+    private static let settlePause = Duration.seconds(5)
+    /// It looks into its store once a second until then.
+    private static let requestPatience = Duration.seconds(30)
+    /// The last bundle's samples are settled by then.
+    private static let endPause = Duration.seconds(1)
+
+    func cost(of backlog: Backlog) async throws -> DrainCost {
+        let bus = try await PrivateBus.start()
+        let exchange = try await StandInExchange.start()
+        let gateway = try GatewayProcess(binary: binary, busAddress: bus.address)
+        do {
+            try await fill(gateway, exchange, backlog)
+            let cost = try await drain(gateway, exchange, backlog)
+            await gateway.remove()
+            await exchange.stop()
+            await bus.stop()
+            return cost
+        } catch {
+            let log = gateway.logTail(lines: 10)
+            await gateway.remove()
+            await exchange.stop()
+            await bus.stop()
+            throw BenchFault(description: "edge-gateway: \(error)\n\(log)")
+        }
+    }
+
+    private func fill(
+        _ gateway: GatewayProcess, _ exchange: StandInExchange, _ backlog: Backlog
+    ) async throws {
+        let file = gateway.directory.appending(path: "backlog.ndjson").path
+        try backlog.write(to: file, patient: DrainWorld.patient)
+        try await gateway.start(with: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
+        let link = await exchange.invite(patient: DrainWorld.patient)
+        try await run(gateway, ["enroll", "-"], input: link)
+        await exchange.cutNetwork()
+        try await run(gateway, ["queue", "import", file])
+        // After a request of which nobody knows what became, the next start waits for 30 s before it sends
+        // the same samples: time to look at it while it waits.
+        try await waitForRequest(gateway)
+        // What importing took is not to be seen in the memory of the one that delivers.
+        await gateway.stop()
+        try await exchange.restoreNetwork()
+        try await gateway.start()
+    }
+
+    private func waitForRequest(_ gateway: GatewayProcess) async throws {
+        let deadline = ContinuousClock.now + Self.requestPatience
+        while ContinuousClock.now < deadline {
+            let health = try await gateway.status().health
+            if health.contains(where: { $0.name == "exchange-unreachable" }) { return }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        throw BenchFault(description: "it tries nothing")
+    }
+
+    private func run(
+        _ gateway: GatewayProcess, _ words: [String], input: String = ""
+    ) async throws {
+        let outcome = try await gateway.command(words, input: input)
+        guard outcome.status == 0 else {
+            throw BenchFault(description: "\(words[0]): \(outcome.complaint)")
+        }
+    }
+
+    private func drain(
+        _ gateway: GatewayProcess, _ exchange: StandInExchange, _ backlog: Backlog
+    ) async throws -> DrainCost {
+        guard let pid = await gateway.processID else {
+            throw BenchFault(description: "the gateway does not run")
+        }
+        try await Task.sleep(for: Self.settlePause)
+        guard await exchange.storedCount() == 0 else {
+            throw BenchFault(description: "it delivers already")
+        }
+        let idleKiB = try ProcessFigures.memory(of: pid).residentKiB
+        try ProcessFigures.resetPeak(of: pid)
+        await exchange.forgetRequests()
+        let before = try Reading(pid)
+        let wall = try await DrainWorld.secondsToStore(backlog.samples, at: exchange)
+        try await Task.sleep(for: Self.endPause)
+        let after = try Reading(pid)
+        let peakKiB = try ProcessFigures.peakResidentKiB(of: pid) - idleKiB
+        // As long again with nothing to do.
+        try await Task.sleep(for: .seconds(wall))
+        let idle = try Reading(pid)
+        let balance = try await gateway.status().balance
+        let isSettled = balance.delivered == backlog.samples && balance.unsent == 0
+        return DrainCost(
+            cpuSeconds: (after - before) - (idle - after) / (idle.at - after.at).inSeconds
+                * (after.at - before.at).inSeconds,
+            peakKiB: peakKiB, wallSeconds: wall, bundles: await DrainWorld.bundles(at: exchange),
+            faults: await DrainWorld.faults(backlog.samples, at: exchange) + (isSettled ? 0 : 1))
+    }
+}
+
+/// `peer.py`: requests and sqlite3.
+struct PeerDrain {
+    let python: String
+    let script: String
+
+    /// To read the backlog and enroll, or to end.
+    private static let patience = Duration.seconds(120)
+
+    func cost(of backlog: Backlog) async throws -> DrainCost {
+        let exchange = try await StandInExchange.start()
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "peer-\(UInt32.random(in: 0 ... .max))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let file = directory.appending(path: "backlog.ndjson").path
+        try backlog.write(to: file, patient: DrainWorld.patient)
+        let token = String(await exchange.invite(patient: DrainWorld.patient).suffix(32))
+        let log = directory.appending(path: "log").path
+        let process = try await ChildProcess.launch(
+            python,
+            [
+                script, directory.appending(path: "peer.sqlite").path, file, exchange.baseURL,
+                token, "\(DrainWorld.device)", "\(DrainWorld.patient)",
+            ], environment: ProcessInfo.processInfo.environment, log: log)
+        do {
+            let cost = try await drain(process, exchange, backlog)
+            await process.stop()
+            await exchange.stop()
+            return cost
+        } catch {
+            await process.stop()
+            await exchange.stop()
+            let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
+            throw BenchFault(description: "peer: \(error)\n\(text.suffix(1000))")
+        }
+    }
+
+    private func drain(
+        _ process: ChildProcess, _ exchange: StandInExchange, _ backlog: Backlog
+    ) async throws -> DrainCost {
+        try await waitUntilStopped(process)
+        let idleKiB = try ProcessFigures.memory(of: process.pid).residentKiB
+        try ProcessFigures.resetPeak(of: process.pid)
+        let before = try Reading(process.pid)
+        process.signal(SIGCONT)
+        let wall = try await DrainWorld.secondsToStore(backlog.samples, at: exchange)
+        try await waitUntilStopped(process)
+        let after = try Reading(process.pid)
+        return DrainCost(
+            cpuSeconds: after - before,
+            peakKiB: try ProcessFigures.peakResidentKiB(of: process.pid) - idleKiB,
+            wallSeconds: wall, bundles: await DrainWorld.bundles(at: exchange),
+            faults: await DrainWorld.faults(backlog.samples, at: exchange))
+    }
+
+    private func waitUntilStopped(_ process: ChildProcess) async throws {
+        let deadline = ContinuousClock.now + Self.patience
+        while ContinuousClock.now < deadline, process.isRunning {
+            if try ProcessFigures.state(of: process.pid) == "T" { return }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        throw BenchFault(description: "it does not come to where it stops itself")
+    }
+}
+
+/// What both have in common.
+enum DrainWorld {
+    /// Somebody of the stand-in's, and the device for their invitation.
+    static let patient = 40001
+    static let device = 70007
+    /// Between two looks at the exchange: what the time is measured to.
+    private static let lookPause = Duration.milliseconds(5)
+    /// A client that brings nothing for so long does not come.
+    private static let silence = Duration.seconds(90)
+
+    /// Waits until the exchange has so many observations; how long after the first bundle that was.
+    static func secondsToStore(_ count: Int, at exchange: StandInExchange) async throws -> Double {
+        var first: ContinuousClock.Instant?
+        var stored = 0
+        var moved = ContinuousClock.now
+        while true {
+            let now = ContinuousClock.now
+            let present = await exchange.storedCount()
+            if present != stored { (stored, moved) = (present, now) }
+            if first == nil, await exchange.requests.contains(where: { $0.entries != nil }) {
+                first = now
+            }
+            if stored >= count, let first { return (now - first).inSeconds }
+            guard now - moved < silence else {
+                throw BenchFault(description: "\(stored) of \(count) came")
+            }
+            try await Task.sleep(for: lookPause)
+        }
+    }
+
+    static func bundles(at exchange: StandInExchange) async -> Int {
+        await exchange.requests.count { $0.entries != nil }
+    }
+
+    static func faults(_ count: Int, at exchange: StandInExchange) async -> Int {
+        abs(await exchange.storedCount() - count) + (await exchange.duplicates.count)
+            + (await exchange.orphans) + (await exchange.overlappingRequests)
+    }
+}
+
+/// CPU time and when it was read.
+private struct Reading {
+    var at: ContinuousClock.Instant
+    var cpuMicroseconds: Int
+
+    init(_ pid: pid_t) throws {
+        at = .now
+        cpuMicroseconds = try ProcessFigures.cpuMicroseconds(of: pid)
+    }
+
+    /// Seconds of CPU time between two.
+    static func - (later: Reading, earlier: Reading) -> Double {
+        Double(later.cpuMicroseconds - earlier.cpuMicroseconds) / 1_000_000
+    }
+}
+
+extension Duration {
+    fileprivate var inSeconds: Double { self / .seconds(1) }
+}

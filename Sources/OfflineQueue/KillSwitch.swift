@@ -1,0 +1,42 @@
+#if DEBUG
+    import Foundation
+    import Synchronization
+#endif
+
+/// Lets a debug build die at a step of its own, as by `kill -9`: for the tests of what survives.
+///
+/// `EDGE_GATEWAY_KILL_AT=commit-rows:3` kills the process the third time it has come to the step of that
+/// name. In release builds there is nothing of it.
+package enum KillSwitch {
+    /// The process has come to `step`.
+    @inline(__always)
+    package static func reach(_ step: @autoclosure () -> String) {
+        #if DEBUG
+            die(at: step())
+        #endif
+    }
+
+    #if DEBUG
+        /// The variable that names the step.
+        package static let variable = "EDGE_GATEWAY_KILL_AT"
+
+        /// Whether the process is to die at `step`.
+        package static func isSet(to step: String) -> Bool { target.withLock { $0.step == step } }
+
+        package static func die(at step: String) {
+            target.withLock { target in
+                guard target.step == step else { return }
+                target.remaining -= 1
+                if target.remaining == 0 { kill(getpid(), SIGKILL) }
+            }
+        }
+
+        private static let target = Mutex<(step: String?, remaining: Int)>(
+            {
+                let words = ProcessInfo.processInfo.environment[variable]?
+                    .split(separator: ":")
+                guard let words, let step = words.first else { return (nil, 0) }
+                return (String(step), words.count > 1 ? Int(words[1]) ?? 1 : 1)
+            }())
+    #endif
+}

@@ -1,0 +1,68 @@
+/// What a lane waits for: a reason that is to go away, a time, samples, the store.
+extension Lane {
+    /// The reason of a hold was looked at.
+    public mutating func probed(isMended: Bool, _ now: Int64) {
+        guard case .probing(let reason) = activity else { return }
+        activity = .none
+        if isMended {
+            hold = nil
+            notBefore = now
+            // One sample is enough to see whether it is true. A fault of the exchange, though, can
+            // be told from a bad sample only by others that are taken.
+            isTrial = reason != .exchangeFault
+        } else {
+            hold = (reason, now + settings.probePauseMicroseconds)
+        }
+    }
+
+    /// The reason of one patient's hold was looked at.
+    public mutating func probedPatient(isMended: Bool, _ now: Int64) {
+        guard case .probingPatient(let patient) = activity else { return }
+        activity = .none
+        patients.probed(
+            patient, isMended: isMended, next: now + settings.probePauseMicroseconds)
+    }
+
+    /// Something changed for the better (the network is back, a technician asks): looks at a hold
+    /// now, and does not wait out a pause in which nothing was sent.
+    public mutating func nudge(_ now: Int64) {
+        if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
+        patients.nudge(now)
+        if notSentInRow > 0 { isBackingOff = false }
+        nudgeIfIdle(now)
+    }
+
+    /// What became of samples was written to the store.
+    public mutating func storeWorked() {
+        storeFailures = 0
+    }
+
+    /// There may be samples where there were none.
+    public mutating func nudgeIfIdle(_ now: Int64) {
+        if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
+    }
+
+    /// The store could not be read or written: leaves everything as it was and waits.
+    public mutating func storeFailed(_ now: Int64) {
+        activity = .none
+        batch = nil
+        storeFailures += 1
+        backOff(settings.resendPause(attempt: storeFailures), now)
+    }
+
+    /// A pause anywhere between the shortest resend pause, which no chance may shorten, and `pause`.
+    func spread(_ pause: Int64) -> Int64 {
+        let floor = settings.resendPauseMicroseconds
+        guard pause > floor else { return pause }
+        return min(max(choose(floor...pause), floor), pause)
+    }
+
+    mutating func backOff(_ pause: Int64, _ now: Int64) {
+        notBefore = now + pause
+        isBackingOff = true
+    }
+
+    mutating func holdBack(_ reason: HoldReason, until: Int64?, _ now: Int64) {
+        hold = (reason, max(until ?? 0, now + settings.probePauseMicroseconds))
+    }
+}
