@@ -43,7 +43,8 @@ public struct Coverage: Sendable, Hashable {
 
     /// Covered of expected, 0…100; nil where nothing was expected.
     public var percent: Double? {
-        expectedSeconds > 0 ? 100 * coveredSeconds / expectedSeconds : nil
+        // Both are sums of many tiles, which need not round alike.
+        expectedSeconds > 0 ? min(100, 100 * coveredSeconds / expectedSeconds) : nil
     }
 
     init(dayStartMicroseconds: Int64) { self.dayStartMicroseconds = dayStartMicroseconds }

@@ -5,8 +5,10 @@ import NIOCore
 
 /// How both servers answer: JSON, and problems with the status that fits them.
 enum Answers {
-    /// The largest request names 10,000 dead letters by numbers of up to 19 digits; the rest is refused.
-    static let requestBytesMax = 256 << 10
+    /// The largest request but those below is a pairing with a long name; the rest is refused.
+    static let requestBytesMax = 64 << 10
+    /// 10,000 dead letters, named by numbers of up to 19 digits.
+    static let lettersBytesMax = 256 << 10
 
     static func answer<Report: Encodable & SendableMetatype>(
         _ work: () async throws -> Report
@@ -21,18 +23,20 @@ enum Answers {
     static func answer<
         Ask: Decodable & Sendable & SendableMetatype, Report: Encodable & SendableMetatype
     >(
-        _ request: Request, _ work: (Ask) async throws -> Report
+        _ request: Request, bytesMax: Int = requestBytesMax, _ work: (Ask) async throws -> Report
     ) async throws -> Response {
-        let ask: Ask = try await body(of: request)
+        let ask: Ask = try await body(of: request, bytesMax: bytesMax)
         return try await answer { try await work(ask) }
     }
 
     /// The request's JSON.
     ///
     /// - Throws: ``ProblemReport`` if it is none or not understood.
-    static func body<Ask: Decodable & SendableMetatype>(of request: Request) async throws -> Ask {
+    static func body<Ask: Decodable & SendableMetatype>(
+        of request: Request, bytesMax: Int = requestBytesMax
+    ) async throws -> Ask {
         try check(request, type: "application/json")
-        let body = try await request.body.collect(upTo: requestBytesMax)
+        let body = try await request.body.collect(upTo: bytesMax)
         guard
             let ask = try? ReportCoding.decoder().decode(
                 Ask.self, from: Data(body.readableBytesView))

@@ -64,12 +64,14 @@ extension ControlServer {
             return try await Answers.answer { try await gateway.deadLetter(id) }
         }
         router.post("v1/queue/dead/requeue") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: DeadLettersRequest) in
+            try await Answers.answer(request, bytesMax: Answers.lettersBytesMax) {
+                (ask: DeadLettersRequest) in
                 try await gateway.requeue(ask)
             }
         }
         router.post("v1/queue/dead/purge") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: DeadLettersRequest) in
+            try await Answers.answer(request, bytesMax: Answers.lettersBytesMax) {
+                (ask: DeadLettersRequest) in
                 SampleCountReport(samples: try await gateway.purgeDead(ask))
             }
         }
