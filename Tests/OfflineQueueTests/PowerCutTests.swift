@@ -28,6 +28,7 @@ struct PowerCutTests {
     }
 
     /// The same with a store that does not sync: were nothing lost, the test above would show nothing.
+    /// The kernel may write it all by itself just before one of the cuts.
     @Test func aStoreThatDoesNotSyncIsFoundOut() async throws {
         var lossy = 0
         try await cut(3, synchronous: "OFF") { disk, notes in
@@ -37,7 +38,7 @@ struct PowerCutTests {
             if (stored ?? 0) < acknowledged { lossy += 1 }
             try? await queue?.abandon()
         }
-        #expect(lossy == 3)
+        #expect(lossy > 0)
     }
 
     private func open(_ disk: LoopDisk) throws -> SampleQueue {
