@@ -9,6 +9,56 @@ import Testing
     }
     private static let readsPictures = installed("zbarimg") && installed("qrencode")
 
+    @Test func aPhoneHandsAnInvitationOverOnceByAPageThatIsThereOnce() async throws {
+        let port = Int.random(in: 20_000..<32_000)
+        let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
+        try await Bench.run(settings: settings) { bench in
+            let gateway = bench.gateway
+            let printed = gateway.directory.appending(path: "printed").path
+            let waiting = Task {
+                try await Command.run(
+                    "/bin/sh",
+                    [
+                        "-c",
+                        "exec '\(gateway.binary.path)' enroll --web --name phone > '\(printed)'",
+                    ],
+                    environment: gateway.environment, directory: gateway.directory.path)
+            }
+            var link: Substring?
+            let deadline = ContinuousClock.now + .seconds(30)
+            while link == nil, ContinuousClock.now < deadline {
+                try await Task.sleep(for: .milliseconds(100))
+                link = (try? String(contentsOfFile: printed, encoding: .utf8))?
+                    .split(separator: "\n").first { $0.contains("/enroll#") }
+            }
+            let code = try #require(link?.split(separator: "#").last)
+
+            /// What the page's script sends; the status of the answer.
+            func handOver(_ code: Substring, _ invitation: String) async throws -> String {
+                let body = #"{"code":"\#(code)","link":"\#(invitation)"}"#
+                return try await Command.run(
+                    "/usr/bin/curl",
+                    [
+                        "-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "60", "-H",
+                        "Content-Type: application/json", "-d", body,
+                        "http://127.0.0.1:\(port)/v1/enroll-once",
+                    ]
+                ).output
+            }
+            let invitation = await bench.exchange.invite(patient: Bench.patients[0])
+            #expect(try await handOver("wrongcode", invitation) != "200")
+            #expect(try await handOver(code, invitation) == "200")
+            let outcome = try await waiting.value
+            #expect(outcome.status == 0, "\(outcome.complaint)")
+            let words = try String(contentsOfFile: printed, encoding: .utf8)
+            #expect(words.contains("enrolled as phone"))
+            // The page was there once.
+            #expect(try await handOver(code, invitation) != "200")
+            try await bench.command("pair", Bench.addresses[0])
+            try await bench.eventually("delivered") { $0.balance.delivered >= 2 }
+        }
+    }
+
     @Test func aLinkIsTypedPipedOrReadFromAFile() async throws {
         try await Bench.run { bench in
             try await bench.command("enroll", await bench.exchange.invite(patient: 40001))

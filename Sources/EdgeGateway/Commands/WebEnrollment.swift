@@ -12,7 +12,14 @@ struct WebEnrollment {
         let client = try await daemon.client()
         let page: ShareReport = try await client.post(
             "/v1/enroll-web", WebEnrollRequest(name: name, resolution: resolution), secondsMax: 10)
-        ShareCommand.show(page)
+        if daemon.json {
+            // The result alone goes to standard output.
+            Terminal.write(page.link + "\n")
+        } else {
+            ShareCommand.show(page)
+            // Whoever reads a pipe needs the link now.
+            fflush(nil)
+        }
         Terminal.write("open it on the phone and paste the invitation link; waiting\n")
         var told: ProblemReport?
         while true {
