@@ -6,7 +6,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-page test-bluez day build release manual package test-package lint fuzz bench clean
+.PHONY: demo run test test-long test-page test-bluez day build release manual package test-package test-installed lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -64,6 +64,11 @@ package: manual        ## the Debian package, in .build/deb
 test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge
 	@deploy/setup --test
 	Tests/Package/run .build/deb/*.deb
+
+test-installed: package ## the life of an installed gateway: systemd, reboot, upgrade, power cut, in a virtual machine
+	@deploy/setup --test
+	$(RELEASE) --product stand-in-exchange
+	Tests/Installed/run .build/deb/*.deb .build/release/stand-in-exchange
 
 lint:
 	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks

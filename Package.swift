@@ -18,6 +18,7 @@ let package = Package(
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
+        .executable(name: "stand-in-exchange", targets: ["StandInExchange"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
         .library(name: "FastTime", type: .dynamic, targets: ["FastTime"]),
     ],
@@ -126,6 +127,10 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/SimulatedDay", swiftSettings: house),
+
+        .executableTarget(
+            name: "StandInExchange", dependencies: ["Testbed"], path: "Tests/Installed/exchange",
+            swiftSettings: house),
 
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],

@@ -46,12 +46,13 @@ def arguments():
     return parser.parse_args()
 
 
-def start_straps(options, sockets, children):
-    log = open(os.path.join(options.out, "straps.log"), "w")
+def start_straps(settings, out, sockets, children):
+    """Puts the straps of the file `settings` on the air, behind `sockets`."""
+    log = open(os.path.join(out, "straps.log"), "w")
     straps = subprocess.Popen(
-        [sys.executable, os.path.join(HERE, "straps.py"), "--straps", options.straps,
+        [sys.executable, os.path.join(HERE, "straps.py"), "--straps", settings,
          "--hci", *("unix-server:" + sockets[hci] for hci in ADAPTERS), "--control", sockets["control"],
-         "--trace", os.path.join(options.out, "frames.jsonl")],
+         "--trace", os.path.join(out, "frames.jsonl")],
         stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)  # fmt: skip
     children.append(straps)
     end = time.monotonic() + STRAPS_START_SECONDS_MAX
@@ -67,24 +68,29 @@ def share(tag, path, is_read_only):
             "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]  # fmt: skip
 
 
-def qemu(options, sockets, output):
-    def prepared(name):
-        return os.path.join(options.prepared, name)
-
+def hardware(prepared, out, sockets, kernel_arguments=""):
+    """A machine with the kernel in the folder `prepared`, its output in `out`, and the adapters."""
     return [
         "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(PROCESSORS),
         # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
         "-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand", "-m", str(MEMORY_MIB),
-        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none",
-        "-kernel", prepared("vmlinux"), "-initrd", prepared("initrd.cpio"),
-        "-append", KERNEL_ARGUMENTS,
-        *share("host", "/", True), *share("modules", prepared("modules"), True),
-        *share("exchange", options.out, False),
-        "-serial", "file:" + os.path.join(options.out, "console.log"),
+        "-nodefaults", "-no-user-config", "-display", "none",
+        "-kernel", os.path.join(prepared, "vmlinux"),
+        "-initrd", os.path.join(prepared, "initrd.cpio"),
+        "-append", f"{KERNEL_ARGUMENTS} {kernel_arguments}",
+        *share("modules", os.path.join(prepared, "modules"), True), *share("exchange", out, False),
+        "-serial", "file:" + os.path.join(out, "console.log"),
         "-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=8",
         *(part for number, hci in enumerate(ADAPTERS, 1) for part in (
             "-chardev", f"socket,id={hci},path={sockets[hci]}",
             "-device", f"virtconsole,chardev={hci},nr={number}")),
+    ]  # fmt: skip
+
+
+def qemu(options, sockets, output):
+    return [
+        *hardware(options.prepared, options.out, sockets), "-no-reboot", "-nic", "none",
+        *share("host", "/", True),
         "-chardev", f"file,id=output,path=/proc/self/fd/{output}",
         "-device", "virtserialport,chardev=output,name=output,nr=3",
         "-chardev", "socket,id=control,path=" + sockets["control"],
@@ -105,7 +111,7 @@ def run(options, work, children):
         file.write("".join(argument + "\0" for argument in options.command))
     end = time.monotonic() + options.seconds_max
     sockets = {name: os.path.join(work, name) for name in (*ADAPTERS, "control")}
-    start_straps(options, sockets, children)
+    start_straps(options.straps, options.out, sockets, children)
 
     reading, writing = os.pipe()
     guest = subprocess.Popen(
