@@ -6,7 +6,8 @@ RELEASE = swift build -c release --static-swift-stdlib
 FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-page test-bluez day build release manual package test-package test-installed lint fuzz bench clean
+.PHONY: demo run test test-long test-page test-bluez day fleet build release manual package test-package \
+	test-installed lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -47,6 +48,10 @@ test-bluez: release    ## the real binary against real bluetoothd in a virtual m
 day: release           ## a simulated day of twelve straps in which everything goes wrong
 	$(RELEASE) --product simulated-day
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
+
+fleet:                 ## up to a thousand gateways and one exchange, by simulation (docs/scale.md)
+	@deploy/setup
+	Benchmarks/fleet
 
 release:
 	@deploy/setup

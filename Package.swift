@@ -15,6 +15,7 @@ let package = Package(
         .executable(name: "edge-gateway", targets: ["EdgeGateway"]),
         .executable(name: "edge-gateway-radio-reset", targets: ["RadioReset"]),
         .executable(name: "drain-bench", targets: ["DrainBench"]),
+        .executable(name: "fleet-simulation", targets: ["FleetSimulation"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
@@ -24,6 +25,7 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(
             url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -118,6 +120,15 @@ let package = Package(
         .executableTarget(
             name: "DrainBench", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: house),
+
+        .executableTarget(
+            name: "FleetSimulation",
+            dependencies: [
+                "OfflineQueue", "Uplink",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
+            path: "Benchmarks/fleet-sources", swiftSettings: house),
 
         .executableTarget(
             name: "SimulatedDay",

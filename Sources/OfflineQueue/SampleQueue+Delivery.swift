@@ -12,6 +12,14 @@ extension SampleQueue {
     public func nextBatch(
         enrollment: Int64, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingSample] {
+        try nextPending(enrollment: enrollment, limit: limit, of: patients).samples
+    }
+
+    /// The same, and whether more may wait behind them: `limit` was reached, or a damaged row comes
+    /// next.
+    public func nextPending(
+        enrollment: Int64, limit: Int, of patients: PatientFilter = .all
+    ) throws(QueueError) -> (samples: [PendingSample], hasMore: Bool) {
         let limit = min(max(limit, 1), Self.batchSamplesMax)
         // Each turn settles one damaged row, so the turns are bounded by the rows there are; the
         // bound here only keeps one call short on a store that is damaged all over.
@@ -21,11 +29,11 @@ extension SampleQueue {
             }
             guard walk.samples.isEmpty, let damaged = walk.damaged else {
                 lent.lend(walk.samples, to: enrollment)
-                return walk.samples
+                return (walk.samples, walk.samples.count >= limit || walk.damaged != nil)
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)
         }
-        return []
+        return ([], true)
     }
 
     /// Records what became of samples of one lane, and the request that brought it about, in one

@@ -8,11 +8,15 @@ public struct PendingStretch: Sendable, Hashable {
     /// Whether it is certain that no sample will ever follow the last one directly: the segment's run
     /// is over, or a damaged row comes next.
     public let isEnded: Bool
+    /// Whether more may wait behind it that was not read: as many were as were asked for, or a
+    /// damaged row comes next.
+    public let isCut: Bool
 
     /// A stretch.
-    public init(samples: [PendingSample], isEnded: Bool) {
+    public init(samples: [PendingSample], isEnded: Bool, isCut: Bool = false) {
         self.samples = samples
         self.isEnded = isEnded
+        self.isCut = isCut
     }
 }
 
@@ -49,10 +53,12 @@ extension SampleQueue {
     ) throws -> (stretches: [PendingStretch], damaged: SettledSample?) {
         var stretches: [PendingStretch] = []
         var count = 0
-        func add(_ walk: Walk, isEnded: Bool) -> SettledSample? {
+        func add(_ walk: Walk, isEnded: Bool, isCut: Bool = false) -> SettledSample? {
             guard !walk.samples.isEmpty else { return walk.damaged }
             stretches.append(
-                PendingStretch(samples: walk.samples, isEnded: isEnded || walk.damaged != nil))
+                PendingStretch(
+                    samples: walk.samples, isEnded: isEnded || walk.damaged != nil,
+                    isCut: isCut || walk.damaged != nil))
             count += walk.samples.count
             return nil
         }
@@ -71,7 +77,7 @@ extension SampleQueue {
             requeued.add(SampleRow(row), of: segment)
         }
         let isWhole = requeued.samples.count < perSegment
-        if let damaged = add(requeued, isEnded: isWhole) { return ([], damaged) }
+        if let damaged = add(requeued, isEnded: isWhole, isCut: !isWhole) { return ([], damaged) }
 
         let segments = try PendingSegment.all(db, enrollment: enrollment)
             .filter { patients.admits($0.patient) }
@@ -86,8 +92,9 @@ extension SampleQueue {
             while walk.damaged == nil, let row = try rows.next() {
                 walk.add(SampleRow(row), of: segment)
             }
-            let isOver = segment.runNonce != runNonce && walk.samples.count < perSegment
-            if let damaged = add(walk, isEnded: isOver) { return ([], damaged) }
+            let isCut = walk.samples.count >= perSegment
+            let isOver = segment.runNonce != runNonce && !isCut
+            if let damaged = add(walk, isEnded: isOver, isCut: isCut) { return ([], damaged) }
         }
         return (stretches, nil)
     }

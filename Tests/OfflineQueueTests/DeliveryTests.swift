@@ -43,6 +43,28 @@ struct DeliveryTests {
         #expect(first == again && first.count == 3)
     }
 
+    @Test func aBatchTellsWhetherMoreMayWaitBehindIt() async throws {
+        let worn = try await Worn(queue)
+        let lane = worn.enrollment.id
+        func hasMore(_ limit: Int) async throws -> Bool {
+            try await queue.nextPending(enrollment: lane, limit: limit).hasMore
+        }
+        #expect(try await !hasMore(3))
+        for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
+        #expect(try await !hasMore(3), "nothing is committed")
+        try await queue.flush()
+        #expect(try await hasMore(3))
+        #expect(try await hasMore(5), "there may be a sixth")
+        #expect(try await !hasMore(6))
+        try store.execute("UPDATE sample SET frame = x'0063' WHERE id = 3")
+        #expect(try await hasMore(6), "a damaged row ended the walk")
+        let batch = try await queue.nextPending(enrollment: lane, limit: 6).samples
+        #expect(batch.count == 2)
+        try await queue.settle(enrollment: lane, batch.map { SettledSample($0, .delivered) })
+        #expect(try await !hasMore(6))
+        #expect(try await queue.balance().dead == 1)
+    }
+
     @Test func settleRefusesOutcomesWithAHole() async throws {
         let worn = try await Worn(queue)
         for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }

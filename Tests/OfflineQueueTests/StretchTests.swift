@@ -25,6 +25,7 @@ struct StretchTests {
             enrollment: first.enrollment.id, perSegment: 4, limit: 100)
         #expect(ids(found) == [[1, 2, 3, 4], [7]])
         #expect(found.allSatisfy { !$0.isEnded }, "more may come in this run")
+        #expect(found.map(\.isCut) == [true, false], "two of the first were not read")
         let fewer = try await queue.nextStretches(
             enrollment: first.enrollment.id, perSegment: 4, limit: 4)
         #expect(ids(fewer) == [[1, 2, 3, 4]])
@@ -73,6 +74,7 @@ struct StretchTests {
         var found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[1, 2]])
         #expect(found.first?.isEnded == true)
+        #expect(found.first?.isCut == true, "the fourth one waits as well")
         try await queue.settle(
             enrollment: enrollment, found[0].samples.map { SettledSample($0, .delivered) })
         found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
@@ -94,6 +96,9 @@ struct StretchTests {
         let found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[2, 3], [5, 6]])
         #expect(found.map(\.isEnded) == [true, false])
+        #expect(found.allSatisfy { !$0.isCut })
+        let fewer = try await queue.nextStretches(enrollment: enrollment, perSegment: 2, limit: 9)
+        #expect(fewer.map(\.isCut) == [true, true], "as many as were asked for")
         try await queue.settle(
             enrollment: enrollment,
             found.flatMap(\.samples).map { SettledSample($0, .delivered) })

@@ -39,7 +39,8 @@ private struct LaneDrive {
                 now = min(until, end)
             case .fetch(let limit):
                 fetched = Array(queue.prefix(limit))
-                lane.fetched(fetched.map { _ in nil }, now)
+                lane.fetched(
+                    fetched.map { _ in nil }, hasMore: fetched.count >= limit, now)
             case .send(let indices): request(indices, false, server)
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
@@ -93,21 +94,50 @@ private struct LaneDrive {
         #expect(drive.requests.map(\.indices.count) == [100, 100, 50])
         #expect(drive.requests.flatMap(\.indices) == Array(0..<250))
         #expect(drive.delivered == Array(0..<250))
+        #expect(drive.now == 1_000_000_000 + 3 * drive.tookMicroseconds, "without a rest")
     }
 
-    @Test func anEmptyQueueIsLookedAtLaterOrWhenRung() {
+    @Test func behindTheLastOfABacklogTheLaneRestsForItsInterval() {
+        var settings = LaneSettings()
+        settings.intervalMicroseconds = 7 * Self.second
+        var drive = LaneDrive(105, settings: settings)
+        for number in 105..<108 {
+            drive.run { indices, _ in Self.stored(indices) }
+            drive.queue.append(number)
+        }
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.map(\.indices.count) == [100, 5, 1, 1, 1])
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
+            $1.at - $0.at - drive.tookMicroseconds
+        }
+        #expect(pauses == [0, 7, 7, 7].map { $0 * Self.second })
+    }
+
+    @Test func aNudgeEndsTheRestBetweenDeliveries() {
+        var lane = Lane()
+        _ = lane.step(0)
+        lane.fetched([nil], hasMore: false, 0)
+        _ = lane.step(0)
+        _ = lane.answered(Self.stored([0]), tookMicroseconds: 1, 1)
+        #expect(lane.state == .idle)
+        #expect(lane.step(1) == .wait(untilMicroseconds: 30_000_001))
+        lane.nudge(2)
+        #expect(lane.step(2) == .fetch(limit: 100))
+    }
+
+    @Test func anEmptyQueueIsLookedAtLaterOrWhenNudged() {
         var lane = Lane()
         #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched([], 0)
+        lane.fetched([], hasMore: false, 0)
         #expect(lane.step(0) == .wait(untilMicroseconds: 30_000_000))
-        lane.nudgeIfIdle(5)
+        lane.nudge(5)
         #expect(lane.step(5) == .fetch(limit: 100))
     }
 
     @Test func aRequestThatAnEarlierRunNeverSawAnsweredRestsItsThirtySeconds() {
         var lane = Lane(unansweredSince: 10_000_000)
         #expect(lane.step(12_000_000) == .wait(untilMicroseconds: 40_000_000))
-        lane.nudgeIfIdle(13_000_000)
+        lane.nudge(13_000_000)
         #expect(lane.step(13_000_000) == .wait(untilMicroseconds: 40_000_000))
         #expect(lane.step(40_000_000) == .fetch(limit: 100))
     }
@@ -115,7 +145,7 @@ private struct LaneDrive {
     @Test func whatIsNotWantedIsSettledAndHoldsNothing() {
         var lane = Lane()
         _ = lane.step(0)
-        lane.fetched([nil, nil], 0)
+        lane.fetched([nil, nil], hasMore: true, 0)
         #expect(lane.step(0) == .send([0, 1]))
         let resolved = lane.answered(
             .entries([Self.answer(201), .notWanted]), tookMicroseconds: 1, 1)
@@ -131,12 +161,15 @@ private struct LaneDrive {
     @Test func samplesWithheldByPolicyNeedNoRequest() {
         var lane = Lane()
         #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched([.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], 0)
+        lane.fetched(
+            [.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], hasMore: true, 0)
         #expect(lane.step(0) == .send([1]))
         _ = lane.answered(Self.stored([1]), tookMicroseconds: 1, 1)
         #expect(lane.step(1) == .fetch(limit: 100))
-        lane.fetched([.dropped(reason: "zeroRate")], 1)
+        lane.fetched([.dropped(reason: "zeroRate")], hasMore: true, 1)
         #expect(lane.step(1) == .fetch(limit: 100))
+        lane.fetched([.dropped(reason: "zeroRate")], hasMore: false, 2)
+        #expect(lane.step(2) == .wait(untilMicroseconds: 30_000_002))
     }
 
     @Test(
@@ -378,11 +411,73 @@ private struct LaneDrive {
     @Test func slowRequestsShrinkTheBundleAndQuickOnesLetItGrow() {
         var drive = LaneDrive(1000)
         drive.tookMicroseconds = 6_000_000
-        drive.run(for: 18 * Self.second) { indices, _ in Self.stored(indices) }
-        #expect(drive.requests.map(\.indices.count) == [100, 50, 25])
+        drive.run(for: 180 * Self.second) { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.map(\.indices.count) == [100, 50, 25, 25])
         drive.tookMicroseconds = 1_000_000
-        drive.run(for: 4 * Self.second) { indices, _ in Self.stored(indices) }
-        #expect(drive.requests.dropFirst(3).map(\.indices.count) == [12, 22, 32, 42])
+        drive.run(for: 100 * Self.second) { indices, _ in Self.stored(indices) }
+        #expect(drive.requests.dropFirst(4).prefix(4).map(\.indices.count) == [25, 35, 45, 55])
+    }
+
+    @Test func slowAnswersAndNoneMakeNoRequestSmallerThanTwentyFive() {
+        for answer in [DeliveryAnswer.unanswered("timeout"), .unclear("504")] {
+            var drive = LaneDrive(1000)
+            drive.isHealthy = false
+            drive.tookMicroseconds = 60_000_000
+            drive.run(for: 7200 * Self.second) { _, _ in answer }
+            #expect(drive.requests.prefix(4).map(\.indices.count) == [100, 50, 25, 25])
+            #expect(drive.requests.allSatisfy { $0.indices.count >= 25 })
+        }
+        var drive = LaneDrive(200)
+        drive.tookMicroseconds = 6_000_000
+        // A strap's few samples say nothing about larger requests.
+        drive.queue = Array(0..<3)
+        drive.run { indices, _ in Self.stored(indices) }
+        #expect(drive.lane.batchSize == 25)
+    }
+
+    @Test func howSmallRequestsAreConfiguredOrRefusedIsNotForgottenWhenTheyAreSlow() {
+        var settings = LaneSettings()
+        settings.batchSamplesMax = 10
+        var small = LaneDrive(50, settings: settings)
+        small.tookMicroseconds = 6_000_000
+        small.run { indices, _ in Self.stored(indices) }
+        #expect(small.requests.map(\.indices.count) == Array(repeating: 10, count: 5))
+
+        var drive = LaneDrive(100)
+        drive.tookMicroseconds = 6_000_000
+        drive.run { indices, _ in indices.count > 1 ? .tooLarge : Self.stored(indices) }
+        #expect(drive.requests.prefix(7).map(\.indices.count) == [100, 50, 25, 12, 6, 3, 1])
+        #expect(drive.requests.dropFirst(6).allSatisfy { $0.indices.count == 1 })
+        #expect(drive.delivered.count == 100)
+    }
+
+    @Test(
+        "after a slow answer the exchange is left to others, up to eight times as long as it took",
+        arguments: [(4, 0, 0), (6, 24, 48), (20, 80, 160), (59, 150, 300)]
+            as [(Int64, Int64, Int64)])
+    func rest(took: Int64, least: Int64, most: Int64) {
+        for isLongest in [false, true] {
+            var drive = LaneDrive(1000) { isLongest ? $0.upperBound : $0.lowerBound }
+            drive.tookMicroseconds = took * Self.second
+            drive.run { indices, _ in Self.stored(indices) }
+            let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
+                $1.at - $0.at - drive.tookMicroseconds
+            }
+            #expect(!pauses.isEmpty)
+            #expect(pauses.allSatisfy { $0 == (isLongest ? most : least) * Self.second })
+            #expect(drive.delivered.count == 1000)
+        }
+    }
+
+    @Test func aQuickAnswerEndsTheRests() {
+        var drive = LaneDrive(1000)
+        drive.tookMicroseconds = 6_000_000
+        drive.run(for: 10 * Self.second) { indices, _ in Self.stored(indices) }
+        drive.tookMicroseconds = 1_000_000
+        drive.run { indices, _ in Self.stored(indices) }
+        let later = drive.requests.dropFirst()
+        let pauses = zip(later, later.dropFirst()).map { $1.at - $0.at }
+        #expect(!pauses.isEmpty && pauses.allSatisfy { $0 == Self.second })
     }
 
     @Test func aTooLargeRequestIsHalvedAtOnceAndTheLimitRemembered() {

@@ -34,8 +34,8 @@ private struct WardDrive {
                 now = min(until ?? end, end)
             case .fetch(let limit):
                 let held = lane.heldPatients
-                fetch(queue.filter { held[$0.patient] == nil }.prefix(limit))
-            case .fetchTrial(let patient): fetch(queue.filter { $0.patient == patient }.prefix(1))
+                fetch(queue.filter { held[$0.patient] == nil }, limit)
+            case .fetchTrial(let patient): fetch(queue.filter { $0.patient == patient }, 1)
             case .send(let indices): request(indices)
             case .sendAlone(let index): request([index])
             case .checkHealth: _ = lane.checked(isHealthy: true, now)
@@ -48,9 +48,11 @@ private struct WardDrive {
         }
     }
 
-    private mutating func fetch(_ samples: some Collection<(number: Int, patient: String)>) {
-        fetched = Array(samples)
-        lane.fetched(fetched.map { _ in nil }, patients: fetched.map(\.patient), now)
+    private mutating func fetch(_ samples: [(number: Int, patient: String)], _ limit: Int) {
+        fetched = Array(samples.prefix(limit))
+        lane.fetched(
+            fetched.map { _ in nil }, patients: fetched.map(\.patient),
+            hasMore: fetched.count >= limit, now)
     }
 
     private mutating func request(_ indices: [Int]) {
@@ -175,7 +177,7 @@ private struct WardDrive {
         let device = "Device Data Source id=7 can not be found."
         var lane = Lane()
         #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched([nil, nil], patients: ["a", "b"], 0)
+        lane.fetched([nil, nil], patients: ["a", "b"], hasMore: false, 0)
         #expect(lane.step(0) == .send([0, 1]))
         let refusal = EntryAnswer(status: 400, diagnostics: device, endpoint: .bundle)
         _ = lane.answered(.entries([refusal, refusal]), tookMicroseconds: 1, 1)

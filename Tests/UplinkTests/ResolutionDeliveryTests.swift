@@ -227,6 +227,23 @@ private final class Gateway {
         }
     }
 
+    @Test(
+        "a backlog goes out in one go, however few data points a look into the store brings",
+        arguments: [
+            (.raw, 250, 3), (.tenSeconds, 2450, 3),
+            // Of a segment 2,000 samples are read at a time, which are 33 minutes.
+            (.sixtySeconds, 4500, 3),
+        ] as [(Resolution, Int, Int)])
+    func backlog(_ resolution: Resolution, samples: Int, requests: Int) async throws {
+        let delivery = try await Delivery(samples: samples, resolution: resolution)
+        let now = delivery.clock.read().uptimeMicroseconds
+        #expect(await delivery.runner.advance() == now + 30_000_000)
+        #expect(await delivery.exchange.requests.count { $0.route == .bundle } == requests)
+        // The last window may wait for its end.
+        #expect(try await delivery.queue.balance().unsent < 180)
+        await delivery.exchange.stop()
+    }
+
     @Test func samplesOfABootWhoseClockIsTrustedLateMakeDataPointsOfTheirOwn() async throws {
         let delivery = try await Delivery(samples: 0, resolution: .sixtySeconds)
         // Recorded while nobody vouched for the clock.

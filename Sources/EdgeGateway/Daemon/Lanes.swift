@@ -180,7 +180,7 @@ extension Settings {
     var lane: LaneSettings {
         var lane = LaneSettings()
         lane.batchSamplesMax = batchSamples
-        lane.idlePollMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
+        lane.intervalMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
         // The loader has checked the list.
         lane.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
         return lane

@@ -21,29 +21,6 @@ public struct OutgoingPoint: Sendable, Hashable {
     }
 }
 
-/// What came of one attempt to deliver data points.
-public enum DeliveryAnswer: Hashable, Sendable {
-    /// One answer per data point, in order.
-    case entries([EntryAnswer])
-    /// Certainly not taken: no connection, or no token right now. Try again at the given uptime, or
-    /// soon.
-    case notSent(retryAtMicroseconds: Int64?)
-    /// Not taken: too many requests, or too busy.
-    case throttled(retryAfterSeconds: Int64?)
-    /// Not taken: the request is too large.
-    case tooLarge
-    /// Not taken: something in it is not as it must be.
-    case malformed
-    /// Nobody knows what was taken: an error, or an answer that cannot be believed.
-    case unclear(String)
-    /// Nobody knows what was taken: no whole answer came. As likely the network's doing as the
-    /// destination's.
-    case unanswered(String)
-    /// Not taken, until a person mends something. Looked at again at the given uptime, or in a
-    /// minute.
-    case held(HoldReason, retryAtMicroseconds: Int64?)
-}
-
 /// Somewhere data points are delivered to. One request at a time; the caller waits for the answer.
 public protocol Destination: Sendable {
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a

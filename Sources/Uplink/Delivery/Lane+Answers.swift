@@ -62,9 +62,9 @@ extension Lane {
         }
         var batch = batch
         let concluded = conclude(&batch, now)
-        if batch.isDone, hold == nil {
-            isBackingOff = false
-            notBefore = now
+        if batch.isDone { isBackingOff = false }
+        if hold == nil, !isBackingOff {
+            notBefore = now + pause(isDone: batch.isDone)
         }
         self.batch = hold == nil && !batch.isDone ? batch : nil
         return resolved + concluded

@@ -29,17 +29,12 @@ extension Lane {
         if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
         patients.nudge(now)
         if notSentInRow > 0 { isBackingOff = false }
-        nudgeIfIdle(now)
+        if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
     }
 
     /// What became of samples was written to the store.
     public mutating func storeWorked() {
         storeFailures = 0
-    }
-
-    /// There may be samples where there were none.
-    public mutating func nudgeIfIdle(_ now: Int64) {
-        if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
     }
 
     /// The store could not be read or written: leaves everything as it was and waits.
@@ -55,6 +50,13 @@ extension Lane {
         let floor = settings.resendPauseMicroseconds
         guard pause > floor else { return pause }
         return min(max(choose(floor...pause), floor), pause)
+    }
+
+    /// How long to rest after an answer that leaves nothing to wait for: the interval if that was all,
+    /// longer than an instant if others are waiting for the exchange as well.
+    func pause(isDone: Bool) -> Int64 {
+        if isDone, !hasMore { return settings.intervalMicroseconds }
+        return pace.rest > 0 ? choose(pace.rest / 2...pace.rest) : 0
     }
 
     mutating func backOff(_ pause: Int64, _ now: Int64) {

@@ -22,7 +22,7 @@ public struct Lane: Sendable {
     /// What to do now.
     public enum Step: Hashable, Sendable {
         /// Take the oldest samples, but of ``Lane/heldPatients``, and report
-        /// ``Lane/fetched(_:patients:_:)``.
+        /// ``Lane/fetched(_:patients:hasMore:_:)``.
         case fetch(limit: Int)
         /// Deliver these of the fetched data points and report ``Lane/answered(_:tookMicroseconds:_:)``.
         case send([Int])
@@ -32,7 +32,7 @@ public struct Lane: Sendable {
         case checkHealth
         /// See whether the reason of the hold is gone and report ``Lane/probed(isMended:_:)``.
         case probe(HoldReason)
-        /// Take this patient's oldest sample and report ``Lane/fetched(_:patients:_:)``.
+        /// Take this patient's oldest sample and report ``Lane/fetched(_:patients:hasMore:_:)``.
         case fetchTrial(patient: String)
         /// See whether the reason of one patient's hold is gone and report
         /// ``Lane/probedPatient(isMended:_:)``.
@@ -64,6 +64,8 @@ public struct Lane: Sendable {
     public let settings: LaneSettings
     var activity = Activity.none
     var batch: LaneBatch?
+    /// More waited than was fetched last.
+    var hasMore = false
     /// Whose the fetched data points are, in a lane that serves many.
     var patientOf: [String?] = []
     var patients = PatientHolds()
@@ -155,14 +157,18 @@ public struct Lane: Sendable {
     /// The oldest data points are at hand; `outcomes` has nil for those to be delivered. Others stand
     /// for what is settled without a request.
     ///
-    /// - Parameter patients: whose each is, in a lane that serves many; nil for a lane's own patient.
+    /// - Parameters:
+    ///   - patients: whose each is, in a lane that serves many; nil for a lane's own patient.
+    ///   - hasMore: whether others may wait behind these; if not, the lane rests before the next fetch.
     public mutating func fetched(
-        _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], _ now: Int64
+        _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], hasMore: Bool,
+        _ now: Int64
     ) {
         guard activity == .fetching else { return }
         activity = .none
         isBackingOff = false
         patientOf = patients
+        self.hasMore = hasMore && !outcomes.isEmpty
         let unresolved = outcomes.indices.filter { outcomes[$0] == nil }
         if unresolved.isEmpty, self.patients.trial != nil {
             // There is nothing to try it with.
@@ -172,6 +178,6 @@ public struct Lane: Sendable {
             return
         }
         batch = unresolved.isEmpty ? nil : LaneBatch(unresolved)
-        if outcomes.isEmpty { notBefore = now + settings.idlePollMicroseconds }
+        if batch == nil { notBefore = self.hasMore ? now : now + settings.intervalMicroseconds }
     }
 }

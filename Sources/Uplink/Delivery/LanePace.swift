@@ -19,8 +19,9 @@ public struct LaneSettings: Sendable, Hashable {
     public var notSentPauseMicrosecondsMax: Int64 = 60_000_000
     /// Between two looks at the reason of a hold, microseconds: at most one a minute.
     public var probePauseMicroseconds: Int64 = 60_000_000
-    /// Between two looks into an empty queue, microseconds; commits ring as well.
-    public var idlePollMicroseconds: Int64 = 30_000_000
+    /// After a delivery behind which nothing waits, or a look into an empty queue, before the next,
+    /// microseconds. What comes meanwhile goes out in one request instead of many.
+    public var intervalMicroseconds: Int64 = 30_000_000
     /// The longest `Retry-After` believed, seconds.
     public var retryAfterSecondsMax: Int64 = 3600
     /// Whole failures of a batch, with the exchange well, before it is taken apart; and failures of
@@ -55,11 +56,22 @@ public struct LaneSettings: Sendable, Hashable {
 /// How many samples a lane puts into a request, by how the last ones went.
 struct LanePace: Sendable {
     private(set) var size: Int
+    /// How long to leave the exchange to others before the next request, at most; microseconds.
+    private(set) var rest: Int64 = 0
     private var ceiling: Int
     private let settings: LaneSettings
 
     /// How much a request grows at a time, samples.
     static let growth = 10
+    /// Slowness alone makes no request smaller than this, samples. Most likely others are being served:
+    /// then small requests help nobody, since each costs the exchange as much as two samples do, and a
+    /// fleet that all shrank would never catch up (docs/scale.md). An exchange that is slow by itself
+    /// reaches its 30 s with so many only at 1.2 s a sample, sixty times the slowest measured.
+    static let contendedSize = 25
+    /// After a slow answer a lane rests up to so many times as long as it took. A thousand lanes that
+    /// ask again at once make a line of minutes, in which they give up and the exchange works for
+    /// nobody; with this the line is seven times shorter and still never empty (docs/scale.md).
+    static let restFactor: Int64 = 8
 
     init(_ settings: LaneSettings) {
         self.settings = settings
@@ -69,8 +81,11 @@ struct LanePace: Sendable {
 
     /// A request of `count` was answered.
     mutating func took(_ microseconds: Int64, count: Int) {
+        rest =
+            microseconds > settings.slowMicroseconds
+            ? min(microseconds * Self.restFactor, settings.resendPauseMicrosecondsMax) : 0
         if microseconds > settings.slowMicroseconds {
-            size = max(min(size, count) / 2, 1)
+            size = max(min(size, count) / 2, min(Self.contendedSize, ceiling))
         } else if microseconds < settings.quickMicroseconds, count >= size {
             size = min(size + Self.growth, ceiling)
         }

@@ -65,12 +65,6 @@ public actor LaneRunner {
         }
     }
 
-    /// Says that there are new samples.
-    public func ring() {
-        lane.nudgeIfIdle(uptime)
-        wake()
-    }
-
     /// Says that something changed for the better: a hold is looked at now, and a pause after
     /// missing connections ends.
     public func nudge() {
@@ -114,13 +108,14 @@ public actor LaneRunner {
 
     private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
-            let groups = try await groups(limit, of: patients)
+            let (groups, hasMore) = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
             let intervals = await destination.mayTakeIntervals()
             plan = SettlePlan(
                 groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
             lane.fetched(
-                plan.known, patients: servesMany ? plan.points.map(\.patient) : [], uptime)
+                plan.known, patients: servesMany ? plan.points.map(\.patient) : [],
+                hasMore: hasMore, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
             lane.storeFailed(uptime)
@@ -129,20 +124,24 @@ public actor LaneRunner {
         await settle()
     }
 
+    /// The oldest groups, and whether more of them may wait behind these.
     private func groups(
         _ limit: Int, of patients: PatientFilter
-    ) async throws(QueueError) -> [SampleGroup] {
+    ) async throws(QueueError) -> ([SampleGroup], hasMore: Bool) {
         guard resolution != .raw else {
-            return try await queue.nextBatch(
-                enrollment: enrollmentID, limit: limit, of: patients
-            ).map { SampleGroup(samples: [$0], window: nil) }
+            let batch = try await queue.nextPending(
+                enrollment: enrollmentID, limit: limit, of: patients)
+            return (batch.samples.map { SampleGroup(samples: [$0], window: nil) }, batch.hasMore)
         }
         let stretches = try await queue.nextStretches(
             enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
             limit: Self.windowSamplesMax, of: patients)
         let now = clock.read().trustedWallMicroseconds
         let groups = stretches.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
-        return Array(groups.prefix(limit))
+        let isCut =
+            stretches.contains(where: \.isCut)
+            || stretches.reduce(0) { $0 + $1.samples.count } >= Self.windowSamplesMax
+        return (Array(groups.prefix(limit)), isCut || groups.count >= limit)
     }
 
     private func straps() async throws(QueueError) -> [Int64: StrapDatasheet] {
@@ -258,37 +257,5 @@ public actor LaneRunner {
     private func wake() {
         hasRung = true
         sleeper?.cancel()
-    }
-}
-
-extension DeliveryAnswer {
-    /// The outcome in a word, without what the exchange said.
-    var word: String {
-        switch self {
-        case .entries(let entries):
-            entries.allSatisfy { [.stored, .storedBefore, .notWanted].contains($0.verdict) }
-                ? "delivered" : "delivered in part"
-        case .notSent: "not sent"
-        case .throttled: "throttled"
-        case .tooLarge: "too large"
-        case .malformed: "malformed"
-        case .unclear(let word), .unanswered(let word): word
-        case .held(let reason, _): reason.rawValue
-        }
-    }
-
-    /// Whether every sample's fate is told: nothing of the request can still be under way.
-    fileprivate var isCertain: Bool {
-        guard case .entries(let entries) = self else { return false }
-        return entries.allSatisfy { $0.verdict != .unclear }
-    }
-
-    /// The word for the delivery history; nil when nothing reached the exchange, which during an
-    /// outage would fill the history with nothing.
-    fileprivate var recordWord: String? {
-        switch self {
-        case .entries, .unclear, .unanswered, .malformed, .tooLarge: word
-        case .notSent, .throttled, .held: nil
-        }
     }
 }

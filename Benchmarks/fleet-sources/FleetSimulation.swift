@@ -1,0 +1,113 @@
+import Uplink
+
+/// `Benchmarks/fleet`: many gateways come back to one exchange after a day without network.
+@main
+struct FleetSimulation {
+    private static let second: Int64 = 1_000_000
+    private static let hour = 3600 * second
+    private static let seed: UInt64 = 7
+    /// How long after the outage it is looked whether all have caught up, hours.
+    private static let patience: Int64 = 72
+
+    /// Over all scenarios: samples given up, and times at which an exchange worked on two requests of
+    /// one gateway.
+    private var dead = 0
+    private var overlaps = 0
+
+    static func main() {
+        var simulation = FleetSimulation()
+        simulation.playAll()
+    }
+
+    private mutating func playAll() {
+        header("As the gateway is by default")
+        for resolution in [Int64(1), 10, 60] {
+            for gateways in [50, 100, 200, 500, 1000] { play(gateways, resolution) }
+        }
+        let near = [(100, Int64(1)), (200, 10), (500, 10), (1000, 60)]
+        header("All switched on in the same second")
+        for (gateways, resolution) in near {
+            play(gateways, resolution) { $0.startsWithin = Self.second }
+        }
+        header("The same, with pauses that are not chosen by chance")
+        for (gateways, resolution) in near {
+            play(gateways, resolution) {
+                $0.startsWithin = Self.second
+                $0.isJittered = false
+            }
+        }
+        header("Smaller bundles (uplink.batch_samples)")
+        for (gateways, resolution) in near {
+            for batch in [10, 25] {
+                play(gateways, resolution) { $0.settings.batchSamplesMax = batch }
+            }
+        }
+        header("Less often (uplink.interval_seconds)")
+        for (gateways, resolution) in near + [(1000, Int64(10))] {
+            for seconds in [Int64(120), 300] {
+                play(gateways, resolution) {
+                    $0.settings.intervalMicroseconds = seconds * Self.second
+                }
+            }
+        }
+        print("\n\(dead) samples given up; \(overlaps) times two requests of one gateway at once")
+    }
+
+    private func header(_ title: String) {
+        print("\n\(title):\n")
+        print("| gateways | a point | batch | interval | load | caught up | waste | fresh |")
+        print("|---|---|---|---|---|---|---|---|")
+    }
+
+    private mutating func play(
+        _ gateways: Int, _ resolution: Int64, _ change: (inout Fleet.Scenario) -> Void = { _ in }
+    ) {
+        var scenario = Fleet.Scenario(
+            gateways: gateways, resolution: resolution,
+            outage: Self.hour..<25 * Self.hour, end: (25 + Self.patience) * Self.hour)
+        change(&scenario)
+        let load = Self.load(of: scenario)
+        var cells = [
+            "\(gateways)", resolution == 1 ? "frame" : "\(resolution) s",
+            "\(scenario.settings.batchSamplesMax)",
+            "\(scenario.settings.intervalMicroseconds / Self.second) s", Self.percent(load),
+        ]
+        if load > 1 {
+            cells += ["never", "", ""]
+        } else {
+            var fleet = Fleet(scenario, seed: Self.seed)
+            let result = fleet.run()
+            let all = result.caughtUp
+            cells.append(
+                all.count < gateways
+                    ? "\(all.count) in \(Self.patience) h"
+                    : [all[0], all[gateways / 2], all[gateways - 1]].map(Self.hours)
+                        .joined(separator: " / ") + " h")
+            cells.append(Self.percent(Double(result.wasted) / Double(max(result.work, 1))))
+            let delays = result.delays
+            cells.append(
+                delays.isEmpty ? "" : "\(delays[delays.count * 99 / 100] / Self.second) s")
+            dead += result.dead
+            overlaps += result.overlaps
+        }
+        print("| " + cells.joined(separator: " | ") + " |")
+    }
+
+    /// The share of the exchange's time that the fleet takes as long as all is well: that of one gateway
+    /// which is alone, so many times.
+    private static func load(of scenario: Fleet.Scenario) -> Double {
+        var calm = scenario
+        calm.gateways = 1
+        calm.end = 2 * hour
+        calm.outage = calm.end..<calm.end
+        var fleet = Fleet(calm, seed: seed)
+        return Double(fleet.run().work) / Double(calm.end) * Double(scenario.gateways)
+    }
+
+    private static func percent(_ share: Double) -> String { "\(Int((share * 100).rounded())) %" }
+
+    private static func hours(_ time: Int64) -> String {
+        let tenths = (time * 10 + hour / 2) / hour
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+}

@@ -1,0 +1,54 @@
+/// What came of one attempt to deliver data points.
+public enum DeliveryAnswer: Hashable, Sendable {
+    /// One answer per data point, in order.
+    case entries([EntryAnswer])
+    /// Certainly not taken: no connection, or no token right now. Try again at the given uptime, or
+    /// soon.
+    case notSent(retryAtMicroseconds: Int64?)
+    /// Not taken: too many requests, or too busy.
+    case throttled(retryAfterSeconds: Int64?)
+    /// Not taken: the request is too large.
+    case tooLarge
+    /// Not taken: something in it is not as it must be.
+    case malformed
+    /// Nobody knows what was taken: an error, or an answer that cannot be believed.
+    case unclear(String)
+    /// Nobody knows what was taken: no whole answer came. As likely the network's doing as the
+    /// destination's.
+    case unanswered(String)
+    /// Not taken, until a person mends something. Looked at again at the given uptime, or in a
+    /// minute.
+    case held(HoldReason, retryAtMicroseconds: Int64?)
+}
+
+extension DeliveryAnswer {
+    /// The outcome in a word, without what the exchange said.
+    var word: String {
+        switch self {
+        case .entries(let entries):
+            entries.allSatisfy { [.stored, .storedBefore, .notWanted].contains($0.verdict) }
+                ? "delivered" : "delivered in part"
+        case .notSent: "not sent"
+        case .throttled: "throttled"
+        case .tooLarge: "too large"
+        case .malformed: "malformed"
+        case .unclear(let word), .unanswered(let word): word
+        case .held(let reason, _): reason.rawValue
+        }
+    }
+
+    /// Whether every sample's fate is told: nothing of the request can still be under way.
+    var isCertain: Bool {
+        guard case .entries(let entries) = self else { return false }
+        return entries.allSatisfy { $0.verdict != .unclear }
+    }
+
+    /// The word for the delivery history; nil when nothing reached the exchange, which during an
+    /// outage would fill the history with nothing.
+    var recordWord: String? {
+        switch self {
+        case .entries, .unclear, .unanswered, .malformed, .tooLarge: word
+        case .notSent, .throttled, .held: nil
+        }
+    }
+}
