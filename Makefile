@@ -44,6 +44,7 @@ test-page:             ## the live page in real Chromium, against a server that 
 
 test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
+	Tests/RealBlueZ/run --icount .build/release/edge-gateway
 
 day: release           ## a simulated day of twelve straps in which everything goes wrong
 	$(RELEASE) --product simulated-day

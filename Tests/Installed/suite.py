@@ -21,13 +21,13 @@ INSTALL_SECONDS_MAX = 420
 RESUME_SECONDS_MAX = 15
 # From the kernel's first line to a sample at the exchange. systemd, bluetoothd, the clock's
 # synchronisation and a delivery lie between, in an emulated processor.
-BOOT_TO_DELIVERY_SECONDS_MAX = 150
+BOOT_TO_DELIVERY_SECONDS_MAX = 240
 # A request that was under way when the network went is sent again after 30 s, others after a pause
 # that grows to a minute.
 DRAIN_SECONDS_MAX = 150
 EXPOSURE_MAX = 2.0
-# Between the host's clock and the box's, a strap's interval included.
-CLOCK_SECONDS = 2
+# A strap's interval, the commit itself on an emulated disk, and what two clocks differ by.
+SLACK_SECONDS = 4
 # Short, so that a hung gateway is not waited for three minutes.
 WATCHDOG_SECONDS = 20
 # Of systemd's ways to end a service.
@@ -194,7 +194,7 @@ class Story(Stage):
             if gap["cause"] == "gateway-off" and "until" in gap and parse(gap["until"]) > cut}
         check(len(gaps) == len(WORN), f"gaps over the cut: {gaps}")
         lost = max(cut - parse(gap["from"]) for gap in gaps.values())
-        check(-1 < lost < COMMIT_SECONDS + CLOCK_SECONDS, f"the gap begins {lost:.1f} s before the cut")
+        check(-1 < lost < COMMIT_SECONDS + SLACK_SECONDS, f"the gap begins {lost:.1f} s before the cut")
         self.figures["lost by a power cut, s"] = round(lost, 1)
         return f"{told}; the last {lost:.1f} s were lost"
 

@@ -36,6 +36,8 @@ class Bench:
         self.gateway = Gateway(binary)
         # What was seen by the way for a test that judges it later.
         self.notes = {}
+        # What was measured, as Benchmarks/figures/figure.py has it.
+        self.figures = []
         # The straps that are paired and meant to stream.
         self.paired = set()
 
@@ -66,6 +68,12 @@ class Bench:
         except OSError:
             return "the gateway does not answer"
         return "links: " + (", ".join(odd) or "all streaming")
+
+    def figure(self, name, ours, limit, unit, peers=None):
+        """Leaves a figure for the table of `make bench`."""
+        self.figures.append({
+            "figure": name, "goal": f"≤ {limit:,} {unit}".strip(), "ours": ours, "limit": limit,
+            "noise": 0, "unit": unit, "peers": peers or {}})
 
     def note(self, name):
         """What an earlier test has seen."""

@@ -1,8 +1,9 @@
-"""Runs the tests in the guest: suite.py BINARY [PATTERN]
+"""Runs the tests in the guest: suite.py BINARY [PATTERN]; figures go to /exchange/figures.json.
 
 The tests share one gateway and go in order: pairing comes first, and each leaves its straps
 streaming. A failed test does not end the run.
 """
+import json
 import os
 import re
 import sys
@@ -54,6 +55,9 @@ def main():
         traceback.print_exc()
         failed += 1
     print(f"{passed} passed, {failed} failed", flush=True)
+    if bench.figures:
+        with open("/exchange/figures.json", "w") as file:
+            json.dump({"figures": bench.figures}, file, indent=1, ensure_ascii=False)
     # The store is worth a look after a failure; nothing else in the guest outlives it.
     os.system("cp /run/gateway/queue.sqlite* /exchange/ 2>/dev/null")
     return 1 if failed or not passed else 0

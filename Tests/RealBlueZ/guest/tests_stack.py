@@ -1,7 +1,7 @@
 """What happens to bluetoothd, the processor and the gateway itself."""
 import time
 
-from bench import check
+from bench import RESUME_SECONDS_MAX, check
 from gateway import STOP_SECONDS_MAX
 
 SECOND_PROCESSOR = "/sys/devices/system/cpu/cpu1/online"
@@ -16,6 +16,7 @@ def bluetoothd_restarts(bench):
     began = time.monotonic()
     bench.bluetoothd.start()
     seconds = bench.expect_streaming(since=began)
+    bench.figure("bluetoothd restart to next sample, VM", seconds, RESUME_SECONDS_MAX, "s")
     check("bluetoothd-absent" not in bench.gateway.health(), "it is still told as absent")
     bench.stream(bench.paired, 3)
     return f"after {seconds} s"

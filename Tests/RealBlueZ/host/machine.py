@@ -1,9 +1,10 @@
 """Boots the guest with straps on its radio, runs one command in it and ends with its status.
 
-    machine.py --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
+    machine.py [--icount] --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
 
 QEMU emulates the processor: no KVM is needed. The guest's adapters are UARTs (/dev/hvc0, /dev/hvc1)
 whose other end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
+With --icount there is one processor, whose clock counts its instructions: CPU times then repeat.
 """
 import argparse
 import ctypes
@@ -22,6 +23,10 @@ MEMORY_MIB = 1024
 ADAPTERS = ("hci0", "hci1")
 # With one processor some races of bluetoothd come often; a test takes the second one away for them.
 PROCESSORS = 2
+# Instructions as time: a power of two of nanoseconds each, 125 million a second. Processes ask
+# NANOSECONDS_PER_INSTRUCTION of the environment.
+ICOUNT_SHIFT = 3
+
 # Status when the time is over, as timeout(1) has it, and when the guest ended without a word.
 TIME_IS_OVER, GUEST_DIED = 124, 125
 
@@ -41,6 +46,7 @@ def arguments():
     parser.add_argument("--prepared", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--straps", required=True)
+    parser.add_argument("--icount", action="store_true")
     parser.add_argument("--seconds-max", type=float, required=True)
     parser.add_argument("command", nargs="+")
     return parser.parse_args()
@@ -68,10 +74,14 @@ def share(tag, path, is_read_only):
             "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]  # fmt: skip
 
 
-def hardware(prepared, out, sockets, kernel_arguments=""):
+def hardware(prepared, out, sockets, kernel_arguments="", counts_instructions=False):
     """A machine with the kernel in the folder `prepared`, its output in `out`, and the adapters."""
+    processors = ["-accel", "tcg,thread=multi", "-smp", str(PROCESSORS)]
+    if counts_instructions:
+        processors = ["-accel", "tcg,thread=single", "-smp", "1",
+                      "-icount", f"shift={ICOUNT_SHIFT},sleep=on"]  # fmt: skip
     return [
-        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(PROCESSORS),
+        "qemu-system-x86_64", *processors,
         # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
         "-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand", "-m", str(MEMORY_MIB),
         "-nodefaults", "-no-user-config", "-display", "none",
@@ -89,7 +99,8 @@ def hardware(prepared, out, sockets, kernel_arguments=""):
 
 def qemu(options, sockets, output):
     return [
-        *hardware(options.prepared, options.out, sockets), "-no-reboot", "-nic", "none",
+        *hardware(options.prepared, options.out, sockets, counts_instructions=options.icount),
+        "-no-reboot", "-nic", "none",
         *share("host", "/", True),
         "-chardev", f"file,id=output,path=/proc/self/fd/{output}",
         "-device", "virtserialport,chardev=output,name=output,nr=3",
@@ -107,8 +118,11 @@ def relay(source):
 def run(options, work, children):
     os.makedirs(options.out, exist_ok=True)
     shutil.copy(os.path.join(HERE, "../guest/init"), options.out)
+    command = options.command
+    if options.icount:
+        command = ["env", f"NANOSECONDS_PER_INSTRUCTION={2**ICOUNT_SHIFT}", *command]
     with open(os.path.join(options.out, "command"), "w") as file:
-        file.write("".join(argument + "\0" for argument in options.command))
+        file.write("".join(argument + "\0" for argument in command))
     end = time.monotonic() + options.seconds_max
     sockets = {name: os.path.join(work, name) for name in (*ADAPTERS, "control")}
     start_straps(options.straps, options.out, sockets, children)
