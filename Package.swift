@@ -7,6 +7,15 @@ let house: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
 ]
+// The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
+// table of what it exports to nobody, equal functions once. Packed relocations need glibc 2.36 (Debian 12).
+let compact: [LinkerSetting] = [
+    .unsafeFlags(
+        [
+            "-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe",
+            "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
+        ], .when(configuration: .release))
+]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
 
 let package = Package(
@@ -91,7 +100,7 @@ let package = Package(
             resources: [
                 .embedInCode("Page/page.html"), .embedInCode("Page/enroll.html"),
             ],
-            swiftSettings: house),
+            swiftSettings: house, linkerSettings: compact),
 
         // The one part with privilege.
         .executableTarget(
