@@ -27,6 +27,7 @@ let package = Package(
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
+        .executable(name: "soak", targets: ["Soak"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
         .library(name: "FastTime", type: .dynamic, targets: ["FastTime"]),
     ],
@@ -126,6 +127,9 @@ let package = Package(
         .executableTarget(
             name: "DrainBench", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: house),
+        .executableTarget(
+            name: "Soak", dependencies: ["Figures", "Testbed"],
+            path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: house),
 
         .executableTarget(
             name: "SimulatedDay",
