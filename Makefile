@@ -83,14 +83,10 @@ fuzz:                  ## the frame decoder under libFuzzer
 	@deploy/setup --test
 	Tests/Fuzz/run 30
 
-bench:                 ## figures beside their peers
+bench:                 ## figures beside their goals and their peers, as one table
 	@deploy/setup --test
 	@Tests/Conformance/setup
-	Benchmarks/decode
-	Benchmarks/uplink
-	Benchmarks/queue
-	Benchmarks/record
-	Benchmarks/drain
+	@Benchmarks/all
 
 clean:
 	rm -rf .build .build-*

@@ -1,49 +1,77 @@
 import Foundation
 
-/// One figure beside its goal and the peer's.
+/// One figure beside its goal and the peers'. `Benchmarks/figures/table.py` judges and prints it.
 package struct Verdict: Codable {
+    /// What was measured.
     package var figure: String
+    /// The goal in words; empty for a figure without one.
     package var goal: String
+    /// Ours; nil when it never came.
     package var ours: Double?
-    package var peer: Double?
+    /// The most that ours may be; nil for a figure without a goal.
+    package var limit: Double?
+    /// The part of the limit by which a busy machine may move it.
+    package var noise: Double
+    /// The same of others, by their names; nil when it never came.
+    package var peers: [String: Double?]
+    /// What all of them are in.
     package var unit: String
-    /// Nil for a figure without a goal.
-    package var isReached: Bool?
 
     /// A figure.
     package init(
-        figure: String, goal: String, ours: Double?, peer: Double?, unit: String, isReached: Bool?
+        figure: String, goal: String, ours: Double?, limit: Double?, noise: Double = 0,
+        peers: [String: Double?], unit: String
     ) {
         self.figure = figure
         self.goal = goal
         self.ours = ours
-        self.peer = peer
+        self.limit = limit
+        self.noise = noise
+        self.peers = peers
         self.unit = unit
-        self.isReached = isReached
+    }
+}
+
+/// What a benchmark leaves behind.
+package struct Report<Detail: Codable>: Codable {
+    /// What was measured.
+    package var figures: [Verdict]
+    /// All that it knows besides.
+    package var detail: Detail
+
+    /// A report.
+    package init(figures: [Verdict], detail: Detail) {
+        self.figures = figures
+        self.detail = detail
     }
 
-    /// Ours to the peer's, nil where one of them never came.
-    package var ratio: Double? {
-        guard let ours, let peer, ours > 0 else { return nil }
-        return peer / ours
+    /// Writes it as JSON.
+    package func write(to path: String) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        try encoder.encode(self).write(to: URL(filePath: path))
     }
+}
 
-    /// The names of the columns.
-    package static let header = row("figure", "goal", "ours", "peer", "ratio", "verdict")
-
-    /// It in columns.
-    package var line: String {
-        func text(_ value: Double?) -> String {
-            value.map { String(format: $0 < 100 ? "%.2f " : "%.0f ", $0) + unit } ?? "never"
-        }
-        return Self.row(
-            figure, goal, text(ours), text(peer), ratio.map { String(format: "1/%.1f", $0) } ?? "",
-            isReached.map { $0 ? "reached" : "MISSED" } ?? "")
+/// Runs a benchmark to its end.
+///
+/// - Parameters:
+///   - name: what a complaint begins with.
+///   - path: where the report goes.
+package func leave<Detail>(
+    _ name: String, at path: String, _ measure: @Sendable () async throws -> Report<Detail>
+) async -> Never {
+    do {
+        try await measure().write(to: path)
+        exit(0)
+    } catch {
+        complain("\(name): \(error)", status: 1)
     }
+}
 
-    private static func row(_ cells: String...) -> String {
-        zip(cells, [39, 10, 10, 10, 6, 7])
-            .map { $0.padding(toLength: max($1, $0.count), withPad: " ", startingAt: 0) }
-            .joined(separator: "  ")
-    }
+/// Ends with one line on standard error.
+package func complain(_ line: String, status: Int32) -> Never {
+    FileHandle.standardError.write(Data((line + "\n").utf8))
+    exit(status)
 }

@@ -6,6 +6,7 @@
 
 It is given every advantage: frames are decoded by hand, rows wait in a list for one commit each 5 s
 (WAL, synchronous=FULL), a strap that goes is looked for and connected again, and nothing else is done.
+It has loaded what it would deliver with, requests, as the gateway has: memory is compared for the whole job.
 """
 import asyncio
 import signal
@@ -13,6 +14,7 @@ import sqlite3
 import sys
 import time
 
+import requests
 from bleak import BleakClient, BleakScanner
 from bleak.exc import BleakError
 
@@ -95,6 +97,7 @@ async def record(sensor: int, address: str, store: Store, connecting: asyncio.Lo
 
 
 async def main(path: str, addresses: list[str]) -> None:
+    exchange = requests.Session()
     store = Store(path)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
@@ -111,6 +114,7 @@ async def main(path: str, addresses: list[str]) -> None:
         store.commit()
     for task in tasks:
         task.cancel()
+    exchange.close()
 
 
 def rows(path: str) -> int:

@@ -1,4 +1,5 @@
 import Synchronization
+import Testbed
 
 /// What happened, for the judge and for who reads a failure. Times are UTC µs, by the truth.
 final class ChaosLog: Sendable {

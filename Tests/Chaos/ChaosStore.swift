@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import OfflineQueue
+import Testbed
 
 /// What the gateway's store holds, read beside it, as an operator may.
 struct ChaosStore {

@@ -44,6 +44,29 @@ import Testing
         }
     }
 
+    @Test(arguments: ["conformance.md", "testing.md"])
+    func everyTestThatIsNamedInTheDocumentsExists(document: String) throws {
+        let text = try String(
+            contentsOf: Self.root.appending(path: "docs/\(document)"), encoding: .utf8)
+        let files = try FileManager.default
+            .subpathsOfDirectory(atPath: Self.root.appending(path: "Tests").path)
+        // FrameDecodingTests.wellFormed, tests_link.link_loss
+        let named = text.matches(of: #/`([A-Z]\w*Tests|tests_\w+)\.(\w+)`/#)
+        #expect(!named.isEmpty)
+        for name in named {
+            let isSwift = name.1.hasSuffix("Tests")
+            let suffix = "/\(name.1)" + (isSwift ? ".swift" : ".py")
+            guard let file = files.first(where: { $0.hasSuffix(suffix) }) else {
+                Issue.record("\(document): no file of \(name.0)")
+                continue
+            }
+            let source = try String(
+                contentsOf: Self.root.appending(path: "Tests/\(file)"), encoding: .utf8)
+            let declaration = "\(isSwift ? "func" : "def") \(name.2)("
+            #expect(source.contains(declaration), "\(document): \(name.0)")
+        }
+    }
+
     private func swiftFiles(in folder: String) throws -> [URL] {
         let folder = Self.root.appending(path: folder)
         let names = try FileManager.default.subpathsOfDirectory(atPath: folder.path)

@@ -42,6 +42,9 @@ extension StandInExchange {
     /// Every stored row, in the order of storing.
     public var stored: [StoredObservation] { observations }
 
+    /// The row stored last.
+    public var lastStored: StoredObservation? { observations.last }
+
     /// How many rows are stored, of one patient or of all.
     public func storedCount(patient: Int? = nil) -> Int {
         patient.map { id in observations.count { $0.patient == id } } ?? observations.count

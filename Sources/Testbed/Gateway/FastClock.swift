@@ -1,19 +1,22 @@
+import BlueZ
 import Foundation
 import Synchronization
 
-/// The time the gateway under test lives in (`FastTime`), and what time it really is there.
+/// The time a gateway lives in that runs with Tests/Chaos/FastTime, and what time it really is there.
 ///
 /// The world's time is the truth: it begins at ``epoch`` and runs `speed` times as fast as the host's,
 /// for the straps and the exchange as well. The gateway's uptime runs with it; its wall clock is what
 /// the script makes of it.
-final class FastClock: Sendable {
+package final class FastClock: Sendable {
     /// 2026-12-01T00:00:00Z in µs: later than the product was built.
-    static let epoch: Int64 = 1_796_083_200_000_000
+    package static let epoch: Int64 = 1_796_083_200_000_000
     /// How old a machine is when the gateway begins to be looked at, in seconds.
     private static let bootSeconds: Int64 = 20
 
-    let speed: Int64
-    let path: String
+    /// Seconds of the world for each of the host.
+    package let speed: Int64
+    /// The file that the gateway reads it from.
+    package let path: String
     private let began: Int64
     private let file: Int32
     private let state = Mutex(State())
@@ -27,7 +30,7 @@ final class FastClock: Sendable {
     /// - Parameters:
     ///   - speed: seconds of the world for each of the host.
     ///   - path: where the gateway reads it.
-    init(speed: Int64, path: String) throws {
+    package init(speed: Int64, path: String) throws {
         self.speed = speed
         self.path = path
         began = Self.host()
@@ -40,27 +43,26 @@ final class FastClock: Sendable {
     deinit { close(file) }
 
     /// Environment of a program that lives in this time.
-    var variables: [String: String] {
-        let library = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "libFastTime.so").path
+    package var variables: [String: String] {
+        let library = GatewayProcess.program("libFastTime.so").path
         return ["LD_PRELOAD": library, "FAST_TIME": path]
     }
 
     // MARK: The truth
 
     /// UTC in µs.
-    var now: Int64 { Self.epoch + (Self.host() - began) * speed / 1000 }
+    package var now: Int64 { Self.epoch + (Self.host() - began) * speed / 1000 }
     /// Seconds since the world began.
-    var seconds: Double { Double(now - Self.epoch) / 1e6 }
+    package var seconds: Double { Double(now - Self.epoch) / 1e6 }
 
     /// Waits until the world is so many seconds old.
-    func sleep(until second: Double) async {
+    package func sleep(until second: Double) async {
         let pause = (second - seconds) / Double(speed)
         if pause > 0 { try? await Task.sleep(for: .seconds(pause)) }
     }
 
     /// UTC in µs when the machine had this uptime in this boot; nil for a boot that never was.
-    func truth(boot: String, uptime: Int64) -> Int64? {
+    package func truth(boot: String, uptime: Int64) -> Int64? {
         state.withLock { state in
             guard let boot = state.boots.first(where: { $0.id == boot }) else { return nil }
             return Self.epoch + (boot.began - began) * speed / 1000 + uptime
@@ -70,7 +72,7 @@ final class FastClock: Sendable {
     // MARK: The machine's clocks
 
     /// The machine starts anew: another boot, an uptime of seconds. Only while the gateway is dead.
-    func reboot() {
+    package func reboot() {
         state.withLock { state in
             let start = Self.host() - Self.bootSeconds * 1_000_000_000 / speed
             let id = "chaos-boot-\(state.boots.count + 1)"
@@ -84,7 +86,7 @@ final class FastClock: Sendable {
     }
 
     /// How wrong the wall clock is while the kernel calls it synchronised, in µs.
-    func step(by wrong: Int64) {
+    package func step(by wrong: Int64) {
         state.withLock { state in
             guard state.troubles == 0 else { return }
             state.wrong = wrong
@@ -93,7 +95,7 @@ final class FastClock: Sendable {
     }
 
     /// Nothing disciplines the wall clock any more, and it is wrong by so many µs.
-    func loseWall(by wrong: Int64) {
+    package func loseWall(by wrong: Int64) {
         state.withLock { state in
             state.troubles += 1
             put(Int32(0), at: 24)
@@ -103,7 +105,7 @@ final class FastClock: Sendable {
     }
 
     /// Ends one ``loseWall(by:)``; with the last of them the clock is right again and synchronised.
-    func regainWall() {
+    package func regainWall() {
         state.withLock { state in
             state.troubles -= 1
             guard state.troubles == 0 else { return }
@@ -114,13 +116,13 @@ final class FastClock: Sendable {
     }
 
     /// Leads connections from one port of 127.0.0.1 to another.
-    func lead(port: Int, to other: Int) {
+    package func lead(port: Int, to other: Int) {
         put(UInt16(other), at: 30)
         put(UInt16(port), at: 28)
     }
 
     /// Begins with a clock that is right.
-    func setSynchronised() { put(Int32(1), at: 24) }
+    package func setSynchronised() { put(Int32(1), at: 24) }
 
     private func putWall(_ state: State) {
         guard let boot = state.boots.last else { return }
@@ -131,9 +133,5 @@ final class FastClock: Sendable {
         withUnsafeBytes(of: value) { _ = pwrite(file, $0.baseAddress, $0.count, off_t(offset)) }
     }
 
-    private static func host() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_BOOTTIME, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
+    private static func host() -> Int64 { Uptime.microseconds() * 1000 }
 }

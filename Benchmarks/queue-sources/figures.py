@@ -1,0 +1,58 @@
+"""Makes figures of the values on standard input."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "figures"))
+from figure import TIMING_NOISE, figure, read_values, write
+
+# Bytes written a sample.
+BYTES_MAX = 400
+# A store with a long backlog, in milliseconds.
+OPEN_MAX = 1000
+NEXT_BATCH_MAX = 10
+# Memory with a long backlog beside memory with a short one.
+MEMORY_TIMES_MAX = 1.2
+
+# A row a transaction each, as safe as ours; then those that are beside it only to be seen: less is kept, or less
+# safely.
+SAFE = {"naive": "GRDB, row by row", "sqlite3_row": "sqlite3, by row", "persist_queue": "persist-queue"}
+OTHERS = {"sqlite3_group": "sqlite3, by 50", "litequeue": "litequeue, NORMAL"}
+
+values = read_values()
+
+
+def beside(work):
+    """What a peer takes for the work, by its name; and the fastest of those as safe as ours."""
+    theirs = {
+        name: values[f"{key}_{work}_us"]
+        for key, name in (SAFE | OTHERS).items() if f"{key}_{work}_us" in values
+    }
+    limit = min(value for name, value in theirs.items() if name in SAFE.values())
+    return limit, theirs
+
+
+def timed(name, work):
+    limit, theirs = beside(work)
+    return figure(
+        name, "≤ as safe", values[f"{work}_us"], limit, "µs", theirs, TIMING_NOISE)
+
+
+rows = f"{values['backlog_rows']:,.0f} rows"
+figures = [
+    figure(
+        "bytes written a sample, 8 at 1 Hz", f"≤ {BYTES_MAX}", values["bytes_per_sample"], BYTES_MAX, "B",
+        {"GRDB, row by row": values["naive_bytes"]}),
+    timed("append a sample", "append"),
+    timed("settle a sample", "settle"),
+    figure(f"open a store of {rows}", "≤ 1 s", values["open_ms"], OPEN_MAX, "ms"),
+    figure(f"its next batch of 100", "≤ 10 ms", values["next_batch_ms"], NEXT_BATCH_MAX, "ms"),
+    figure(
+        "its memory, resident", "≤ 1.2×", values["resident_kib"] / 1024,
+        values["small_resident_kib"] / 1024 * MEMORY_TIMES_MAX, "MiB",
+        {f"{values['small_backlog_rows']:,.0f} rows": values["small_resident_kib"] / 1024}),
+]
+if "device_bytes" in values:
+    figures.insert(1, figure(
+        "the same at the device, with journal", f"≤ {BYTES_MAX}", values["device_bytes"], BYTES_MAX, "B"))
+write("queue", figures)

@@ -1,0 +1,140 @@
+import Figures
+import Foundation
+import Testbed
+
+/// Lets the release gateway record and deliver eight straps in a time that runs fast, cuts its network
+/// twice, and writes down each minute how it is (Benchmarks/soak).
+@main
+struct Soak {
+    /// Begin and end of the times without a network, as parts of the whole: of a day, three hours in the
+    /// morning and six in the afternoon.
+    private static let outages = [0.25..<0.375, 0.5..<0.75]
+    private static let straps = (1...8).map { "C0:00:00:00:00:0\($0)" }
+    private static let patient = 40001
+    /// Pairing and connecting eight straps takes a few seconds of the host.
+    private static let startSecondsMax = 120
+    /// The names of the columns.
+    private static let header =
+        "minute,anonymous_kib,resident_kib,waiting,behind_s,delivered,network"
+
+    static func main() async {
+        let words = CommandLine.arguments
+        guard words.count == 5, let minutes = Int(words[2]), (10...100_000).contains(minutes),
+            let speed = Int64(words[3]), (1...200).contains(speed)
+        else { complain("usage: soak GATEWAY MINUTES SPEED CSV", status: 2) }
+        do {
+            try await Soak(URL(filePath: words[1]), speed: speed).play(minutes, into: words[4])
+        } catch {
+            complain("soak: \(error)", status: 1)
+        }
+    }
+
+    private let clock: FastClock
+    private let bus: PrivateBus
+    private let bluez: SimulatedBlueZ
+    private let exchange: StandInExchange
+    private let gateway: GatewayProcess
+
+    private init(_ binary: URL, speed: Int64) async throws {
+        let clock = try FastClock(
+            speed: speed,
+            path: FileManager.default.temporaryDirectory
+                .appending(path: "soak-time-\(UInt32.random(in: 0 ... .max))").path)
+        clock.setSynchronised()
+        self.clock = clock
+        bus = try await PrivateBus.start()
+        let heart = try RecordedHeart.oneHour()
+        bluez = try await SimulatedBlueZ.start(
+            on: bus,
+            straps: Self.straps.enumerated().map {
+                SimulatedStrap(
+                    address: $1, name: "Strap \($0 + 1)", heart: heart, firstBeat: $0 * 500)
+            }, pace: .realTime(speed: Double(speed)))
+        exchange = try await StandInExchange.start(
+            time: ExchangeTime(
+                now: { Date(timeIntervalSince1970: Double(clock.now) / 1e6) },
+                sleep: { try? await Task.sleep(for: $0 / Double(speed)) }))
+        gateway = try GatewayProcess(
+            binary: binary, busAddress: bus.address,
+            settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"], daemonVariables: clock.variables)
+    }
+
+    private func play(_ minutes: Int, into path: String) async throws {
+        do {
+            try await begin()
+            try await record(minutes, into: path)
+            await end()
+        } catch {
+            let log = gateway.logTail(lines: 10)
+            await end()
+            throw BenchFault(description: "\(error)\n\(log)")
+        }
+    }
+
+    private func begin() async throws {
+        try await gateway.start()
+        let link = await exchange.invite(patient: Self.patient)
+        try await run("enroll", "-", "--name", "soak", input: link)
+        for strap in Self.straps { try await run("pair", strap, "--enrollment", "soak") }
+        let isStreaming = await bluez.wait(atMost: .seconds(Self.startSecondsMax)) { bluez in
+            Self.straps.allSatisfy { bluez.isSubscribed($0) }
+        }
+        guard isStreaming else { throw BenchFault(description: "not all straps are recorded") }
+    }
+
+    private func run(_ words: String..., input: String = "") async throws {
+        let outcome = try await gateway.command(words, input: input)
+        guard outcome.status == 0 else {
+            throw BenchFault(description: "\(words[0]): \(outcome.complaint)")
+        }
+    }
+
+    private func record(_ minutes: Int, into path: String) async throws {
+        var text = Self.header + "\n"
+        var isUp = true
+        let start = clock.seconds
+        for minute in 0..<minutes {
+            await clock.sleep(until: start + Double(minute) * 60)
+            let part = Double(minute) / Double(minutes)
+            let shallBeUp = !Self.outages.contains { $0.contains(part) }
+            if shallBeUp != isUp {
+                isUp = shallBeUp
+                if isUp { try await exchange.restoreNetwork() } else { await exchange.cutNetwork() }
+            }
+            text += "\(minute),\(try await look()),\(isUp ? "up" : "cut")\n"
+            await exchange.forgetRequests()
+            for strap in Self.straps { await bluez.forgetFramesSent(strap) }
+            if minute % 60 == 0 { print(text.split(separator: "\n").last ?? "") }
+            // What there is can be looked at meanwhile.
+            try text.write(toFile: path, atomically: true, encoding: .utf8)
+        }
+    }
+
+    /// One line, from the memory to what was delivered.
+    private func look() async throws -> String {
+        guard let pid = await gateway.processID else {
+            throw BenchFault(description: "the gateway died")
+        }
+        let memory = try ProcessFigures.memory(of: pid)
+        let balance = try await gateway.status().balance
+        let waiting = balance.unsent + balance.buffered
+        return "\(memory.anonymousKiB),\(memory.residentKiB),\(waiting),\(try await behind()),"
+            + "\(balance.delivered)"
+    }
+
+    /// Seconds since the time of the sample that came last: they come oldest first.
+    private func behind() async throws -> String {
+        guard let last = await exchange.lastStored?.effectiveTime else { return "" }
+        let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        let seconds = Double(clock.now) / 1e6 - (try style.parse(last)).timeIntervalSince1970
+        return String(format: "%.1f", seconds)
+    }
+
+    private func end() async {
+        await gateway.remove()
+        await exchange.stop()
+        await bluez.stop()
+        await bus.stop()
+        try? FileManager.default.removeItem(atPath: clock.path)
+    }
+}

@@ -1,0 +1,157 @@
+"""Draws what Benchmarks/soak wrote down, and makes figures of it: plot.py CSV FOLDER
+
+A whole day's soak-memory.svg, soak-depth.svg and soak-lag.svg go to FOLDER; they are without a background, for pages
+light and dark.
+"""
+
+import csv
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "figures"))
+from figure import figure, write
+
+WIDTH, HEIGHT = 760, 260
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 40, 44
+# One point each so many minutes is what can be seen at this width.
+POINTS_MAX = 720
+
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #333 } .title { font-size: 14px; font-weight: 600 }
+.grid { stroke: #8885; } .line { fill: none; stroke: #0b62a8; stroke-width: 1.5; stroke-linejoin: round }
+.goal { stroke: #b3261e; stroke-dasharray: 6 4 } .goal-text { fill: #b3261e } .cut { fill: #8883 }
+@media (prefers-color-scheme: dark) { text { fill: #ddd } .line { stroke: #7cc4ff } .goal { stroke: #ff8a80 }
+.goal-text { fill: #ff8a80 } }
+"""
+
+MEMORY_MIB_MAX = 12
+# Flat: between the twelfth hour and the last one it grows by no more than this. A page here and there that the
+# heap had not touched before comes late, and twice as much is no leak: one that loses 16 bytes a sample takes
+# 5 MiB in that time.
+GROWTH_PERCENT_MAX = 5
+GROWTH_NOISE = 1.0
+HALF_DAY = 12 * 60
+HOUR = 60
+
+
+def round_step(most):
+    """The step of an axis of at most six: 1, 2 or 5 times a power of ten."""
+    step = 1.0
+    while True:
+        for times in (1, 2, 5):
+            if most / (step * times) <= 6:
+                return step * times
+        step *= 10
+
+
+def draw(title, unit, hours, values, cuts, goal=None):
+    """A curve over the hours, with the times without a network in grey."""
+    most = max(values + ([goal] if goal else []))
+    step = round_step(most)
+    top = step * (int(most / step) + 1)
+    span = max(hours[-1], 1e-9)
+
+    def x(hour):
+        return LEFT + (WIDTH - LEFT - RIGHT) * hour / span
+
+    def y(value):
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        f"<title>{title}, {unit}</title><style>{STYLE}</style>",
+        f'<text class="title" x="{LEFT}" y="20">{title} ({unit})</text>',
+    ]
+    for index, (begin, end) in enumerate(cuts):
+        parts.append(
+            f'<rect class="cut" x="{x(begin):.1f}" y="{TOP}" width="{x(end) - x(begin):.1f}"'
+            f' height="{HEIGHT - TOP - BOTTOM}"/>')
+        if index == 0:
+            parts.append(f'<text x="{x(begin) + 4:.1f}" y="{TOP + 14}">no network</text>')
+    level = 0.0
+    while level <= top:
+        parts.append(
+            f'<path class="grid" d="M{LEFT} {y(level):.1f}H{WIDTH - RIGHT}"/>'
+            f'<text x="{LEFT - 6}" y="{y(level) + 4:.1f}" text-anchor="end">{level:,.0f}</text>')
+        level += step
+    for hour in range(0, int(span) + 2, 3 if span > 6 else 1):
+        if hour <= span + 0.1:
+            parts.append(
+                f'<text x="{x(min(hour, span)):.1f}" y="{HEIGHT - BOTTOM + 16}"'
+                f' text-anchor="middle">{hour}</text>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 8}" text-anchor="middle">'
+        "hours of the gateway</text>")
+    if goal:
+        parts.append(
+            f'<path class="goal" d="M{LEFT} {y(goal):.1f}H{WIDTH - RIGHT}"/>'
+            f'<text class="goal-text" x="{WIDTH - RIGHT}" y="{y(goal) - 5:.1f}"'
+            f' text-anchor="end">goal: at most {goal} {unit}</text>')
+    every = max(len(values) // POINTS_MAX, 1)
+    # The highest of what one point stands for: a peak must not fall between two.
+    points = " ".join(
+        f"{x(hours[at]):.1f},{y(max(values[at : at + every])):.1f}"
+        for at in range(0, len(values), every))
+    parts.append(f'<polyline class="line" points="{points}"/></svg>')
+    return "\n".join(parts) + "\n"
+
+
+def cut_times(rows):
+    """Begin and end of each network cut, in hours."""
+    cuts = []
+    for row in rows:
+        hour = int(row["minute"]) / 60
+        if row["network"] == "cut":
+            if cuts and cuts[-1][1] is None:
+                continue
+            cuts.append([hour, None])
+        elif cuts and cuts[-1][1] is None:
+            cuts[-1][1] = hour
+    return [(begin, end if end is not None else int(rows[-1]["minute"]) / 60) for begin, end in cuts]
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def main(path, folder):
+    with open(path, encoding="ascii", newline="") as file:
+        rows = list(csv.DictReader(file))
+    hours = [int(row["minute"]) / 60 for row in rows]
+    anonymous = [int(row["anonymous_kib"]) / 1024 for row in rows]
+    resident = [int(row["resident_kib"]) / 1024 for row in rows]
+    waiting = [int(row["waiting"]) for row in rows]
+    lag = [float(row["behind_s"] or 0) / 60 for row in rows]
+    cuts = cut_times(rows)
+
+    length = f"{len(rows) / 60:.0f} h"
+    figures = [
+        figure(
+            f"anonymous memory, {length}, highest", f"≤ {MEMORY_MIB_MAX} MiB", max(anonymous),
+            MEMORY_MIB_MAX, "MiB"),
+        figure(f"resident memory, {length}, highest", "", max(resident), None, "MiB"),
+        figure(f"samples waiting, {length}, highest", "", max(waiting), None),
+        figure(f"samples waiting after {length}", "≤ 500", waiting[-1], 500),
+        figure(f"delivery behind after {length}", "≤ 60 s", lag[-1] * 60, 60, "s"),
+    ]
+    if len(rows) >= HALF_DAY + 2 * HOUR:
+        then, now = mean(anonymous[HALF_DAY - HOUR : HALF_DAY]), mean(anonymous[-HOUR:])
+        figures.insert(1, figure(
+            "growth in the last 12 h", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0),
+            GROWTH_PERCENT_MAX, "%", noise=GROWTH_NOISE))
+    write("soak", figures)
+
+    if len(rows) < 24 * HOUR:
+        print(f"soak: {length} are not a day; docs/soak-*.svg stay as they are", file=sys.stderr)
+        return
+    plots = {
+        "memory": draw(
+            "Anonymous memory of the gateway", "MiB", hours, anonymous, cuts, MEMORY_MIB_MAX),
+        "depth": draw("Samples that wait for delivery", "samples", hours, waiting, cuts),
+        "lag": draw("How far delivery is behind", "minutes", hours, lag, cuts),
+    }
+    for name, text in plots.items():
+        (pathlib.Path(folder) / f"soak-{name}.svg").write_text(text, encoding="utf-8")
+
+
+main(*sys.argv[1:3])
