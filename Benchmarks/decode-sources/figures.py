@@ -19,5 +19,5 @@ write("decode", [
         "decode a frame", f"≤ {limit:g} ns", values["swift_ns"],
         max(limit, C_TIMES_MAX * values["c_ns"]), "ns", peers,
     ),
-    figure(f"allocations in {values['frames']:,.0f} frames", "0", values["allocations"], 0),
+    figure(f"allocations, {values['frames']:,.0f} frames", "0", values["allocations"], 0),
 ])

@@ -43,11 +43,11 @@ struct DrainBench {
         ) -> Verdict {
             Verdict(
                 figure: name, goal: goal, ours: value(ours), limit: limit, noise: noise,
-                peers: ["requests + sqlite3": value(peer)], unit: unit)
+                peers: ["requests, sqlite3": value(peer)], unit: unit)
         }
         return [
             figure(
-                "drain: gateway CPU, \(isWhole ? "30,186" : "fewer") samples",
+                "drain \(isWhole ? "30,186" : "fewer"): CPU",
                 isWhole ? "≤ 1 s" : "", "s", limit: isWhole ? cpuSecondsMax : nil,
                 noise: timingNoise, \.cpuSeconds),
             figure(

@@ -41,7 +41,7 @@ def timed(name, work):
 rows = f"{values['backlog_rows']:,.0f} rows"
 figures = [
     figure(
-        "bytes written a sample, 8 at 1 Hz", f"≤ {BYTES_MAX}", values["bytes_per_sample"], BYTES_MAX, "B",
+        "bytes a sample, 8 at 1 Hz", f"≤ {BYTES_MAX}", values["bytes_per_sample"], BYTES_MAX, "B",
         {"GRDB, row by row": values["naive_bytes"]}),
     timed("append a sample", "append"),
     timed("settle a sample", "settle"),
@@ -54,5 +54,5 @@ figures = [
 ]
 if "device_bytes" in values:
     figures.insert(1, figure(
-        "the same at the device, with journal", f"≤ {BYTES_MAX}", values["device_bytes"], BYTES_MAX, "B"))
+        "the same at the device, journal", f"≤ {BYTES_MAX}", values["device_bytes"], BYTES_MAX, "B"))
 write("queue", figures)

@@ -87,19 +87,19 @@ struct RecordBench {
         let hasGoal = ours.hertz == 20
         return [
             figure(
-                "CPU a notification, 8 straps, \(at)", hasGoal ? "≤ peer/5" : "", "µs",
+                "CPU a notification, 8 at \(at)", hasGoal ? "≤ peer/5" : "", "µs",
                 limit: hasGoal ? peer.cpuMicroseconds * cpuShareMax : nil, noise: timingNoise,
                 ours.cpuMicroseconds, peer.cpuMicroseconds),
             figure(
-                "anonymous memory, 8 straps, \(at)", "≤ 12 MiB", "MiB",
+                "anonymous memory, 8 at \(at)", "≤ 12 MiB", "MiB",
                 limit: mebibytes(anonymousKiBMax), mebibytes(ours.memory.anonymousKiB),
                 mebibytes(peer.memory.anonymousKiB)),
             figure(
-                "resident memory, 8 straps, \(at)", "≤ peer", "MiB",
+                "resident memory, 8 at \(at)", "≤ peer", "MiB",
                 limit: mebibytes(peer.memory.residentKiB), mebibytes(ours.memory.residentKiB),
                 mebibytes(peer.memory.residentKiB)),
             figure(
-                "notifications without a row, \(at)", "0", "", limit: 0,
+                "lost notifications, \(at)", "0", "", limit: 0,
                 Double(ours.sent - ours.rows), Double(peer.sent - peer.rows)),
         ]
     }
@@ -148,10 +148,10 @@ struct RecordBench {
                 "bluetoothd restart to next row", "≤ 15 s", "s", limit: restartSecondsMax,
                 ours.restart, peer.restart),
             figure(
-                "power-on to first sample, worst of 3", "≤ 5 s", "s", limit: powerOnSecondsMax,
+                "power-on to sample, worst of 3", "≤ 5 s", "s", limit: powerOnSecondsMax,
                 ours.powerOn, peer.powerOn),
             figure(
-                "notifications without a row, then", "0", "", limit: 0,
+                "lost notifications, then", "0", "", limit: 0,
                 Double(ours.sent - ours.rows), Double(peer.sent - peer.rows)),
         ]
     }

@@ -10,6 +10,6 @@ values = read_values()
 noise = float(sys.argv[1]) / 100
 ours, json, orjson = values["swift_ns"], values["json"], values["orjson"]
 write("uplink", [
-    figure("write a data point", "≤ json/10", ours, json / 10, "ns", {"json": json}, noise),
-    figure("write a data point", "≤ orjson/4", ours, orjson / 4, "ns", {"orjson": orjson}, noise),
+    figure("write a data point", "≤ peer/10", ours, json / 10, "ns", {"json": json}, noise),
+    figure("write a data point", "≤ peer/4", ours, orjson / 4, "ns", {"orjson": orjson}, noise),
 ])

@@ -49,7 +49,7 @@ struct PowerCutTests {
     private static func leaveFigure(_ lost: Int) throws {
         guard let path = ProcessInfo.processInfo.environment["POWER_CUT_FIGURES"] else { return }
         let text = """
-            {"figures": [{"figure": "acknowledged lost, \(cuts) power cuts", "goal": "0",
+            {"figures": [{"figure": "acked lost, \(cuts) power cuts", "goal": "0",
             "ours": \(lost), "limit": 0, "noise": 0, "unit": "", "peers": {}}]}
 
             """

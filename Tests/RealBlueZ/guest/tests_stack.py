@@ -16,7 +16,7 @@ def bluetoothd_restarts(bench):
     began = time.monotonic()
     bench.bluetoothd.start()
     seconds = bench.expect_streaming(since=began)
-    bench.figure("bluetoothd restart to next sample, VM", seconds, RESUME_SECONDS_MAX, "s")
+    bench.figure("bluetoothd restart to sample, VM", seconds, RESUME_SECONDS_MAX, "s")
     check("bluetoothd-absent" not in bench.gateway.health(), "it is still told as absent")
     bench.stream(bench.paired, 3)
     return f"after {seconds} s"
