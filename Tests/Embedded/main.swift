@@ -1,22 +1,47 @@
-// Linked with Sources/GATTHeartRate as Embedded Swift into one program; see Tests/Embedded/run.
+// Built as Embedded Swift, for this machine and for aarch64; see Tests/Embedded/run.
 
-/// Decodes an odd-tailed frame in a program without the Swift runtime.
+import GATTHeartRate
+
+@_extern(c) func getchar() -> CInt
+
+/// Frames on standard input, one a line in hexadecimal digits. Prints each as `edge-gateway decode --json`
+/// does, then what is made of all of them, three times over, as the stream of a strap.
 @main
 struct Main {
     static func main() {
-        let frame: [UInt8] = [0x16, 0x3e, 0xb1, 0x03, 0xde]
-        guard let measurement = try? HeartRateMeasurement(frame: frame),
-            measurement.bpm == 62, measurement.contact == .detected,
-            measurement.rrIntervals == [945], measurement.anomalies == .oddTail,
-            Plausibility.judge(measurement) == []
-        else { fatalError("decoded wrongly") }
+        var frames: [[UInt8]] = []
+        while let line = line() {
+            guard let frame = DecodeReport.octets(hexadecimal: line) else {
+                fatalError("not a frame")
+            }
+            frames.append(frame)
+            print(DecodeReport(frame: frame).json)
+        }
 
         var judge = PlausibilityJudge()
-        var stream = DoubledStream()
-        var line = BeatTimeline()
-        guard judge.judge(measurement, at: 0) == [], !stream.note(frame, at: 0),
-            line.add(rr: measurement.rrIntervals, arrivedAt: 0).count == 1
-        else { fatalError("judged wrongly") }
-        print("decoded \(measurement.bpm) bpm without the Swift runtime")
+        var doubled = DoubledStream()
+        var timeline = BeatTimeline()
+        var now: Int64 = 0
+        for frame in frames + frames + frames {
+            // A second, and the jitter of a radio.
+            now += 900_000 + now % 200_003
+            guard let measurement = try? HeartRateMeasurement(frame: frame) else { continue }
+            let names = judge.judge(measurement, at: now).names
+            let isDoubled = doubled.note(frame, at: now)
+            let beats = timeline.add(rr: measurement.rrIntervals, arrivedAt: now)
+            print("\(now) \(names.joined(separator: " ")) \(isDoubled)")
+            for beat in beats {
+                print(" beat \(beat.uptimeMicroseconds) ± \(beat.uncertaintyMicroseconds)")
+            }
+        }
+        print("lost \(timeline.estimatedLostFrames), anchors \(timeline.reanchorCount)")
+    }
+
+    private static func line() -> String? {
+        var octets: [UInt8] = []
+        while case let next = getchar(), next >= 0, next != 10 {
+            octets.append(UInt8(truncatingIfNeeded: next))
+        }
+        return octets.isEmpty ? nil : String(decoding: octets, as: UTF8.self)
     }
 }
