@@ -28,8 +28,9 @@ import Testing
             try Self.copying.copyItem(at: backup, to: state)
             await bench.bluez.setSendsFrames(true)
             try await bench.gateway.start()
+            let restored = try await bench.gateway.status()
             try await bench.eventually("new samples") {
-                $0.balance.stored >= then.balance.stored + 3
+                $0.balance.stored >= restored.balance.stored + 3
             }
             let status = try await bench.settle()
             #expect(status.balance.addsUp && status.balance.balanced)
