@@ -97,6 +97,33 @@ class Story(Stage):
         self.record()
         return f"{len(WORN)} straps in {paired:.0f} s"
 
+    def credentials(self):
+        """A secret that systemd hands over serves, and no other user can read it."""
+        self.box.run("""
+            umask 077
+            head -c 32 /dev/urandom | base64 > /root/page-token
+            drop_ins=/etc/systemd/system/edge-gateway.service.d
+            mkdir -p $drop_ins
+            printf '%s\\n' '[Service]' LoadCredential=page-token:/root/page-token \\
+                Environment=EDGE_GATEWAY_PAGE_LISTEN=0.0.0.0:8470 \\
+                Environment=EDGE_GATEWAY_PAGE_TOKEN_FILE=%d/page-token > $drop_ins/page.conf
+            chmod -R a+rX $drop_ins
+            systemctl daemon-reload && systemctl restart edge-gateway""")
+        ask = """
+            exec 3<> /dev/tcp/10.0.2.15/8470
+            printf 'GET /metrics HTTP/1.1\\r\\nHost: 10.0.2.15:8470\\r\\n%s\\r\\n\\r\\n' "$header" >&3
+            read -r line <&3 && echo "$line" """
+        token = 'header="Authorization: Bearer $(cat /root/page-token)"'
+        answers = [until(30, lambda: self.box.attempt(header + ask)[1], "the page answers")
+                   for header in (token, "header=X-None:-")]
+        check(" 200 " in answers[0] and " 401 " in answers[1], f"the page answers {answers}")
+        directory = "/run/credentials/edge-gateway.service"
+        status, _, _ = self.box.attempt(f"setpriv --reuid=65534 --clear-groups ls {directory}")
+        check(status != 0, "another user can look at it")
+        self.box.run("rm -r /etc/systemd/system/edge-gateway.service.d && systemctl daemon-reload"
+                     " && systemctl restart edge-gateway")
+        self.wait_for_streams(30)
+
     def reboots(self):
         """After a reboot samples arrive again without a hand."""
         self.commit()
@@ -227,7 +254,7 @@ class Story(Stage):
             systemctl list-units --all --no-legend 'edge-gateway*'; true""")
         check(not left.strip(), f"left behind: {left}")
 
-    STORY = [boots, installs, hardened, enrolls_and_pairs, reboots, bluetoothd_restarts,
+    STORY = [boots, installs, hardened, enrolls_and_pairs, credentials, reboots, bluetoothd_restarts,
              upgraded_during_a_backlog, hangs, power_is_cut, balances, purged]
 
 
