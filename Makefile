@@ -44,7 +44,6 @@ test-page:             ## the live page in real Chromium, against a server that 
 
 test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
-	Tests/RealBlueZ/run --icount .build/release/edge-gateway
 
 day: release           ## a simulated day of twelve straps in which everything goes wrong
 	$(RELEASE) --product simulated-day
@@ -86,6 +85,8 @@ fuzz:                  ## the frame decoder under libFuzzer
 bench:                 ## figures beside their goals and their peers, as one table
 	@deploy/setup --test
 	@Tests/Conformance/setup
+	@$(MAKE) --no-print-directory release >/dev/null
+	Tests/RealBlueZ/run --icount .build/release/edge-gateway
 	@Benchmarks/all
 
 clean:

@@ -53,7 +53,7 @@ SOURCES = {
     "instructions": (
         pathlib.Path(".build-vm/instructions.json"),
         [("instructions a notification, VM", "≤ 22,000")],
-        "make test-bluez",
+        "Tests/RealBlueZ/run --icount",
     ),
 }
 
