@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func afterForgetDrainAndPurgeNoHeartRateIsLeftInTheStore() async throws {
+    @Test func afterForgetDrainAndPurgeNoSampleIsLeftInTheStore() async throws {
         try await Bench.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("delivered") { $0.balance.delivered >= 5 }

@@ -1,7 +1,7 @@
 """The life of an installed gateway: suite.py PACKAGE.deb EXCHANGE-PROGRAM VM-FOLDER FOLDER
 
 One story, told in order, each step a test: the box comes without the gateway; a technician installs,
-enrolls and pairs; then it is rebooted, bluetoothd restarts, the package is upgraded during a backlog, the
+enrolls and pairs; then it is given a secret and rebooted, bluetoothd restarts, the package is upgraded during a backlog, the
 writer hangs, power is cut, and at last it is removed. In the end the straps' frames, the store and the
 exchange are compared.
 """
