@@ -137,7 +137,7 @@ let package = Package(
         .executableTarget(
             name: "FleetSimulation",
             dependencies: [
-                "OfflineQueue", "Uplink",
+                "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ],

@@ -1,6 +1,7 @@
 import HeapModule
 import OfflineQueue
 import Uplink
+import Testbed
 
 /// Gateways with the product's own lanes, and one exchange; time is only counted.
 struct Fleet {
@@ -76,7 +77,7 @@ struct Fleet {
         end = scenario.end
         behind = scenario.gateways
         exchange = Exchange(gateways: scenario.gateways)
-        var chance = Chance(state: seed)
+        var chance = SeededRandom(seed: seed)
         for index in 0..<scenario.gateways {
             let own = chance.next()
             let draws = Draws(seed: own)
