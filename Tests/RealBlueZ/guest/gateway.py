@@ -108,7 +108,9 @@ class Gateway:
 
     def silent(self, addresses, since):
         """Those of the straps that have sent nothing since an instant of `time.monotonic`."""
-        sensors, age = self.sensors(), time.monotonic() - since
+        # Measured first: a slow answer must not make a frame from before the instant a later one.
+        age = time.monotonic() - since
+        sensors = self.sensors()
         return [
             address for address in addresses
             if sensors.get(address, {}).get("link") != "streaming"
