@@ -51,6 +51,8 @@ public enum BalanceScope: Sendable, Hashable {
     case sensor(Int64)
     /// One assignment's.
     case assignment(Int64)
+    /// What one lane has of one patient, where the assignments name patients.
+    case patient(String, enrollment: Int64)
 }
 
 /// What counting the rows one by one gave, beside what the counters say.

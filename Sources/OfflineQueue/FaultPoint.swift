@@ -23,6 +23,9 @@ enum FaultPoint: String, CaseIterable {
     case pruneRows = "prune-rows"
     case pruneCursor = "prune-cursor"
     case pruned
+    /// Erasing: the last rows of a patient deleted; on disk.
+    case eraseRoster = "erase-roster"
+    case erased
     /// The wearer changes: one assignment ended, another begun; ledgers written.
     case wearerChanged = "wearer-changed"
     case wearerGaps = "wearer-gaps"

@@ -17,6 +17,8 @@ extension SampleQueue {
         case .enrollment(let id): ("a.enrollment = ?", [id])
         case .sensor(let id): ("a.sensor = ?", [id])
         case .assignment(let id): ("a.id = ?", [id])
+        case .patient(let patient, let enrollment):
+            ("a.enrollment = ? AND a.patient = ?", [enrollment, patient])
         }
     }
 

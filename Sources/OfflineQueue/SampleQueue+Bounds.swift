@@ -131,7 +131,7 @@ extension SampleQueue {
     }
 
     /// Moves a segment's cursor and counts what it passes as dropped; the rows stay for `prune`.
-    private static func drop(
+    static func drop(
         _ db: Database, segment: Int64, after cursor: Int64, through: Int64, reason: String
     ) throws -> DroppedRange {
         let count =

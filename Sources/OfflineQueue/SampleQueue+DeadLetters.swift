@@ -65,19 +65,26 @@ extension SampleQueue {
             let all = try Self.together(samples, db)
             for sample in all {
                 let segment = try Self.segment(ofDeadLetter: sample, db)
-                try db.execute(
-                    sql: "DELETE FROM dead_letter WHERE sample = ?", arguments: [sample])
-                try db.execute(sql: "DELETE FROM sample WHERE id = ?", arguments: [sample])
-                try db.count(1, .dropped, "purged", segment: segment)
-                try db.execute(
-                    sql: """
-                        UPDATE segment SET dead = dead - 1, dropped = dropped + 1,
-                            pruned = pruned + 1
-                        WHERE id = ?
-                        """, arguments: [segment])
+                try Self.giveUp(db, sample, of: segment, isDead: true, reason: "purged")
             }
             return all.count
         }
+    }
+
+    /// Drops the sample of a dead letter and deletes both; one that was put back is not dead any more.
+    static func giveUp(
+        _ db: Database, _ sample: Int64, of segment: Int64, isDead: Bool, reason: String
+    ) throws {
+        try db.cachedStatement(sql: "DELETE FROM dead_letter WHERE sample = ?")
+            .execute(arguments: [sample])
+        try db.cachedStatement(sql: "DELETE FROM sample WHERE id = ?").execute(arguments: [sample])
+        try db.count(1, .dropped, reason, segment: segment)
+        try db.cachedStatement(
+            sql: """
+                UPDATE segment SET dead = dead - ?, dropped = dropped + 1, pruned = pruned + 1
+                WHERE id = ?
+                """
+        ).execute(arguments: [isDead ? 1 : 0, segment])
     }
 
     /// These samples and those that died in one data point with one of them, in order.

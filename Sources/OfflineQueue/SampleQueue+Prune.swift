@@ -56,8 +56,9 @@ extension SampleQueue {
             AND id NOT IN (SELECT sample FROM dead_letter WHERE sample > ? AND sample <= ?)
         """
 
-    /// Moves one segment's pruning cursor up to the first row that is still young.
-    private static func prune(
+    /// Moves one segment's pruning cursor up to the first row that is still young. The row has the segment's
+    /// id, its two cursors, and the offset of its boot.
+    static func prune(
         _ db: Database, _ segment: Row, horizon: Int64, limit: Int
     ) throws -> Int {
         let id: Int64 = segment[0] ?? 0

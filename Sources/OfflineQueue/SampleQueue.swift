@@ -7,10 +7,10 @@ import GRDB
 //  1. A sample is durable when `append` or `flush` has committed it; a power cut costs at most the
 //     last group (50 samples or 5 s). WAL with synchronous=FULL: a commit is on disk before it counts.
 //  2. One process owns the store (flock on "<path>.lock"); one serial thread does all its work.
-//  3. Sample ids grow by one in order of arrival and are never used twice, not even after the rows
+//  3. Sample ids grow by one in order of arrival and are never used twice by one run, nor after the rows
 //     are pruned: a segment row remembers the highest. No AUTOINCREMENT, no index on samples.
 //  4. A sample's assignment is fixed when it arrives. An assignment is never edited, only ended, and
-//     bound to an enrollment at most once. Triggers enforce it.
+//     bound to an enrollment at most once. Triggers enforce it. It goes only when a patient is erased.
 //  5. Every row of `sample` carries a CRC-32; a row that fails it is never sent (dead letter
 //     "damaged").
 //  6. A sample is handed out for sending only with a time somebody vouches for.
@@ -259,7 +259,7 @@ public actor SampleQueue {
     }
 
     /// GRDB traps when a closed database is used; here it is an error.
-    private func mustBeOpen(_ operation: String) throws(QueueError) {
+    func mustBeOpen(_ operation: String) throws(QueueError) {
         guard lock != nil else { throw QueueError(.closed, operation, "the store is closed") }
         guard !isOut else { throw QueueError(.corrupt, operation, "the store is being salvaged") }
     }

@@ -63,6 +63,9 @@ import Testing
         "enroll-web": WebEnrollmentReport(
             state: "waiting", enrollment: enrollment, problem: problem),
         "enrollments": [enrollment],
+        "erase": EraseReport(
+            enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
+            left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
         "gaps": GapsReport(
             gaps: [

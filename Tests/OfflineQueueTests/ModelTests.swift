@@ -87,6 +87,7 @@ private struct ModelRun {
             clock.advance(seconds: Double.random(in: 0..<90_000, using: &random))
             return "time passes"
         case 91..<94: return try await prune()
+        case 94: return try await erase()
         default: return try await reopen()
         }
     }
@@ -203,6 +204,23 @@ private struct ModelRun {
         return "prune"
     }
 
+    /// A patient goes, and another is enrolled in the place.
+    mutating func erase() async throws -> String {
+        guard let place = lanes.indices.randomElement(using: &random) else { return "" }
+        let lane = lanes[place]
+        for (sensor, assignment) in open where model.lanes[assignment] == lane {
+            try await queue.endAssignment(sensor: sensor)
+            open[sensor] = nil
+        }
+        while try await !queue.erase(Erasure(enrollment: lane)) {}
+        model.erase(lane)
+        lanes[place] = try await queue.enroll(.example("after \(counter)", patient: "\(counter)"))
+            .id
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        return "erase \(lane)"
+    }
+
     mutating func reopen() async throws -> String {
         let isKill = Bool.random(using: &random)
         if isKill {
@@ -218,6 +236,7 @@ private struct ModelRun {
             clock.set { $0.uptimeMicroseconds = 1_000_000 }
         }
         queue = try await store.open(clock, bootID: bootID)
+        model.begin()
         if clock.read().isTrusted { noteOffset() }
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")

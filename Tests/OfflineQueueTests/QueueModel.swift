@@ -58,6 +58,17 @@ struct QueueModel {
 
     mutating func loseBuffer() { frames.removeSubrange(committed...) }
 
+    mutating func erase(_ lane: Int64) {
+        commit()
+        frames.removeAll { lanes[$0.assignment] == lane }
+        committed = frames.count
+        lanes = lanes.filter { $0.value != lane }
+        holds[lane] = nil
+    }
+
+    /// A run begins behind the last number that is remembered.
+    mutating func begin() { nextID = (frames.map(\.id).max() ?? 0) + 1 }
+
     func time(_ frame: Frame) -> Int64? {
         frame.wall ?? offsets[frame.boot].map { frame.uptime + $0 }
     }

@@ -81,8 +81,8 @@ extension ProblemReport {
     /// 400: the request is wrong; 409: the gateway is in no state to do it.
     var httpStatus: HTTPResponse.Status {
         switch code {
-        case "bad-request", "unknown-sensor", "unknown-enrollment", "bad-address", "bad-link",
-            "invalid-argument", "invalid-file":
+        case "bad-request", "unknown-sensor", "unknown-enrollment", "unknown-patient",
+            "bad-address", "bad-link", "invalid-argument", "invalid-file":
             .badRequest
         case "unknown-reference": .notFound
         case "too-large": .contentTooLarge

@@ -108,6 +108,11 @@ struct ControlServer {
                 try await gateway.enroll(enroll)
             }
         }
+        router.post("v1/erase") { [gateway] request, _ in
+            try await Answers.answer(request) { (erase: EraseRequest) in
+                try await gateway.erase(erase)
+            }
+        }
         return router
     }
 

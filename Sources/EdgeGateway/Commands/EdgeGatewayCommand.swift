@@ -23,8 +23,9 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         version: GatewayVersion.text,
         subcommands: [
             RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
-            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, StatusCommand.self,
-            GapsCommand.self, HistoryCommand.self, QueueCommand.self, WatchCommand.self,
+            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, EraseCommand.self,
+            StatusCommand.self, GapsCommand.self, HistoryCommand.self, QueueCommand.self,
+            WatchCommand.self,
             ShareCommand.self, DoctorCommand.self,
             BugreportCommand.self,
             DecodeCommand.self, ConfigCommand.self,

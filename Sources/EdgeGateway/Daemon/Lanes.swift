@@ -121,6 +121,9 @@ actor Lanes {
         await lane.tokens?.finishRenewal()
     }
 
+    /// The enrollment is gone: its number may be another's some day.
+    func forget(_ enrollment: Int64) { unreadable.remove(enrollment) }
+
     /// Ends every lane.
     func stopAll() async {
         for lane in lanes.values { lane.task.cancel() }

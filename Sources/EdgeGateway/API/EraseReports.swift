@@ -1,0 +1,23 @@
+// Erasing's part of the JSON contract (docs/json.md).
+
+/// `POST /v1/erase`
+struct EraseRequest: Codable {
+    /// The enrollment's name.
+    var enrollment: String
+    /// The exchange's id of one patient of an enrollment for many; left out: the whole enrollment.
+    var patient: String?
+    /// Samples that were not delivered are given up.
+    var undelivered: Bool?
+}
+struct EraseReport: Codable, Equatable {
+    var enrollment: String
+    /// The enrollment and its tokens went too.
+    var enrollmentErased: Bool
+    /// Samples that had been stored, over all time; frames that could not be decoded; of the samples those
+    /// that were not delivered.
+    var samples: Int
+    var undecodable: Int
+    var unsent: Int
+    /// Files of this machine that may still hold some of it.
+    var left: [String]
+}

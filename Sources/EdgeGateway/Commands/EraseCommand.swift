@@ -1,0 +1,51 @@
+import ArgumentParser
+import Foundation
+
+struct EraseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "erase", abstract: "Erases a patient from this gateway.",
+        discussion: """
+            All that was recorded goes, with when it was and whose it was; an enrollment for one \
+            patient goes with its tokens. Put the straps away first (forget). What was delivered \
+            stays at the exchange: its operator erases that.
+
+            Examples: edge-gateway erase e1
+                      edge-gateway erase clinic --patient 40001
+            """)
+
+    /// A store of 2 GiB takes some minutes.
+    private static let secondsMax = 1_800
+
+    @Argument(help: "The enrollment's name.", completion: .enrollmentName)
+    var enrollment: String
+    @Option(help: "Only this patient of an enrollment for many, by the exchange's id.")
+    var patient: String?
+    @Flag(help: "Give up samples that were not delivered yet.")
+    var undelivered = false
+    @Flag(help: "Do not ask.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let whose = patient == nil ? "everything of" : "this patient of"
+        try Terminal.confirm("Erase \(whose) \(enrollment) from this gateway, for good?", yes)
+        let client = try await daemon.client()
+        let report: EraseReport = try await ProgressLine.during("erasing") {
+            try await client.post(
+                "/v1/erase",
+                EraseRequest(enrollment: enrollment, patient: patient, undelivered: undelivered),
+                secondsMax: Self.secondsMax)
+        }
+        if daemon.json { return try Terminal.printJSON(report) }
+        print(Self.text(report))
+    }
+
+    static func text(_ report: EraseReport) -> String {
+        let counts = "\(report.samples) samples, \(report.undecodable) undecodable frames"
+        let unsent = report.unsent > 0 ? ", \(report.unsent) of them not delivered" : ""
+        let tokens = report.enrollmentErased ? "; the enrollment and its tokens are gone" : ""
+        var lines = ["erased from \(report.enrollment): \(counts)\(unsent)\(tokens)"]
+        lines += report.left.map { "! may still hold some of it: \(Terminal.printable($0))" }
+        return lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,211 @@
+import GRDB
+
+// Erasing keeps the books at every step, so that one that is interrupted is taken up by the next call:
+// first everything is given up and its rows are pruned, then what stood for it goes with its counters.
+
+extension SampleQueue {
+    /// The reason under which samples are counted while their patient is being erased.
+    public static let erased = "erased"
+
+    /// Takes a patient out of the store: samples, undecodable frames, dead letters, gaps, assignments and
+    /// counters; with ``Erasure/patient`` nil the enrollment and its requests too. Of a sensor that is
+    /// forgotten and was worn by nobody else, what people and the sensor say of it goes, and its address
+    /// stays. What waits is given up: ``balance(of:)`` says beforehand how much that is.
+    ///
+    /// Deletes at most ``pruneRowsMax`` samples a call. Returns whether all is gone; call again until it
+    /// is. The lane must not run meanwhile. SQLite overwrites what is deleted; pages that an earlier
+    /// pruning freed hold heart rates without a name until they are used again.
+    ///
+    /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, and
+    /// `invalid-argument` while a sensor still records for it.
+    public func erase(_ erasure: Erasure) throws(QueueError) -> Bool {
+        try flush()
+        let (condition, arguments) = Self.condition(erasure.scope)
+        let assignments = try read("erase patient") { db in
+            _ = try Self.enrollment(db, erasure.enrollment)
+            return try Self.assignments(db, condition, arguments)
+        }
+        guard !assignments.contains(where: \.isOpen) else {
+            throw QueueError(.invalidArgument, "erase patient", "a sensor still records for it")
+        }
+        guard !assignments.isEmpty || erasure.patient == nil else {
+            throw QueueError(.unknownReference, "erase patient", "nothing was recorded for it")
+        }
+        let (isEmpty, dropped) = try write("erase patient") { db in
+            try Self.overwritingFreedPages(db) { try Self.empty(db, condition, arguments) }
+        }
+        lent.drop(dropped)
+        guard isEmpty else { return false }
+        try eraseRoster(erasure, condition, arguments)
+        FaultPoint.erased.reach()
+        for id in assignments.map(\.id) {
+            assignmentIDs.remove(id)
+            tails[id] = nil
+            refusals[id] = nil
+        }
+        if let patient = erasure.patient {
+            patientHolds[erasure.enrollment]?[patient] = nil
+        } else {
+            patientHolds[erasure.enrollment] = nil
+        }
+        return true
+    }
+
+    /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
+    /// another program reads the store; then the log empties itself later.
+    public func emptyLog() throws(QueueError) {
+        try mustBeOpen("empty the log")
+        do {
+            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+        } catch {
+            throw QueueError("empty the log", error)
+        }
+    }
+
+    /// Gives everything up that the assignments have and deletes its rows, dead letters first; at most
+    /// ``pruneRowsMax``. Returns whether there was nothing left to delete.
+    private static func empty(
+        _ db: Database, _ condition: String, _ arguments: StatementArguments
+    ) throws -> (isEmpty: Bool, dropped: [DroppedRange]) {
+        let letters = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT d.sample, d.segment, d.is_requeued FROM dead_letter d
+                JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
+                WHERE \(condition) LIMIT \(pruneRowsMax)
+                """, arguments: arguments)
+        for letter in letters {
+            try giveUp(
+                db, letter[0] ?? 0, of: letter[1] ?? 0, isDead: letter[2] == 0, reason: erased)
+        }
+        guard letters.isEmpty else { return (false, []) }
+        let waiting = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, s.settled_through, s.last_sample \(segmentJoins)
+                WHERE s.settled_through < s.last_sample AND \(condition)
+                """, arguments: arguments)
+        let dropped = try waiting.map { segment in
+            try drop(
+                db, segment: segment[0] ?? 0, after: segment[1] ?? 0, through: segment[2] ?? 0,
+                reason: erased)
+        }
+        let settled = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us \(segmentJoins)
+                WHERE s.pruned_through < s.settled_through AND \(condition)
+                """, arguments: arguments)
+        var pruned = 0
+        for segment in settled where pruned < pruneRowsMax {
+            pruned += try prune(db, segment, horizon: .max, limit: pruneRowsMax - pruned)
+        }
+        return (pruned == 0, dropped)
+    }
+
+    /// What stood for the samples, in one transaction.
+    ///
+    /// Without SQLite's own look at references: for each segment it would walk over every sample there is,
+    /// in search of one that names it. ``audit()`` looks at all of them at once.
+    private func eraseRoster(
+        _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
+    ) throws(QueueError) {
+        do {
+            try database.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA foreign_keys = OFF")
+                defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
+                try db.inTransaction {
+                    try Self.overwritingFreedPages(db) {
+                        try Self.deleteRoster(db, erasure, condition, arguments)
+                        FaultPoint.eraseRoster.reach()
+                    }
+                    return .commit
+                }
+            }
+        } catch {
+            let error = QueueError("erase patient", error)
+            note(error)
+            throw error
+        }
+    }
+
+    private static func deleteRoster(
+        _ db: Database, _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
+    ) throws {
+        let assignments = "(SELECT a.id FROM assignment a WHERE \(condition))"
+        let segments = "(SELECT id FROM segment WHERE assignment IN \(assignments))"
+        for statement in [
+            "DELETE FROM undecodable WHERE segment IN \(segments)",
+            "DELETE FROM loss WHERE segment IN \(segments)",
+            "DELETE FROM segment WHERE assignment IN \(assignments)",
+            "DELETE FROM gap WHERE assignment IN \(assignments)",
+        ] {
+            try db.execute(sql: statement, arguments: arguments)
+        }
+        let sensors = try Int64.fetchAll(
+            db, sql: "SELECT DISTINCT a.sensor FROM assignment a WHERE \(condition)",
+            arguments: arguments)
+        try withoutTrigger(db, "assignment_is_never_deleted") {
+            try db.execute(
+                sql: "DELETE FROM assignment WHERE id IN \(assignments)", arguments: arguments)
+        }
+        for sensor in sensors {
+            try db.execute(
+                sql: """
+                    UPDATE sensor SET name = NULL, body_location = NULL, serial = NULL,
+                        paired_wall_us = NULL
+                    WHERE id = ?1 AND is_forgotten = 1
+                        AND NOT EXISTS (SELECT 1 FROM assignment WHERE sensor = ?1)
+                    """, arguments: [sensor])
+        }
+        guard erasure.patient == nil else { return }
+        for table in ["upload", "request"] {
+            try db.execute(
+                sql: "DELETE FROM \(table) WHERE enrollment = ?", arguments: [erasure.enrollment])
+        }
+        try db.execute(
+            sql: "DELETE FROM enrollment WHERE id = ?", arguments: [erasure.enrollment])
+    }
+
+    /// Lifts a trigger for one deletion: it guards against mistakes, and this is none. If the transaction
+    /// is undone, it stands as before.
+    private static func withoutTrigger(
+        _ db: Database, _ name: String, _ body: () throws -> Void
+    ) throws {
+        let sql = try String.fetchOne(
+            db, sql: "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?",
+            arguments: [name])
+        try db.execute(sql: "DROP TRIGGER IF EXISTS \(name)")
+        try body()
+        if let sql { try db.execute(sql: sql) }
+    }
+
+    /// Has SQLite overwrite whole pages that are freed, which otherwise costs more writing than it is worth.
+    private static func overwritingFreedPages<Value>(
+        _ db: Database, _ body: () throws -> Value
+    ) throws -> Value {
+        try db.execute(sql: "PRAGMA secure_delete = ON")
+        defer { try? db.execute(sql: "PRAGMA secure_delete = FAST") }
+        return try body()
+    }
+}
+
+/// Whose data ``SampleQueue/erase(_:)`` takes out of the store.
+public struct Erasure: Sendable, Hashable {
+    /// The enrollment through which it was recorded.
+    public let enrollment: Int64
+    /// Only what was recorded for this patient of an enrollment for many; the enrollment stays. Nil:
+    /// everything that went through the enrollment, and the enrollment.
+    public let patient: String?
+
+    /// Names whose data it is.
+    public init(enrollment: Int64, patient: String? = nil) {
+        self.enrollment = enrollment
+        self.patient = patient
+    }
+
+    /// The same for ``SampleQueue/balance(of:)``.
+    public var scope: BalanceScope {
+        patient.map { .patient($0, enrollment: enrollment) } ?? .enrollment(enrollment)
+    }
+}

@@ -1,0 +1,253 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+/// One patient goes out of the store; the others stay (security.md, "Erasing one patient").
+@Suite("Erasing a patient")
+struct ErasingTests {
+    private static let marks: [UInt8: [UInt8]] = [
+        1: Array("the-erased".utf8), 2: Array("the-kept".utf8),
+    ]
+
+    /// Two patients with samples in every state, told apart by their frames, and straps that are put away.
+    private static func filled(_ store: TestStore, _ clock: ManualClock) async throws -> [Worn] {
+        let queue = try await store.open(clock)
+        let both = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        try await queue.updateSensor(
+            both[0].sensor.id, details: SensorDetails(name: "Anna's", serial: "S1"))
+        for number in 0..<60 {
+            for (index, worn) in both.enumerated() {
+                let mark = marks[UInt8(index + 1)] ?? []
+                try await queue.append(
+                    Arrival(
+                        assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70] + mark,
+                        fault: number == 50 ? "fault" : nil))
+            }
+            clock.advance(seconds: number == 30 ? 60 : 1)
+        }
+        try await queue.flush()
+        for worn in both {
+            let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 20)
+            try await queue.settle(
+                enrollment: worn.enrollment.id,
+                batch.enumerated().map { index, sample in
+                    switch index % 5 {
+                    case 3: SettledSample(sample, .dropped(reason: "zero-rate"))
+                    case 4: SettledSample(sample, .dead(reason: "r", diagnostics: "d"))
+                    default: SettledSample(sample, .delivered)
+                    }
+                }, upload: UploadRecord(batch, outcome: "delivered"))
+            try await queue.beginRequest(enrollment: worn.enrollment.id)
+            let letter = try #require(
+                try await queue.deadLetters().first { $0.sensorID == worn.sensor.id })
+            try await queue.requeue(deadLetters: [letter.sampleID])
+            try await queue.forgetSensor(worn.sensor.id)
+        }
+        try await queue.close()
+        return both
+    }
+
+    /// The trigger that erasing lifts.
+    private static let guards = """
+        SELECT count(*) FROM sqlite_master WHERE name = 'assignment_is_never_deleted'
+        """
+
+    private static func rows(_ store: TestStore, of worn: Worn) throws -> [String: Int] {
+        let assignment = "(SELECT id FROM assignment WHERE enrollment = \(worn.enrollment.id))"
+        let segment = "(SELECT id FROM segment WHERE assignment IN \(assignment))"
+        var rows: [String: Int] = [:]
+        for table in ["sample", "undecodable", "dead_letter", "loss"] {
+            rows[table] = try store.number(
+                "SELECT count(*) FROM \(table) WHERE segment IN \(segment)")
+        }
+        for table in ["segment", "gap"] {
+            rows[table] = try store.number(
+                "SELECT count(*) FROM \(table) WHERE assignment IN \(assignment)")
+        }
+        for table in ["assignment", "upload", "request"] {
+            rows[table] = try store.number(
+                "SELECT count(*) FROM \(table) WHERE enrollment = \(worn.enrollment.id)")
+        }
+        return rows
+    }
+
+    private static func contents(_ store: TestStore) throws -> Data {
+        var all = Data()
+        for name in try FileManager.default.contentsOfDirectory(atPath: store.directory.path) {
+            all += try Data(contentsOf: store.directory.appendingPathComponent(name))
+        }
+        return all
+    }
+
+    @Test func nothingOfAnErasedPatientIsLeftInTheFileAndAllOfTheOthers() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let both = try await Self.filled(store, clock)
+        let before = try both.map { try Self.rows(store, of: $0) }
+        #expect(before[0].filter { $0.value == 0 }.keys.sorted() == [], "all kinds of rows")
+        let queue = try await store.open(clock)
+        let kept = try await queue.balance(of: .enrollment(both[1].enrollment.id))
+        while try await !queue.erase(Erasure(enrollment: both[0].enrollment.id)) {}
+        try await queue.emptyLog()
+
+        #expect(try await queue.balance() == kept)
+        #expect(try await queue.enrollments().map(\.id) == [both[1].enrollment.id])
+        #expect(try await queue.audit().isClean)
+        let sensor = try #require(try await queue.sensors(includingForgotten: true).first)
+        #expect(sensor.details.name == nil && sensor.details.serial == nil)
+        let contents = try Self.contents(store)
+        for mark in [
+            Data("the-erased".utf8), Data("p-1".utf8), Data("ward-1".utf8), Data("Anna".utf8),
+        ] {
+            #expect(contents.range(of: mark) == nil, "\(String(decoding: mark, as: UTF8.self))")
+        }
+        #expect(contents.range(of: Data("the-kept".utf8)) != nil)
+        #expect(try Self.rows(store, of: both[1]) == before[1])
+        // What was lifted stands again.
+        let looksAtReferences = try await queue.read("read pragma") { db in
+            try Int.fetchOne(db, sql: "PRAGMA foreign_keys")
+        }
+        #expect(looksAtReferences == 1)
+        #expect(try store.number(Self.guards) == 1)
+        try await queue.close()
+        let again = try await store.open(clock)
+        #expect(try await again.balance() == kept)
+        #expect(await again.health().salvage == nil)
+        #expect(try await again.deliverAll(both[1].enrollment.id).count == kept.unsent)
+    }
+
+    @Test func whileAStrapRecordsForItNothingIsErased() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        await #expect { try await queue.erase(Erasure(enrollment: worn.enrollment.id)) } throws: {
+            ($0 as? QueueError)?.code == .invalidArgument
+        }
+        #expect(try await queue.balance().stored == 1)
+    }
+
+    @Test(arguments: [Erasure(enrollment: 9), Erasure(enrollment: 1, patient: "nobody")])
+    func whoIsNotThereIsNotErased(erasure: Erasure) async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        await #expect { try await queue.erase(erasure) } throws: {
+            ($0 as? QueueError)?.code == .unknownReference
+        }
+        try await queue.flush()
+        #expect(try await queue.balance().stored == 1)
+    }
+
+    @Test func onePatientOfAPractitionerGoesAndTheEnrollmentStays() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let clinic = try await queue.enroll(.example("clinic", patient: nil))
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        // One strap, worn in turn.
+        for patient in ["40001", "40002", "40001"] {
+            let assignment = try await queue.assign(
+                sensor: sensor.id, enrollment: clinic.id, patient: patient)
+            for _ in 0..<10 {
+                try await queue.beat(assignment, clock)
+                clock.advance(seconds: 1)
+            }
+        }
+        try await queue.endAssignment(sensor: sensor.id)
+        while try await !queue.erase(Erasure(enrollment: clinic.id, patient: "40001")) {}
+        #expect(try await queue.enrollments().map(\.id) == [clinic.id])
+        #expect(
+            try await queue.deliverAll(clinic.id).map(\.patient)
+                == .init(repeating: "40002", count: 10))
+        #expect(try await queue.audit().isClean)
+        // The patient comes back.
+        let later = try await queue.assign(
+            sensor: sensor.id, enrollment: clinic.id, patient: "40001")
+        try await queue.beat(later, clock)
+        try await queue.flush()
+        #expect(try await queue.deliverAll(clinic.id).count == 1)
+    }
+
+    @Test func manySamplesAreErasedInSmallStepsAndNoneIsLeftInAnyPage() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let both = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        // One after the other: whole pages are one patient's.
+        for (index, worn) in both.enumerated() {
+            let frame = [0, 70] + (Self.marks[UInt8(index + 1)] ?? [])
+            for _ in 0..<12_000 {
+                try await queue.append(
+                    Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+                clock.advance(seconds: 0.1)
+            }
+        }
+        try await queue.flush()
+        try await queue.forgetSensor(both[0].sensor.id)
+        var steps = 1
+        while try await !queue.erase(Erasure(enrollment: both[0].enrollment.id)) {
+            steps += 1
+            #expect(try await queue.balance().isBalanced)
+            #expect(try await queue.audit().isClean)
+        }
+        #expect(steps == 4)
+        try await queue.emptyLog()
+        let contents = try Self.contents(store)
+        #expect(contents.range(of: Data("the-erased".utf8)) == nil)
+        #expect(contents.range(of: Data("the-kept".utf8)) != nil)
+        #expect(try await queue.balance().stored == 12_000)
+    }
+
+    @Test(arguments: ["prune-rows:1", "prune-cursor:1", "erase-roster:1", "erased:1"])
+    func anErasureThatIsKilledIsTakenUpByTheNext(target: String) async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let both = try await Self.filled(store, clock)
+        let (erased, kept) = (both[0].enrollment.id, both[1].enrollment.id)
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            [path = store.path as String, target = target as String, erased = erased as Int64] in
+            setenv("EDGE_GATEWAY_KILL_AT", target, 1)
+            let queue = try SampleQueue(path: path, clock: ManualClock(), bootID: "boot-1")
+            while try await !queue.erase(Erasure(enrollment: erased)) {}
+        }
+        let queue = try await store.open(clock)
+        #expect(try await queue.audit().isClean)
+        #expect(try await queue.balance().isBalanced)
+        if try await queue.enrollments().contains(where: { $0.id == erased }) {
+            while try await !queue.erase(Erasure(enrollment: erased)) {}
+        }
+        #expect(try await queue.enrollments().map(\.id) == [kept])
+        #expect(try await queue.balance() == queue.balance(of: .enrollment(kept)))
+        #expect(try store.number(Self.guards) == 1)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func theLogIsEmptiedOnceNobodyReadsTheStore() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: store.path, configuration: configuration)
+        try reader.inDatabase { db in
+            try db.execute(sql: "BEGIN")
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM sample")
+        }
+        await #expect { try await queue.emptyLog() } throws: {
+            ($0 as? QueueError)?.code == .inUse
+        }
+        try reader.close()
+        try await queue.emptyLog()
+        let log = try FileManager.default.attributesOfItem(atPath: store.path + "-wal")
+        #expect(log[.size] as? Int == 0)
+    }
+}
