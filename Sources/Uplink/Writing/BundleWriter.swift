@@ -76,7 +76,7 @@ public struct BundleWriter: Sendable {
         json.raw(#""}],"code":{"coding":["#)
         json.raw(entry.writer.coding(of: entry.point))
         json.raw(#"]},"subject":{"reference":"#)
-        json.string("Patient/" + entry.patient)
+        json.string(entry.patient, after: "Patient/")
         json.raw(afterPatient)
         json.base64(scratch.bytes)
         json.raw(#""}}"#)
