@@ -5,7 +5,7 @@ import GRDB
 //
 // Constraints
 //  1. A sample is durable when `append` or `flush` has committed it; a power cut costs at most the
-//     last group (50 samples or 5 s). WAL with synchronous=FULL: a commit is on disk before it counts.
+//     last group (500 samples or 5 s). WAL with synchronous=FULL: a commit is on disk before it counts.
 //  2. One process owns the store (flock on "<path>.lock"); one serial thread does all its work.
 //  3. Sample ids grow by one in order of arrival and are never used twice by one run, nor after the rows
 //     are pruned: a segment row remembers the highest. No AUTOINCREMENT, no index on samples.

@@ -65,7 +65,7 @@ import Testing
         "enrollments": [enrollment],
         "erase": EraseReport(
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
-            left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
+            logEmptied: true, left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
         "gaps": GapsReport(
             gaps: [

@@ -198,4 +198,15 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: path))
         #expect(await desk.progress.state == "idle")
     }
+
+    /// Whoever deletes the store's log deletes samples: it is never among what is to be deleted.
+    @Test func aLogThatIsNotEmptyAfterErasingHasAnotherRemedyThanDeletion() {
+        let report = EraseReport(
+            enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
+            logEmptied: false, left: ["/state/queue.sqlite.broken-1"])
+        let text = EraseCommand.text(report)
+        #expect(text.contains("10 samples (2 not delivered), 1 undecodable frames"))
+        #expect(text.contains("systemctl restart edge-gateway") && !text.contains("-wal"))
+        #expect(text.contains("some of it: /state/queue.sqlite.broken-1"))
+    }
 }

@@ -18,6 +18,8 @@ struct EraseReport: Codable, Equatable {
     var samples: Int
     var undecodable: Int
     var unsent: Int
-    /// Files of this machine that may still hold some of it.
+    /// The store's log holds nothing of it any more; false while another program reads the store.
+    var logEmptied: Bool
+    /// Files to delete: they may still hold some of it. Never the store's own.
     var left: [String]
 }

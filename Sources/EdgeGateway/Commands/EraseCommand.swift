@@ -41,10 +41,15 @@ struct EraseCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: EraseReport) -> String {
-        let counts = "\(report.samples) samples, \(report.undecodable) undecodable frames"
-        let unsent = report.unsent > 0 ? ", \(report.unsent) of them not delivered" : ""
+        let unsent = report.unsent > 0 ? " (\(report.unsent) not delivered)" : ""
+        let counts = "\(report.samples) samples\(unsent), \(report.undecodable) undecodable frames"
         let tokens = report.enrollmentErased ? "; the enrollment and its tokens are gone" : ""
-        var lines = ["erased from \(report.enrollment): \(counts)\(unsent)\(tokens)"]
+        var lines = ["erased from \(report.enrollment): \(counts)\(tokens)"]
+        if !report.logEmptied {
+            lines.append(
+                "! another program reads the store, whose log still holds some of it: "
+                    + "end that program, then sudo systemctl restart edge-gateway")
+        }
         lines += report.left.map { "! may still hold some of it: \(Terminal.printable($0))" }
         return lines.joined(separator: "\n")
     }

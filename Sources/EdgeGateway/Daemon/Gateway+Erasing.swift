@@ -35,7 +35,7 @@ extension Gateway {
             return EraseReport(
                 enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
                 samples: balance.stored, undecodable: balance.undecodable, unsent: balance.unsent,
-                left: await leftBehind(by: enrollment))
+                logEmptied: await emptyLog(), left: await leftBehind(by: enrollment))
         }
     }
 
@@ -47,7 +47,7 @@ extension Gateway {
         guard erasure.patient == nil || !assignments.isEmpty else {
             throw ProblemReport(
                 code: "unknown-patient", message: "nothing was recorded for this patient",
-                advice: "leave --patient out to erase all that went through the enrollment")
+                advice: "check the number: the exchange's id, as it was given to pair --patient")
         }
         let worn = Set(assignments.filter(\.isOpen).map(\.sensorID))
         guard !worn.isEmpty else { return }
@@ -82,17 +82,21 @@ extension Gateway {
         }
     }
 
+    private func emptyLog() async -> Bool {
+        do {
+            try await queue.emptyLog()
+            return true
+        } catch {
+            logger.warning("\(error)")
+            return false
+        }
+    }
+
     /// Files of this machine that may still hold some of it.
     private func leftBehind(by enrollment: Enrollment) async -> [String] {
         var left = FilePlace.path(of: enrollment.terms).map { [$0] } ?? []
         let broken = try? await queue.salvages().map(\.brokenFile)
         left += (broken ?? []).map { settings.stateDirectory + "/" + $0 }
-        do {
-            try await queue.emptyLog()
-        } catch {
-            logger.warning("\(error)")
-            left.append(settings.storePath + "-wal")
-        }
         return left.filter { FileManager.default.fileExists(atPath: $0) }
     }
 }
