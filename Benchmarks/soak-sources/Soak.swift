@@ -49,11 +49,8 @@ struct Soak {
             straps: Self.straps.enumerated().map {
                 SimulatedStrap(
                     address: $1, name: "Strap \($0 + 1)", heart: heart, firstBeat: $0 * 500)
-            }, pace: .realTime(speed: Double(speed)))
-        exchange = try await StandInExchange.start(
-            time: ExchangeTime(
-                now: { Date(timeIntervalSince1970: Double(clock.now) / 1e6) },
-                sleep: { try? await Task.sleep(for: $0 / Double(speed)) }))
+            }, pace: .following(clock))
+        exchange = try await StandInExchange.start(time: clock.exchangeTime)
         gateway = try GatewayProcess(
             binary: binary, busAddress: bus.address,
             settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"], daemonVariables: clock.variables)
@@ -135,6 +132,7 @@ struct Soak {
         await exchange.stop()
         await bluez.stop()
         await bus.stop()
+        clock.stop()
         try? FileManager.default.removeItem(atPath: clock.path)
     }
 }

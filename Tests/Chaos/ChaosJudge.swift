@@ -11,29 +11,25 @@ struct ChaosJudge {
     /// How long after the disk is freed what waited in memory may still wait, in seconds.
     private static let retrySeconds = 60.0
 
-    /// What a host that is not overloaded takes for anything, in seconds of its own.
-    private static let hostPauseSeconds = 0.05
-
     private(set) var faults: [String] = []
     private(set) var summary: [String] = []
-    /// How much later frames came to the gateway than they were sent, at most, in seconds: what the
-    /// host's own pauses are at this speed.
+    /// How much later frames came to the gateway than they were sent, at most, in seconds.
     private var latest = 0.0
 
-    let world: ChaosWorld
+    let run: ChaosRun
     let store: ChaosStore
 
     /// - Parameter isPruned: whether samples are gone that gaps would have to lie between.
     init(
-        _ world: ChaosWorld, _ store: ChaosStore, _ status: GatewayStatus, isPruned: Bool = false
+        _ run: ChaosRun, _ store: ChaosStore, _ status: GatewayStatus, isPruned: Bool = false
     ) async throws {
-        self.world = world
+        self.run = run
         self.store = store
         try checkBooks(status)
         await checkExchange(status)
         checkFrames(status)
         if !isPruned {
-            for hole in try store.holes(world.clock) { fault("ledger of gaps", hole) }
+            for hole in try store.holes(run.clock) { fault("ledger of gaps", hole) }
         }
         let audit = try SampleQueue.verify(path: store.path)
         if !audit.isClean { fault("store", "\(audit)") }
@@ -66,7 +62,7 @@ struct ChaosJudge {
     // MARK: The exchange's records
 
     private mutating func checkExchange(_ status: GatewayStatus) async {
-        let exchange = world.exchange
+        let exchange = run.exchange
         let rows = await exchange.stored
         if rows.count != status.balance.delivered {
             fault("exchange", "holds \(rows.count) of \(status.balance.delivered) delivered")
@@ -75,7 +71,7 @@ struct ChaosJudge {
         if orphans != 0 { fault("exchange", "\(orphans) orphans") }
         let overlaps = await exchange.overlappingRequests
         if overlaps != 0 { fault("exchange", "\(overlaps) requests at once with the same samples") }
-        let sent = ChaosStraps.addresses.indices.map(world.straps.sent)
+        let sent = TestWorld.addresses.indices.map(run.straps.sent)
         var seen: Set<String> = []
         var frames: Set<[Int]> = []
         var worst: Int64 = 0
@@ -114,7 +110,7 @@ struct ChaosJudge {
             fault("rate", "\(name): \(row.beatsPerMinute ?? -1)")
         }
         guard let text = row.effectiveTime, let time = Self.microseconds(text),
-            let arrived = world.clock.truth(boot: sample.boot, uptime: sample.uptime)
+            let arrived = run.clock.truth(boot: sample.boot, uptime: sample.uptime)
         else {
             fault("time", "\(name): \(row.effectiveTime ?? "none") of \(sample.boot)")
             return 0
@@ -124,7 +120,7 @@ struct ChaosJudge {
             fault("wrong time", "\(name): \(text) is \(off / 1000) ms off")
         }
         let way = Double(arrived - sent.at) / 1e6
-        if way < -0.001 || way > ChaosWorld.hostSeconds * Double(world.clock.speed) {
+        if way < -0.001 || way > ChaosRun.waySecondsMax {
             fault("arrival", "\(name): \(way) s after it was sent")
         }
         latest = max(latest, way)
@@ -141,7 +137,7 @@ struct ChaosJudge {
     // MARK: The straps
 
     private mutating func checkFrames(_ status: GatewayStatus) {
-        var stored: [Set<Int>] = Array(repeating: [], count: ChaosStraps.addresses.count)
+        var stored: [Set<Int>] = Array(repeating: [], count: TestWorld.addresses.count)
         for sample in store.samples.values {
             guard stored.indices.contains(sample.strap), let number = sample.number else {
                 continue
@@ -150,14 +146,13 @@ struct ChaosJudge {
                 fault("stored twice", "strap \(sample.strap) frame \(number)")
             }
         }
-        // A frame that was lost was hardly later than the latest that was not.
-        let late = 1.5 * latest + Double(world.clock.speed) * Self.hostPauseSeconds
-        let (deaths, breaks, full) = (world.log.deaths, world.log.breaks, world.log.full)
+        let late = ChaosRun.waySecondsMax
+        let (deaths, breaks, full) = (run.log.deaths, run.log.breaks, run.log.full)
         var wentOut = 0
         var byKill: [Int64: Int64] = [:]
         var inTransit = 0
-        for strap in ChaosStraps.addresses.indices {
-            for (number, frame) in world.straps.sent(strap).enumerated() {
+        for strap in TestWorld.addresses.indices {
+            for (number, frame) in run.straps.sent(strap).enumerated() {
                 guard frame.wentOut else {
                     if stored[strap].contains(number) {
                         fault("heard nothing", "strap \(strap) frame \(number) is stored")
@@ -182,7 +177,7 @@ struct ChaosJudge {
         if received > wentOut { fault("frames", "\(received) received of \(wentOut) sent") }
         let costs = byKill.values.map { Double($0) / 1e6 }.sorted()
         let usual = costs.isEmpty ? 0 : costs[costs.count / 2]
-        if usual > Self.commitSeconds + Double(world.clock.speed) * Self.hostPauseSeconds {
+        if usual > Self.commitSeconds + late {
             fault("kills", "cost \(usual) s each")
         }
         summary.append(

@@ -79,7 +79,7 @@ struct ChaosStore {
             let identity = SampleIdentity(runNonce: UInt64(bitPattern: nonce), sample: id)
             let frame: Data = row[1]
             samples["\(identity)"] = Sample(
-                strap: ChaosStraps.addresses.firstIndex(of: row[5]) ?? -1,
+                strap: TestWorld.addresses.firstIndex(of: row[5]) ?? -1,
                 number: ChaosStraps.number(of: [UInt8](frame)), boot: row[4], uptime: row[2],
                 patient: (row[6] as String?).flatMap { Int($0) })
             seenThrough = id

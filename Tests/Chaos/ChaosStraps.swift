@@ -5,7 +5,6 @@ import Testbed
 ///
 /// Each frame of a strap has a number, which it carries as its energy; no two are alike.
 final class ChaosStraps: Sendable {
-    static let addresses = (1...4).map { "C0:00:00:00:00:0\($0)" }
     /// The strap that changes hands.
     static let shared = 3
     /// Every so many frames, one that cannot be decoded, and one of a strap that finds no pulse.
@@ -25,7 +24,7 @@ final class ChaosStraps: Sendable {
     }
 
     private struct State {
-        var sent: [[Sent]] = Array(repeating: [], count: ChaosStraps.addresses.count)
+        var sent: [[Sent]] = Array(repeating: [], count: TestWorld.addresses.count)
         var wearers: [Int?] = []
         var isSending = true
     }
@@ -55,7 +54,7 @@ final class ChaosStraps: Sendable {
     func run(_ bluez: SimulatedBlueZ, every interval: Double) async {
         var due = clock.seconds
         while isSending {
-            for strap in Self.addresses.indices { await send(strap, bluez) }
+            for strap in TestWorld.addresses.indices { await send(strap, bluez) }
             due = max(due + interval, clock.seconds)
             await clock.sleep(until: due)
         }
@@ -68,7 +67,7 @@ final class ChaosStraps: Sendable {
             ? .malformed : number % Self.pulselessEvery == 101 ? .noPulse : .rate
         let at = clock.now
         let frame = Self.frame(number, content)
-        let wentOut = await bluez.emit(frame, from: Self.addresses[strap])
+        let wentOut = await bluez.emit(frame, from: TestWorld.addresses[strap])
         state.withLock {
             $0.sent[strap].append(
                 Sent(at: at, content: content, wentOut: wentOut, patient: patient))

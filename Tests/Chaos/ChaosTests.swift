@@ -23,53 +23,45 @@ import Testing
         seed: UInt64
     ) async throws {
         let (hours, speed) = (Self.hours, Self.speed)
-        print("chaos: seed \(seed), \(hours) h at \(speed) times the speed of time")
+        print("chaos: seed \(seed), \(hours) h, at most \(speed) times the speed of time")
         let began = ContinuousClock.now
-        let world = try await ChaosWorld.start(
+        try await ChaosRun.run(
             seed: seed, speed: speed, connections: Int(hours * 500),
+            frameSeconds: Self.frameSeconds,
             // Nothing is pruned: the gaps are looked at from sample to sample.
-            settings: ["EDGE_GATEWAY_STORAGE_KEEP_DELIVERED_HOURS": "8760"])
-        do {
-            try await play(world, seed: seed, hours: hours)
-        } catch {
-            Issue.record("seed \(seed): \(error); the log ends:\n\(world.gateway.logTail())")
+            settings: ["EDGE_GATEWAY_STORAGE_KEEP_DELIVERED_HOURS": "8760"]
+        ) { run in
+            var store = ChaosStore(path: run.storePath)
+            try await run.begin()
+            try await run.play(ChaosScript(seed: seed, hours: hours), hours: hours, &store)
+            let status = try await run.mendAndDrain(&store)
+            let judge = try await ChaosJudge(run, store, status)
+            for line in judge.summary { print("  " + line) }
+            let took = ContinuousClock.now - began
+            print("chaos: seed \(seed) took \(took) for \(run.clock.seconds) s")
+            #expect(run.log.unexpectedDeaths == 0)
+            guard !judge.faults.isEmpty || run.log.unexpectedDeaths > 0 else { return }
+            let kept = try run.keep(as: "chaos-seed-\(seed)")
+            Issue.record(
+                """
+                seed \(seed): \(judge.faults.count) faults; store, log and script are in \(kept)
+                \(judge.faults.prefix(20).joined(separator: "\n"))
+                """)
         }
-        await world.remove()
-        print("chaos: seed \(seed) took \(ContinuousClock.now - began)")
     }
+}
 
-    private func play(_ world: ChaosWorld, seed: UInt64, hours: Double) async throws {
-        var store = ChaosStore(path: world.storePath)
-        let sending = Task { await world.straps.run(world.bluez, every: Self.frameSeconds) }
-        let watching = Task { await world.watchDeaths() }
-        defer { watching.cancel() }
-        do {
-            try await world.begin()
-            try await world.play(
-                ChaosScript(seed: seed, hours: hours), hours: hours, &store)
-        } catch {
-            world.straps.stop()
-            await sending.value
-            throw error
-        }
-        let status = try await world.mendAndDrain(&store, hostSecondsMax: 60)
-        await sending.value
-        let judge = try await ChaosJudge(world, store, status)
-        for line in judge.summary { print("  " + line) }
-        #expect(world.log.unexpectedDeaths == 0)
-        guard !judge.faults.isEmpty || world.log.unexpectedDeaths > 0 else { return }
-        let keep = FileManager.default.temporaryDirectory.appending(path: "chaos-seed-\(seed)")
-        try? FileManager.default.removeItem(at: keep)
+extension ChaosRun {
+    /// Keeps what a failure is found out with; where.
+    fileprivate func keep(as name: String) throws -> String {
+        let folder = FileManager.default.temporaryDirectory.appending(path: name)
+        try? FileManager.default.removeItem(at: folder)
         try FileManager.default.copyItem(
-            at: URL(filePath: world.storePath).deletingLastPathComponent(), to: keep)
+            at: URL(filePath: storePath).deletingLastPathComponent(), to: folder)
         try FileManager.default.copyItem(
-            at: world.gateway.logFile, to: keep.appending(path: "daemon.log"))
-        try world.log.notes.joined(separator: "\n")
-            .write(to: keep.appending(path: "script.txt"), atomically: true, encoding: .utf8)
-        Issue.record(
-            """
-            seed \(seed): \(judge.faults.count) faults; store, log and script are in \(keep.path)
-            \(judge.faults.prefix(20).joined(separator: "\n"))
-            """)
+            at: gateway.logFile, to: folder.appending(path: "daemon.log"))
+        try log.notes.joined(separator: "\n")
+            .write(to: folder.appending(path: "script.txt"), atomically: true, encoding: .utf8)
+        return folder.path
     }
 }

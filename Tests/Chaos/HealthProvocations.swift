@@ -12,93 +12,93 @@ struct Provocation: Sendable {
     /// A piece of its advice.
     let advice: String
     /// Makes it real. The daemon is started here.
-    let provoke: @Sendable (HealthBench) async throws -> Void
+    let provoke: @Sendable (TestWorld) async throws -> Void
 
     static let all: [String: Provocation] = {
         // In pieces: the compiler's patience with one large literal is short.
         radio.merging(straps) { $1 }.merging(stores) { $1 }.merging(exchange) { $1 }
     }()
 
-    private static let strap = HealthBench.addresses[0]
-    private static let other = HealthBench.addresses[1]
+    private static let strap = TestWorld.addresses[0]
+    private static let other = TestWorld.addresses[1]
 
     private static let radio: [String: Provocation] = [
-        "bus-absent": Provocation(advice: "systemctl status dbus") { bench in
-            try await bench.gateway.start()
-            await bench.bus.halt()
+        "bus-absent": Provocation(advice: "systemctl status dbus") { world in
+            try await world.gateway.start()
+            await world.bus.halt()
         },
-        "bluetoothd-absent": Provocation(advice: "systemctl status bluetooth") { bench in
-            try await bench.gateway.start()
-            try await bench.bluez.setDaemon(running: false)
+        "bluetoothd-absent": Provocation(advice: "systemctl status bluetooth") { world in
+            try await world.gateway.start()
+            try await world.bluez.setDaemon(running: false)
         },
-        "no-adapter": Provocation(advice: "plug one in") { bench in
-            try await bench.gateway.start()
-            await bench.bluez.unplug(HealthBench.adapter)
+        "no-adapter": Provocation(advice: "plug one in") { world in
+            try await world.gateway.start()
+            await world.bluez.unplug(TestWorld.adapter)
         },
-        "radio-off": Provocation(advice: "rfkill unblock bluetooth") { bench in
-            try await bench.gateway.start()
-            await bench.bluez.setPowered(HealthBench.adapter, false)
+        "radio-off": Provocation(advice: "rfkill unblock bluetooth") { world in
+            try await world.gateway.start()
+            await world.bluez.setPowered(TestWorld.adapter, false)
         },
         // A strap is looked for, and not even a stranger is heard.
-        "radio-silent": Provocation(advice: "plug the adapter in again") { bench in
-            try await bench.record()
-            for address in HealthBench.addresses { await bench.bluez.setOnAir(address, false) }
-            await bench.bluez.drop(strap)
+        "radio-silent": Provocation(advice: "plug the adapter in again") { world in
+            try await world.record()
+            for address in TestWorld.addresses { await world.bluez.setOnAir(address, false) }
+            await world.bluez.drop(strap)
         },
         // Two straps for the one place there is.
-        "adapter-full": Provocation(linksMax: 1, advice: "plug in a second adapter") { bench in
-            try await bench.record()
-            await bench.bluez.setOnAir(strap, false)
-            await bench.bluez.drop(strap)
-            try await bench.record(1)
-            await bench.bluez.setOnAir(strap, true)
+        "adapter-full": Provocation(linksMax: 1, advice: "plug in a second adapter") { world in
+            try await world.record()
+            await world.bluez.setOnAir(strap, false)
+            await world.bluez.drop(strap)
+            try await world.record(1)
+            await world.bluez.setOnAir(strap, true)
         },
     ]
 
     private static let straps: [String: Provocation] = [
         // As one leaves whose connection parameters the kernel refuses.
-        "strap-leaves": Provocation(advice: "MaxConnectionInterval") { bench in
-            try await bench.record()
+        "strap-leaves": Provocation(advice: "MaxConnectionInterval") { world in
+            try await world.record()
             for _ in 0..<5 {
-                await bench.bluez.wait { $0.isSubscribed(strap) }
-                await bench.pass(seconds: 60)
-                await bench.bluez.drop(strap)
-                await bench.bluez.wait { !$0.isSubscribed(strap) }
+                await world.bluez.wait { $0.isSubscribed(strap) }
+                try await world.pass(seconds: 60)
+                await world.bluez.drop(strap)
+                await world.bluez.wait { !$0.isSubscribed(strap) }
             }
         },
-        "bond-lost": Provocation(advice: "in its pairing mode") { bench in
+        "bond-lost": Provocation(advice: "in its pairing mode") { world in
             var careful = SimulatedStrap(
                 address: "C0:00:00:00:00:0B", name: "Careful",
                 heart: try RecordedHeart.steady(milliseconds: 1000))
             careful.security = .encrypted
-            await bench.bluez.add(careful)
-            try await bench.gateway.start()
-            try await bench.command("pair", careful.address)
-            await bench.bluez.forgetBonds(careful.address)
-            await bench.bluez.drop(careful.address)
+            await world.bluez.add(careful)
+            try await world.gateway.start()
+            try await world.command("pair", careful.address)
+            await world.bluez.forgetBonds(careful.address)
+            await world.bluez.drop(careful.address)
         },
-        "doubled-stream": Provocation(advice: "systemctl restart bluetooth") { bench in
-            await bench.bluez.setNoise(strap, FrameNoise(framesPerDuplicate: 1))
-            try await bench.record()
+        "doubled-stream": Provocation(advice: "systemctl restart bluetooth") { world in
+            await world.bluez.setNoise(strap, FrameNoise(framesPerDuplicate: 1))
+            try await world.record()
         },
-        "battery-low": Provocation(advice: "change the strap's battery") { bench in
-            try await bench.record()
-            await bench.bluez.setBattery(strap, 9)
+        "battery-low": Provocation(advice: "change the strap's battery") { world in
+            try await world.record()
+            await world.bluez.setBattery(strap, 9)
         },
-        "strap-silent": Provocation(advice: "moisten the electrodes") { bench in
-            try await bench.record()
-            await bench.bluez.setSendsFrames(false)
+        "strap-silent": Provocation(advice: "moisten the electrodes") { world in
+            try await world.record()
+            await world.bluez.setSendsFrames(false)
         },
     ]
 
     private static let stores: [String: Provocation] = [
-        "clock-untrusted": Provocation(advice: "timedatectl") { bench in
-            try await bench.gateway.start()
-            bench.clock.loseWall(by: 0)
+        "clock-untrusted": Provocation(advice: "timedatectl") { world in
+            try await world.gateway.start()
+            world.clock?.loseWall(by: 0)
         },
-        "store-unwritable": Provocation(onSmallDisk: true, advice: "Free space") { bench in
-            try await bench.record()
-            try await bench.disk?.fill()
+        "store-unwritable": Provocation(onSmallDisk: true, advice: "Free space") { world in
+            try await world.record()
+            try await world.disk?.fill()
         },
         "queue-80-percent": Provocation(settings: smallStore, advice: "mend the delivery") {
             try await fill($0, to: 0.85)
@@ -109,67 +109,67 @@ struct Provocation: Sendable {
             try await $0.gateway.start()
             try await $0.command("pair", strap)
         },
-        "store-salvaged": Provocation(advice: "edge-gateway queue acknowledge") { bench in
-            try Data("no database here".utf8).write(to: bench.store)
-            try await bench.gateway.start()
+        "store-salvaged": Provocation(advice: "edge-gateway queue acknowledge") { world in
+            try Data("no database here".utf8).write(to: URL(filePath: world.storePath))
+            try await world.gateway.start()
         },
     ]
 
     private static let exchange: [String: Provocation] = [
-        "enroll-again": Provocation(advice: "edge-gateway enroll LINK") { bench in
-            try await bench.record()
-            try await bench.delivered()
+        "enroll-again": Provocation(advice: "edge-gateway enroll LINK") { world in
+            try await world.record()
+            try await world.delivered()
             // Else the gateway would redeem it again.
-            await bench.exchange.cancelInvitations(patient: 40001)
-            await bench.exchange.revokeTokens()
+            await world.exchange.cancelInvitations(patient: 40001)
+            await world.exchange.revokeTokens()
         },
-        "consent-missing": Provocation(advice: "the patient consents") { bench in
-            try await bench.record()
-            try await bench.delivered()
-            await bench.exchange.withdrawConsent(patient: 40001)
+        "consent-missing": Provocation(advice: "the patient consents") { world in
+            try await world.record()
+            try await world.delivered()
+            await world.exchange.withdrawConsent(patient: 40001)
         },
-        "patient-held": Provocation(advice: "share an organization") { bench in
-            try await bench.recordByKey(patient: 40002)
-            try await bench.delivered()
-            await bench.exchange.removePatient(40002)
+        "patient-held": Provocation(advice: "share an organization") { world in
+            try await world.recordByKey(patient: 40002)
+            try await world.delivered()
+            await world.exchange.removePatient(40002)
         },
-        "lane-held": Provocation(advice: "Why a lane is held") { bench in
-            try await bench.record()
-            try await bench.delivered()
-            await bench.exchange.setDeviceType(HealthBench.device, to: "other")
+        "lane-held": Provocation(advice: "Why a lane is held") { world in
+            try await world.record()
+            try await world.delivered()
+            await world.exchange.setDeviceType(TestWorld.device, to: "other")
         },
-        "exchange-unreachable": Provocation(advice: "DNS") { bench in
-            try await bench.record()
-            try await bench.delivered()
-            await bench.exchange.cutNetwork()
+        "exchange-unreachable": Provocation(advice: "DNS") { world in
+            try await world.record()
+            try await world.delivered()
+            await world.exchange.cutNetwork()
         },
-        "dead-letters": Provocation(advice: "edge-gateway queue dead list") { bench in
-            try await bench.gateway.start()
-            try await bench.command("pair", strap)
-            try await bench.eventually("samples") { $0.balance.stored >= 3 }
-            try await bench.command("queue", "export", "held.ndjson")
+        "dead-letters": Provocation(advice: "edge-gateway queue dead list") { world in
+            try await world.gateway.start()
+            try await world.command("pair", strap)
+            try await world.inTime("samples") { $0.balance.stored >= 3 }
+            try await world.command("queue", "export", "held.ndjson")
             let text = try String(
-                contentsOf: bench.gateway.directory.appending(path: "held.ndjson"), encoding: .utf8)
+                contentsOf: world.gateway.directory.appending(path: "held.ndjson"), encoding: .utf8)
             for uuid in text.matches(of: /"uuid":"([^"]+)"/) {
-                await bench.exchange.refuse(String(uuid.output.1))
+                await world.exchange.refuse(String(uuid.output.1))
             }
-            try await bench.record()
+            try await world.record()
         },
-        "not-enrolled": Provocation(advice: "edge-gateway enroll LINK") { bench in
-            try await bench.gateway.start()
-            try await bench.command("pair", strap)
+        "not-enrolled": Provocation(advice: "edge-gateway enroll LINK") { world in
+            try await world.gateway.start()
+            try await world.command("pair", strap)
         },
     ]
 
     private static let smallStore = ["EDGE_GATEWAY_STORAGE_MAX_MEGABYTES": "16"]
 
     /// Fills the store, before the daemon is started, with samples of a strap of another day.
-    private static func fill(_ bench: HealthBench, to fraction: Double) async throws {
+    private static func fill(_ world: TestWorld, to fraction: Double) async throws {
         var settings = QueueSettings()
         settings.maxBytes = 16 << 20
         let clock = SystemClock(trust: .always)
         let queue = try SampleQueue(
-            path: bench.store.path, settings: settings, clock: clock, bootID: "earlier")
+            path: world.storePath, settings: settings, clock: clock, bootID: "earlier")
         let sensor = try await queue.addSensor(
             address: "C0:00:00:00:00:0F", details: SensorDetails(name: "Earlier"))
         let assignment = try await queue.assign(

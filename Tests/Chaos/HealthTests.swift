@@ -17,13 +17,13 @@ import Testing
         if provocation.onSmallDisk, geteuid() != 0 {
             return print("skipped: \(name): mounting a small file system takes root")
         }
-        try await HealthBench.run(
+        try await TestWorld.runFast(
             linksMax: provocation.linksMax, onSmallDisk: provocation.onSmallDisk,
             settings: provocation.settings
-        ) { bench in
-            let before = bench.clock.now
-            try await provocation.provoke(bench)
-            let status = try await bench.eventually(name) {
+        ) { world, clock in
+            let before = clock.now
+            try await provocation.provoke(world)
+            let status = try await world.inTime(name) {
                 $0.health.contains { $0.name == name }
             }
             let item = try #require(status.health.first { $0.name == name })
@@ -32,13 +32,13 @@ import Testing
             #expect(!item.message.isEmpty && !item.message.contains("4000"), "\(item.message)")
             let since = try Date(item.since, strategy: .iso8601).timeIntervalSince1970
             // It is said in whole seconds.
-            #expect(since >= Double(before) / 1e6 - 1 && since <= Double(bench.clock.now) / 1e6)
+            #expect(since >= Double(before) / 1e6 - 1 && since <= Double(clock.now) / 1e6)
             #expect(Double(before) / 1e6 + Self.sinceSecondsMax > since)
-            let text = try await bench.gateway.command(["status"])
+            let text = try await world.gateway.command(["status"])
             #expect(text.status == 1 && text.output.contains(item.advice.prefix(20)))
             // Some seconds later it is the same one, not a new one.
-            await bench.pass(seconds: 5)
-            let later = try await bench.gateway.status().health.filter { $0.name == name }
+            try await world.pass(seconds: 5)
+            let later = try await world.gateway.status().health.filter { $0.name == name }
             #expect(later.contains { $0.since == item.since }, "\(name): \(later)")
         }
     }
@@ -46,13 +46,13 @@ import Testing
     /// It used to begin when somebody first asked: a technician in the morning was told that the adapter
     /// had gone a moment ago.
     @Test func aConditionBeganWhenItBeganThoughNobodyAsked() async throws {
-        try await HealthBench.run { bench in
-            try await bench.gateway.start()
-            await bench.pass(seconds: 10)
-            let gone = Double(bench.clock.now) / 1e6
-            await bench.bluez.unplug(HealthBench.adapter)
-            await bench.pass(seconds: 250)
-            let status = try await bench.gateway.status()
+        try await TestWorld.runFast { world, clock in
+            try await world.gateway.start()
+            try await world.pass(seconds: 10)
+            let gone = Double(clock.now) / 1e6
+            await world.bluez.unplug(TestWorld.adapter)
+            try await world.pass(seconds: 250)
+            let status = try await world.gateway.status()
             let item = try #require(status.health.first { $0.name == "no-adapter" })
             let since = try Date(item.since, strategy: .iso8601).timeIntervalSince1970
             // It is looked once a minute; the rest is for a loaded machine.

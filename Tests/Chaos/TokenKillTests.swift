@@ -9,67 +9,62 @@ import Testing
 @Suite(.serialized) struct TokenKillTests {
     private static let speed: Int64 = 30
     private static let frameSeconds = 2.0
-    /// How long anything may take on a loaded machine, in the host's seconds.
-    private static let patience = Duration.seconds(60)
+    /// How long anything may take, in seconds of the world.
+    private static let patience = 1_800.0
 
     /// Enrolled, paired, and sending.
     private static func run(
-        sealing: String = "never", _ body: (ChaosWorld) async throws -> Void
+        sealing: String = "never", _ body: (ChaosRun) async throws -> Void
     ) async throws {
-        let world = try await ChaosWorld.start(
-            seed: 1, speed: speed, connections: 0,
+        try await ChaosRun.run(
+            seed: 1, speed: speed, connections: 0, frameSeconds: frameSeconds,
             settings: [
                 "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "5",
                 "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": sealing,
-            ])
-        let sending = Task { await world.straps.run(world.bluez, every: frameSeconds) }
-        do {
-            try await world.begin()
-            try await delivers(world)
-            try await body(world)
-            #expect(await world.exchange.duplicates.isEmpty)
-            #expect(await world.exchange.orphans == 0)
-            #expect(await world.exchange.overlappingRequests == 0)
-        } catch {
-            Issue.record("\(error); the log ends:\n\(world.gateway.logTail())")
+            ]
+        ) { run in
+            try await run.begin()
+            try await delivers(run)
+            try await body(run)
+            #expect(await run.exchange.duplicates.isEmpty)
+            #expect(await run.exchange.orphans == 0)
+            #expect(await run.exchange.overlappingRequests == 0)
         }
-        world.straps.stop()
-        await sending.value
-        await world.remove()
     }
 
+    /// The daemon may be dead, or about to be.
     private static func eventually(
-        _ what: String, _ holds: () async throws -> Bool
+        _ what: String, in run: ChaosRun, _ holds: () async throws -> Bool
     ) async throws {
-        let begin = ContinuousClock.now
-        while ContinuousClock.now - begin < patience {
+        let end = run.clock.seconds + patience
+        while run.clock.seconds < end {
             if try await holds() { return }
             try await Task.sleep(for: .milliseconds(50))
         }
-        throw GatewayProcess.Fault(description: "\(what): not within \(patience)")
+        throw GatewayProcess.Fault(description: "\(what): not within \(patience) s")
     }
 
     /// More of both patients arrives at the exchange.
-    private static func delivers(_ world: ChaosWorld) async throws {
-        for patient in ChaosWorld.patients {
-            let before = await world.exchange.storedCount(patient: patient)
-            try await eventually("deliveries of \(patient)") {
-                await world.exchange.storedCount(patient: patient) > before
+    private static func delivers(_ run: ChaosRun) async throws {
+        for patient in ChaosRun.patients {
+            let before = await run.exchange.storedCount(patient: patient)
+            try await eventually("deliveries of \(patient)", in: run) {
+                await run.exchange.storedCount(patient: patient) > before
             }
         }
     }
 
-    private static func wantsEnrollment(_ world: ChaosWorld) async throws -> Bool {
-        try await world.gateway.status().health.contains { $0.name == "enroll-again" }
+    private static func wantsEnrollment(_ run: ChaosRun) async throws -> Bool {
+        try await run.gateway.status().health.contains { $0.name == "enroll-again" }
     }
 
     /// Lets the daemon renew its tokens and die at `point`.
-    private static func kill(_ world: ChaosWorld, at point: TokenFaultPoint) async throws {
-        await world.gateway.kill()
-        try await world.restart(with: ["EDGE_GATEWAY_KILL_AT": point.rawValue])
-        try await delivers(world)
-        await world.exchange.expireAccessTokens()
-        try await eventually("dead at \(point)") { await world.gateway.diedAtStep }
+    private static func kill(_ run: ChaosRun, at point: TokenFaultPoint) async throws {
+        await run.gateway.kill()
+        try await run.restart(with: ["EDGE_GATEWAY_KILL_AT": point.rawValue])
+        try await delivers(run)
+        await run.exchange.expireAccessTokens()
+        try await eventually("dead at \(point)", in: run) { await run.gateway.diedAtStep }
     }
 
     private static let canSeal: Bool = {
@@ -88,51 +83,53 @@ import Testing
         "a daemon killed at any step of a renewal delivers again at the next start",
         arguments: canSeal ? ["never", "always"] : ["never"])
     func killed(sealing: String) async throws {
-        try await Self.run(sealing: sealing) { world in
+        try await Self.run(sealing: sealing) { run in
             for point in TokenFaultPoint.allCases {
-                try await Self.kill(world, at: point)
-                try await world.restart()
-                try await Self.delivers(world)
-                #expect(try await !Self.wantsEnrollment(world), "\(point)")
+                try await Self.kill(run, at: point)
+                try await run.restart()
+                try await Self.delivers(run)
+                #expect(try await !Self.wantsEnrollment(run), "\(point)")
             }
         }
     }
 
     @Test func aLostAnswerToARefreshIsMetByRedeemingTheInvitationAgain() async throws {
-        try await Self.run { world in
-            await world.exchange.inject(.lostAnswer, on: [.token], for: .requests(2))
-            await world.exchange.expireAccessTokens()
-            try await Self.delivers(world)
-            #expect(try await !Self.wantsEnrollment(world))
+        try await Self.run { run in
+            await run.exchange.inject(.lostAnswer, on: [.token], for: .requests(2))
+            await run.exchange.expireAccessTokens()
+            try await Self.delivers(run)
+            #expect(try await !Self.wantsEnrollment(run))
         }
     }
 
     @Test func onlyWhenTheInvitationIsOverAPersonIsAskedAndRecordingGoesOn() async throws {
-        try await Self.run { world in
-            for patient in ChaosWorld.patients {
-                await world.exchange.cancelInvitations(patient: patient)
+        try await Self.run { run in
+            for patient in ChaosRun.patients {
+                await run.exchange.cancelInvitations(patient: patient)
             }
-            try await Self.kill(world, at: .granted)
-            try await world.restart()
-            try await Self.eventually("enroll-again") { try await Self.wantsEnrollment(world) }
-            let held = try await world.gateway.status()
-            try await Self.eventually("recording goes on") {
-                try await world.gateway.status().balance.stored > held.balance.stored + 4
+            try await Self.kill(run, at: .granted)
+            try await run.restart()
+            try await Self.eventually("enroll-again", in: run) {
+                try await Self.wantsEnrollment(run)
+            }
+            let held = try await run.gateway.status()
+            try await Self.eventually("recording goes on", in: run) {
+                try await run.gateway.status().balance.stored > held.balance.stored + 4
             }
             #expect(held.balance.dead == 0 && held.balance.dropped.isEmpty)
-            try await world.enrollAgain()
-            try await Self.delivers(world)
-            try await Self.eventually("mended") { try await !Self.wantsEnrollment(world) }
+            try await run.enrollAgain()
+            try await Self.delivers(run)
+            try await Self.eventually("mended", in: run) { try await !Self.wantsEnrollment(run) }
         }
     }
 
     @Test func tokensThatCannotBeReadServeAgainWithoutAStart() async throws {
-        try await Self.run { world in
-            await world.gateway.kill()
-            let state = URL(filePath: world.storePath).deletingLastPathComponent()
+        try await Self.run { run in
+            await run.gateway.kill()
+            let state = URL(filePath: run.storePath).deletingLastPathComponent()
             let names = try FileManager.default.contentsOfDirectory(atPath: state.path)
                 .filter { $0.hasPrefix("tokens-") }
-            #expect(names.count == ChaosWorld.patients.count)
+            #expect(names.count == ChaosRun.patients.count)
             // Root reads whatever its mode is: behind a link it is refused to anybody.
             for name in names {
                 let file = state.appending(path: name)
@@ -140,8 +137,8 @@ import Testing
                 try FileManager.default.moveItem(at: file, to: aside)
                 try FileManager.default.createSymbolicLink(at: file, withDestinationURL: aside)
             }
-            try await world.restart()
-            let item = try await world.gateway.status().health.first { $0.name == "enroll-again" }
+            try await run.restart()
+            let item = try await run.gateway.status().health.first { $0.name == "enroll-again" }
             #expect(item?.message.contains("tokens cannot be read") == true)
             for name in names {
                 let file = state.appending(path: name)
@@ -149,9 +146,9 @@ import Testing
                 try FileManager.default.moveItem(
                     at: state.appending(path: "aside-" + name), to: file)
             }
-            try await Self.delivers(world)
-            try await Self.eventually("well") { try await !Self.wantsEnrollment(world) }
-            let log = try String(contentsOf: world.gateway.logFile, encoding: .utf8)
+            try await Self.delivers(run)
+            try await Self.eventually("well", in: run) { try await !Self.wantsEnrollment(run) }
+            let log = try String(contentsOf: run.gateway.logFile, encoding: .utf8)
             #expect(log.components(separatedBy: "load tokens").count == names.count + 1)
         }
     }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.serialized) struct BadInputTests {
     @Test func withoutADaemonACommandSaysHowToStartIt() async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             for words in [["status"], ["sensors"], ["scan"], ["pair", "C0:00:00:00:00:01"]] {
                 let outcome = try await bench.gateway.command(words)
                 #expect(outcome.status == 3)
@@ -19,7 +19,7 @@ import Testing
         ["status", "--verbose"],
     ])
     func wrongUsageLeavesWithTwo(words: [String]) async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             let outcome = try await bench.gateway.command(words)
             #expect(outcome.status == 2)
             #expect(!outcome.complaint.isEmpty)
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func aDaemonWithABadConfigurationSaysWhatAndLeaves() async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             let path = bench.gateway.directory.appending(path: "bad.yaml")
             try "clock:\n  trsut: always\n".write(to: path, atomically: true, encoding: .utf8)
             let outcome = try await bench.gateway.command(["run", "--config", path.path])
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func aClientKeyThatEverybodyMayReadStopsTheDaemonAndTheCheck() async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             let key = bench.gateway.directory.appending(path: "key.pem").path
             try "PEM".write(toFile: key, atomically: true, encoding: .utf8)
             chmod(key, 0o644)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func aSecondDaemonOnTheSameStoreRefuses() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let outcome = try await bench.gateway.command(["run"])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("in-use"))
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test func malformedAndUnknownLinksStoreNothing() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let malformed = try await bench.gateway.command(["enroll", "hello"])
             #expect(malformed.status == 2)
             #expect(malformed.complaint.contains("invitation"))
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func pairingWhatIsNotThereIsAdvisedAbout() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let nonsense = try await bench.gateway.command(["pair", "hello"])
             #expect(nonsense.status == 2)
             let absent = try await bench.gateway.command(["pair", "C0:00:00:00:00:99"])
@@ -99,13 +99,13 @@ import Testing
             #expect(absent.complaint.split(separator: "\n").count == 2, "what and advice")
             #expect(try await bench.gateway.status().sensors.isEmpty)
             let unknown = try await bench.gateway.command(
-                ["pair", Bench.addresses[0], "--enrollment", "nobody"])
+                ["pair", TestWorld.addresses[0], "--enrollment", "nobody"])
             #expect(unknown.status == 2)
         }
     }
 
     @Test func withoutAnAdapterTheDaemonRunsAndSaysSo() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             await bench.bluez.unplug("00:1A:7D:DA:71:01")
             try await bench.eventually("no adapter") {
                 $0.health.contains { $0.name == "no-adapter" }
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test func withoutABusTheDaemonRunsAndSaysSo() async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             await bench.bus.halt()
             try await bench.gateway.start()
             let status = try await bench.eventually("no bus") {
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test func garbageOnTheControlSocketDoesNotDisturb() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let socket = bench.gateway.directory.appending(path: "control.sock").path
             var random = SystemRandomNumberGenerator()
             for length in [0, 1, 100, 70_000] {

@@ -10,7 +10,7 @@ import Testing
 
     @Test func everyAnswerIsAsTheDocumentSays() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(Int.random(in: 20_000..<32_000))"]
-        try await Bench.run(straps: 2, settings: settings, starts: false) { bench in
+        try await TestWorld.run(straps: 2, settings: settings, starts: false) { bench in
             try Data("no database here".utf8).write(
                 to: bench.gateway.directory.appending(path: "state/queue.sqlite"))
             try await bench.gateway.start()
@@ -30,8 +30,8 @@ import Testing
     }
 
     /// Sensors, assignments, samples that are held, dead and delivered, a gap, uploads and a salvage.
-    private func fill(_ bench: Bench) async throws {
-        try await bench.command("pair", Bench.addresses[0])
+    private func fill(_ bench: TestWorld) async throws {
+        try await bench.command("pair", TestWorld.addresses[0])
         try await bench.eventually("samples") { $0.balance.stored >= 3 }
         try await bench.command("queue", "export", "held.ndjson")
         let lines = try String(
@@ -40,9 +40,9 @@ import Testing
             await bench.exchange.refuse(String(uuid.output.1))
         }
         try await bench.put(on: 0)
-        try await bench.command("pair", Bench.addresses[1])
-        await bench.bluez.setOnAir(Bench.addresses[1], false)
-        await bench.bluez.drop(Bench.addresses[1])
+        try await bench.command("pair", TestWorld.addresses[1])
+        await bench.bluez.setOnAir(TestWorld.addresses[1], false)
+        await bench.bluez.drop(TestWorld.addresses[1])
         try await bench.eventually("dead letters and deliveries") {
             $0.balance.dead == 2 && $0.balance.delivered > 0
         }

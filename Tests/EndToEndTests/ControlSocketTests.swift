@@ -16,7 +16,9 @@ import Testing
     }
 
     /// Asks the daemon of a bench.
-    static func ask(_ bench: Bench, _ path: String, _ words: [String] = []) async throws -> Answer {
+    static func ask(_ bench: TestWorld, _ path: String, _ words: [String] = []) async throws
+        -> Answer
+    {
         let socket = bench.gateway.directory.appending(path: "control.sock").path
         let outcome = try await Command.run(
             "/usr/bin/curl",
@@ -33,7 +35,7 @@ import Testing
     }
 
     @Test func whatIsNotAskedRightIsAProblemWithTheStatusThatFits() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             for (path, words, status, code) in [
                 ("/v1/nothing", [], 404, "not-found"),
                 ("/", [], 404, "not-found"),
@@ -63,7 +65,7 @@ import Testing
 
     /// `sensor=one` used to list all sensors, and `limit=ten` a hundred entries.
     @Test func aQueryThatIsNoNumberIsRefusedAndNotTakenForNone() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             for path in [
                 "/v1/gaps?sensor=one", "/v1/gaps?days=1.5", "/v1/history?limit=ten",
                 "/v1/history/hours?sensor=", "/v1/queue/samples?sensor=x",
@@ -80,7 +82,7 @@ import Testing
     /// It used to hand a link out, and to refuse whoever then stood there with a phone.
     @Test func aResolutionThatIsNoneIsRefusedBeforeAPhoneIsFetched() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(Int.random(in: 20_000..<32_000))"]
-        try await Bench.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { bench in
             let wrong = try await Self.ask(bench, "/v1/enroll-web", json(#"{"resolution":"5s"}"#))
             #expect(wrong.status == 400)
             let right = try await Self.ask(bench, "/v1/enroll-web", json(#"{"resolution":"10s"}"#))
@@ -90,7 +92,7 @@ import Testing
 
     /// 10,000 may be named; their numbers used not to fit into a request.
     @Test func asManyDeadLettersAsMayBeNamedFitIntoARequest() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let ids = (0..<10_000).map { "\(Int64.max - Int64($0))" }.joined(separator: ",")
             let file = bench.gateway.directory.appending(path: "ids").path
             try #"{"ids":[\#(ids)]}"#.write(toFile: file, atomically: true, encoding: .utf8)
@@ -101,8 +103,8 @@ import Testing
 
     /// It used to be `suspended(adapter)`, which is no word of the contract, and no page knew it.
     @Test func aSuspendedLinkIsCalledSuspendedWhereverItIsShown() async throws {
-        try await Bench.run { bench in
-            try await bench.command("pair", Bench.addresses[0])
+        try await TestWorld.run { bench in
+            try await bench.command("pair", TestWorld.addresses[0])
             await bench.bluez.unplug("00:1A:7D:DA:71:01")
             try await bench.eventually("suspended") { $0.sensors.first?.link == "suspended" }
             let live = try await Self.ask(bench, "/v1/live/now")
@@ -116,7 +118,7 @@ import Testing
     @Test(.enabled(if: geteuid() == 0, "being somebody else takes root"))
     func whoIsNotInTheGroupMayLookAndChangeNothing() async throws {
         let settings = ["EDGE_GATEWAY_CONTROL_CHANGE_GROUP": "daemon"]
-        try await Bench.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { bench in
             let socket = bench.gateway.directory.appending(path: "control.sock").path
             // Whoever may write the socket may look.
             chmod(bench.gateway.directory.path, 0o755)

@@ -5,7 +5,7 @@ import Testing
 /// One patient goes from the gateway, through the real binary (security.md, "Erasing one patient").
 @Suite(.serialized) struct ErasingTests {
     /// Whether any file of the state holds `text`.
-    private static func isAnywhere(_ text: String, in bench: Bench) throws -> Bool {
+    private static func isAnywhere(_ text: String, in bench: TestWorld) throws -> Bool {
         let state = bench.gateway.directory.appending(path: "state")
         return try FileManager.default.contentsOfDirectory(atPath: state.path).contains {
             let contents = try Data(contentsOf: state.appending(path: $0))
@@ -14,9 +14,9 @@ import Testing
     }
 
     @Test func anErasedPatientLeavesNoTraceAndTheOtherOneGoesOn() async throws {
-        try await Bench.run(straps: 2) { bench in
+        try await TestWorld.run(straps: 2) { bench in
             for index in 0..<2 { try await bench.put(on: index) }
-            let patient = "\(Bench.patients[0])"
+            let patient = "\(TestWorld.patients[0])"
             try await bench.eventually("samples of both") { status in
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored >= 3 }
                     && status.balance.delivered > 0
@@ -29,7 +29,7 @@ import Testing
             try await bench.eventually("waiting") { status in
                 status.sensors.allSatisfy { $0.pending >= 2 }
             }
-            try await bench.command("forget", Bench.addresses[0])
+            try await bench.command("forget", TestWorld.addresses[0])
             let waiting = try await bench.gateway.command(["erase", "e0", "--yes"])
             #expect(waiting.status == 1 && waiting.complaint.contains("--undelivered"))
             let unasked = try await bench.gateway.command(["erase", "e0", "--undelivered"])
@@ -51,7 +51,7 @@ import Testing
             let status = try await bench.settle(withinSeconds: 90)
             #expect(status.balance.balanced && status.sensors.count == 1)
             #expect(
-                await bench.exchange.storedCount(patient: Bench.patients[1])
+                await bench.exchange.storedCount(patient: TestWorld.patients[1])
                     == status.balance.delivered)
             #expect(await bench.exchange.duplicates.isEmpty)
             await bench.gateway.stop()
@@ -61,10 +61,10 @@ import Testing
     }
 
     @Test func aPatientWhoComesBackIsEnrolledAnewAndDelivered() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("delivered") { $0.balance.delivered >= 3 }
-            try await bench.command("forget", Bench.addresses[0])
+            try await bench.command("forget", TestWorld.addresses[0])
             try await bench.command("queue", "drain")
             let before = await bench.exchange.storedCount()
             try await bench.command("erase", "e0", "--yes", "--json")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.serialized) struct FaultTests {
     @Test func aKilledDaemonLosesNothingCommittedAndDeliversNothingTwice() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             var committed = 0
             for round in 1...3 {
@@ -26,7 +26,7 @@ import Testing
 
     @Test func sigtermWritesWhatIsInMemoryAndLeavesWithinFiveSeconds() async throws {
         let patient = ["EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "60"]
-        try await Bench.run(settings: patient) { bench in
+        try await TestWorld.run(settings: patient) { bench in
             try await bench.put(on: 0)
             let before = try await bench.eventually("samples in memory") {
                 $0.balance.buffered >= 3
@@ -41,10 +41,10 @@ import Testing
     }
 
     @Test func aDroppedLinkIsMadeAgain() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             let before = try await bench.eventually("samples") { $0.balance.stored >= 2 }
-            await bench.bluez.drop(Bench.addresses[0])
+            await bench.bluez.drop(TestWorld.addresses[0])
             try await bench.eventually("samples after the drop") {
                 $0.balance.stored >= before.balance.stored + 3
             }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func aRestartOfBluetoothdIsSurvived() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.stored >= 2 }
             try await bench.bluez.setDaemon(running: false)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func theBusItselfMayGoAway() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.stored >= 2 }
             await bench.bus.halt()
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func anExpiredTokenIsRenewedAndDeliveryGoesOn() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.exchange.expireAccessTokens()
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test func withdrawnConsentHoldsAndNothingIsDropped() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.exchange.withdrawConsent(patient: 40001)
@@ -118,7 +118,7 @@ import Testing
         let mounted = try await Command.run(
             "/bin/mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
         try #require(mounted.status == 0)
-        try await Bench.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.delivered >= 2 }
             let filler = disk + "/filler"
@@ -131,7 +131,7 @@ import Testing
             try FileManager.default.removeItem(atPath: filler)
             let status = try await bench.settle(withinSeconds: 90)
             await bench.expectExactlyOnce(status.balance)
-            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(status.balance.received == sent, "what waited in memory is there")
         }
         _ = try await Command.run("/bin/umount", ["-l", disk])
@@ -139,10 +139,10 @@ import Testing
     }
 
     @Test func logsAndListingsHoldNoSecret() async throws {
-        try await Bench.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { bench in
             let link = await bench.exchange.invite(patient: 40001)
             try await bench.command("enroll", "-", input: link)
-            try await bench.command("pair", Bench.addresses[0])
+            try await bench.command("pair", TestWorld.addresses[0])
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.exchange.expireAccessTokens()
             try await bench.eventually("more") { $0.balance.delivered > 3 }
@@ -150,7 +150,7 @@ import Testing
             let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
             try #require(!log.isEmpty)
             #expect(!log.contains(String(link.suffix(32))), "the invitation's token")
-            #expect(!log.contains(Bench.addresses[0]), "a full sensor address")
+            #expect(!log.contains(TestWorld.addresses[0]), "a full sensor address")
             #expect(!log.contains("40001"), "a patient id")
             let state = bench.gateway.directory.appending(path: "state")
             for name in try FileManager.default.contentsOfDirectory(atPath: state.path) {

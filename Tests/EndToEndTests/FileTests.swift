@@ -5,11 +5,11 @@ import Testing
 /// Delivery into a file, through the real binary.
 @Suite(.serialized) struct FileTests {
     @Test func aFileGetsEverySampleOnceWithIntervalsAcrossAKill() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let path = bench.gateway.directory.appending(path: "state/heart.ndjson").path
             let output = try await bench.command("enroll", "--to-file", path)
             #expect(output.contains("into file://\(path)"))
-            try await bench.command("pair", Bench.addresses[0], "--patient", "ward-7.a")
+            try await bench.command("pair", TestWorld.addresses[0], "--patient", "ward-7.a")
             let before = try await bench.eventually("delivered") { $0.balance.delivered >= 5 }
             await bench.gateway.kill()
             try await bench.gateway.start()
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func aPlaceThatIsNoneIsRefused() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let state = bench.gateway.directory.appending(path: "state").path
             for (path, advice) in [
                 ("heart.ndjson", "whole path"), ("/nonexistent/heart.ndjson", "cannot be opened"),

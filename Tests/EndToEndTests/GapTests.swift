@@ -20,7 +20,7 @@ import Testing
         var coverage: [Day]
     }
 
-    private func ledger(_ bench: Bench, _ words: String...) async throws -> Ledger {
+    private func ledger(_ bench: TestWorld, _ words: String...) async throws -> Ledger {
         let output = try await bench.gateway.command(["gaps", "--json"] + words)
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
@@ -28,7 +28,7 @@ import Testing
     }
 
     private func until(
-        _ bench: Bench, _ what: String, _ holds: (Ledger) -> Bool
+        _ bench: TestWorld, _ what: String, _ holds: (Ledger) -> Bool
     ) async throws -> Ledger {
         for _ in 0..<300 {
             let found = try await ledger(bench)
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func anAbsentBluetoothdIsTheCauseWhileItIsAwayAndTheDayAddsUp() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.stored + $0.balance.buffered >= 3 }
             try await bench.bluez.setDaemon(running: false)
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func aRestartedGatewaySaysThatItWasOff() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.stored >= 3 }
             await bench.gateway.kill()
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func gapsOfAnUnknownStrapAreRefusedWithAdvice() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let outcome = try await bench.gateway.command(["gaps", "C0:00:00:00:00:99"])
             #expect(outcome.status == 2)
             #expect(outcome.complaint.contains("edge-gateway sensors lists them"))

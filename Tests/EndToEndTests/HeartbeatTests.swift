@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.serialized) struct HeartbeatTests {
     @Test func everyFrameOfTwoStrapsReachesItsPatientOnce() async throws {
-        try await Bench.run(straps: 2) { bench in
+        try await TestWorld.run(straps: 2) { bench in
             try await bench.put(on: 0)
             try await bench.put(on: 1)
             try await bench.eventually("samples of both") {
@@ -14,12 +14,12 @@ import Testing
             let status = try await bench.settle()
             await bench.expectExactlyOnce(status.balance)
             for index in 0..<2 {
-                let sent = await bench.bluez.framesSent(Bench.addresses[index])
+                let sent = await bench.bluez.framesSent(TestWorld.addresses[index])
                 let rates = try sent.map {
                     Double(try HeartRateMeasurement(frame: $0.bytes).bpm)
                 }
                 let stored = await bench.exchange.stored
-                    .filter { $0.patient == Bench.patients[index] }
+                    .filter { $0.patient == TestWorld.patients[index] }
                     .sorted { ($0.effectiveTime ?? "") < ($1.effectiveTime ?? "") }
                 #expect(stored.compactMap(\.beatsPerMinute) == rates)
                 #expect(stored.allSatisfy { $0.device == 70007 })
@@ -28,11 +28,11 @@ import Testing
     }
 
     @Test func aSampleIsDatedByItsArrivalToTheMillisecond() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("some samples") { $0.balance.stored >= 3 }
             _ = try await bench.settle()
-            let sent = await bench.bluez.framesSent(Bench.addresses[0])
+            let sent = await bench.bluez.framesSent(TestWorld.addresses[0])
             let stored = await bench.exchange.stored.compactMap(\.effectiveTime).sorted()
             try #require(stored.count == sent.count)
             let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func theQueueGrowsWhileTheNetworkIsAwayAndDrainsInOrderAfter() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.exchange.cutNetwork()
@@ -62,15 +62,15 @@ import Testing
     }
 
     @Test func aStrapPairedBeforeEnrollmentRecordsAndIsDeliveredOnceAssigned() async throws {
-        try await Bench.run { bench in
-            try await bench.command("pair", Bench.addresses[0])
+        try await TestWorld.run { bench in
+            try await bench.command("pair", TestWorld.addresses[0])
             let held = try await bench.eventually("held samples") {
                 $0.balance.held["not-enrolled", default: 0] >= 3
             }
             #expect(held.health.contains { $0.name == "not-enrolled" })
             let link = await bench.exchange.invite(patient: 40001)
             try await bench.command("enroll", "-", input: link)
-            try await bench.command("pair", Bench.addresses[0])
+            try await bench.command("pair", TestWorld.addresses[0])
             let status = try await bench.settle()
             await bench.expectExactlyOnce(status.balance)
             #expect(status.balance.delivered >= 3)
@@ -78,16 +78,16 @@ import Testing
     }
 
     @Test func garbageFramesAreKeptAndCountedAndTheStreamGoesOn() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             await bench.bluez.setNoise(
-                Bench.addresses[0], FrameNoise(framesPerMalformed: 2, framesPerEmpty: 3))
+                TestWorld.addresses[0], FrameNoise(framesPerMalformed: 2, framesPerEmpty: 3))
             try await bench.put(on: 0)
             try await bench.eventually("garbage", withinSeconds: 40) {
                 $0.balance.undecodable >= 3 && $0.balance.stored >= 5
             }
             let status = try await bench.settle()
             #expect(status.balance.addsUp)
-            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(status.balance.received == sent)
             #expect(await bench.exchange.storedCount() == status.balance.delivered)
         }

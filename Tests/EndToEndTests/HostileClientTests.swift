@@ -10,16 +10,16 @@ import Testing
 @Suite(.serialized) struct HostileClientTests {
     /// Records with a strap, lets `body` do its worst, and looks whether every frame is there.
     private func recording(
-        settings: [String: String] = [:], _ body: (Bench) async throws -> Void
+        settings: [String: String] = [:], _ body: (TestWorld) async throws -> Void
     ) async throws {
-        try await Bench.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.stored >= 2 }
             let before = try await bench.gateway.status().balance.received
-            let sentBefore = await bench.bluez.framesSentCount(Bench.addresses[0])
+            let sentBefore = await bench.bluez.framesSentCount(TestWorld.addresses[0])
             try await body(bench)
             await bench.bluez.setSendsFrames(false)
-            let sent = await bench.bluez.framesSentCount(Bench.addresses[0])
+            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(sent - sentBefore >= 2, "the strap sends all the while")
             let status = try await bench.settle()
             #expect(status.balance.received == sent)
@@ -34,7 +34,7 @@ import Testing
     }
 
     /// Another client is answered in a moment.
-    private func expectAnswered(_ bench: Bench, _ comment: Comment) async throws {
+    private func expectAnswered(_ bench: TestWorld, _ comment: Comment) async throws {
         let clock = ContinuousClock()
         let began = clock.now
         let answer = try await ControlSocketTests.ask(bench, "/v1/status")
@@ -42,7 +42,7 @@ import Testing
         #expect(clock.now - began < .seconds(5), comment)
     }
 
-    private func socket(_ bench: Bench) -> String {
+    private func socket(_ bench: TestWorld) -> String {
         bench.gateway.directory.appending(path: "control.sock").path
     }
 
@@ -72,7 +72,7 @@ import Testing
     @Test func whoNeverReadsTheStreamIsCutOffAndGivesItsPlaceBack() async throws {
         try await recording { bench in
             let name = String(repeating: "💓", count: 200)
-            try await bench.command("pair", Bench.addresses[0], "--name", name)
+            try await bench.command("pair", TestWorld.addresses[0], "--name", name)
             let clients = try (0..<Viewers.countMax).map { _ in try SlowClient(socket(bench)) }
             for client in clients {
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -82,7 +82,7 @@ import Testing
                 var rate: UInt8 = 60
                 while !Task.isCancelled {
                     rate = rate == 60 ? 61 : 60
-                    await bench.bluez.emit([0, rate], from: Bench.addresses[0])
+                    await bench.bluez.emit([0, rate], from: TestWorld.addresses[0])
                     try await Task.sleep(for: .milliseconds(150))
                 }
             }
@@ -112,7 +112,7 @@ import Testing
 
     /// Who asks for the head of the stream, or hangs up at once, keeps no place.
     @Test func aViewerThatNeverBeganTakesNoPlace() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             for _ in 0..<2 * Viewers.countMax {
                 let client = try SlowClient(socket(bench))
                 client.send("HEAD /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Resident bytes of the daemon.
-    private func memory(_ bench: Bench) async throws -> Int {
+    private func memory(_ bench: TestWorld) async throws -> Int {
         let process = try #require(await bench.gateway.processID)
         let text = try String(contentsOfFile: "/proc/\(process)/statm", encoding: .utf8)
         let pages = try #require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })

@@ -12,7 +12,7 @@ import Testing
     @Test func aPhoneHandsAnInvitationOverOnceByAPageThatIsThereOnce() async throws {
         let port = Int.random(in: 20_000..<32_000)
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
-        try await Bench.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { bench in
             let gateway = bench.gateway
             let printed = gateway.directory.appending(path: "printed").path
             let waiting = Task {
@@ -45,7 +45,7 @@ import Testing
                     ]
                 ).output
             }
-            let invitation = await bench.exchange.invite(patient: Bench.patients[0])
+            let invitation = await bench.exchange.invite(patient: TestWorld.patients[0])
             #expect(try await handOver("wrongcode", invitation) != "200")
             #expect(try await handOver(code, invitation) == "200")
             let outcome = try await waiting.value
@@ -54,13 +54,13 @@ import Testing
             #expect(words.contains("enrolled as phone"))
             // The page was there once.
             #expect(try await handOver(code, invitation) != "200")
-            try await bench.command("pair", Bench.addresses[0])
+            try await bench.command("pair", TestWorld.addresses[0])
             try await bench.eventually("delivered") { $0.balance.delivered >= 2 }
         }
     }
 
     @Test func aLinkIsTypedPipedOrReadFromAFile() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.command("enroll", await bench.exchange.invite(patient: 40001))
             try await bench.command(
                 "enroll", "-", input: "  \(await bench.exchange.invite(patient: 40002))\n")
@@ -76,7 +76,7 @@ import Testing
 
     @Test(.enabled(if: readsPictures, "it takes qrencode and zbarimg (deploy/setup --test)"))
     func aLinkIsReadFromAPicture() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let picture = bench.gateway.directory.appending(path: "link.png").path
             func draw(_ text: String) async throws {
                 let drawn = try await Command.run("/usr/bin/qrencode", ["-o", picture, text])
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func unknownCancelledExpiredAndSupersededAreToldApart() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let exchange = bench.exchange
             let superseded = await exchange.invite(patient: 40001)
             let cancelled = await exchange.invite(patient: 40001)
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func anOldLinkSaysWhatItNeeds() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let bare = try await bench.gateway.command(["enroll", "|abcdefgh"])
             #expect(bare.status == 1)
             #expect(bare.complaint.contains("names no exchange"))
@@ -147,7 +147,7 @@ import Testing
         "a link of an old exchange enrolls, and delivers",
         arguments: ["host~client~code~verifier", "host|code", "|code"])
     func oldLink(form: String) async throws {
-        try await Bench.run(version: .v0010) { bench in
+        try await TestWorld.run(version: .v0010) { bench in
             let link = await bench.exchange.invite(patient: 40001)
             let piece = try #require(link.split(separator: "/").last?.removingPercentEncoding)
             let parts = piece.split(separator: "~").map(String.init)
@@ -161,7 +161,7 @@ import Testing
             if form.hasPrefix("|") { words += ["--exchange", "http://" + parts[0]] }
             let outcome = try await bench.gateway.command(words, input: input)
             try #require(outcome.status == 0, "\(outcome.complaint)")
-            try await bench.command("pair", Bench.addresses[0], "--enrollment", "old")
+            try await bench.command("pair", TestWorld.addresses[0], "--enrollment", "old")
             try await bench.eventually("deliveries") { $0.balance.delivered >= 2 }
             let status = try await bench.settle()
             await bench.expectExactlyOnce(status.balance)
@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test func tokensThatCouldNotBeReadAtOneStartServeAgainAtTheNext() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.gateway.stop()

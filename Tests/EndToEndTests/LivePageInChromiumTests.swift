@@ -30,7 +30,7 @@ import Testing
     func aRateIsOnTheScreenHalfASecondAfterItsNotificationAndAgainAfterARestart() async throws {
         let port = Int.random(in: 20_000..<32_000)
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
-        try await Bench.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { bench in
             try await bench.put(on: 0)
             let folder = bench.gateway.directory
             let looking = Task {
@@ -63,7 +63,7 @@ import Testing
             #expect(looked.stale == "–")
             #expect(looked.card.contains("Strap 1") && looked.card.contains("%"))
 
-            let sent = await bench.bluez.framesSent(Bench.addresses[0])
+            let sent = await bench.bluez.framesSent(TestWorld.addresses[0])
             let delays =
                 (Self.delays(of: looked.shown, after: sent)
                 + Self.delays(of: looked.again, after: sent)).sorted()

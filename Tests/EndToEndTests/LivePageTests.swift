@@ -28,7 +28,8 @@ import Testing
 
     @Test func aBeatIsOnThePageOfThisMachineWithoutAnAddressOrAPatient() async throws {
         let port = Self.port()
-        try await Bench.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
+            bench in
             try await bench.put(on: 0)
             let page = try await curl(port, "/", ["-i"])
             #expect(page.status == 200 && page.body.contains("default-src 'none'"))
@@ -36,7 +37,7 @@ import Testing
             let live = try await curl(port, "/v1/live", seconds: 3)
             #expect(live.body.contains("event: straps") && live.body.contains("event: gateway"))
             #expect(live.body.contains("\"bpm\":"))
-            #expect(!live.body.contains(Bench.addresses[0]) && !live.body.contains("40001"))
+            #expect(!live.body.contains(TestWorld.addresses[0]) && !live.body.contains("40001"))
             let history = try await curl(port, "/v1/live/history?sensor=1&minutes=10")
             #expect(history.status == 200 && history.body.contains("\"bucket_seconds\":5"))
             #expect(try await curl(port, "/v1/live/history?sensor=1&minutes=11").status == 400)
@@ -62,7 +63,7 @@ import Testing
             "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(port)",
             "EDGE_GATEWAY_PAGE_TOKEN_FILE": file.path,
         ]
-        try await Bench.run(straps: 2, settings: settings) { bench in
+        try await TestWorld.run(straps: 2, settings: settings) { bench in
             try await bench.put(on: 0)
             try await bench.put(on: 1)
             #expect(try await curl(port, "/v1/live").status == 401)
@@ -71,7 +72,7 @@ import Testing
                 port, "/v1/live", ["-H", "Authorization: Bearer \(token)"], seconds: 2)
             #expect(whole.body.contains("\"scope\":\"full\""))
 
-            let printed = try await bench.command("share", Bench.addresses[1], "--json")
+            let printed = try await bench.command("share", TestWorld.addresses[1], "--json")
             let report = try ReportCoding.decoder().decode(
                 ShareReport.self, from: Data(printed.utf8))
             let link = report.link
@@ -111,7 +112,7 @@ import Testing
 
     @Test func othersAreNotListenedToWithoutAToken() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]
-        try await Bench.run(settings: settings, starts: false) { bench in
+        try await TestWorld.run(settings: settings, starts: false) { bench in
             let outcome = try await bench.gateway.command(["run"])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("page.token_file"))
@@ -142,11 +143,12 @@ import Testing
         let root = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         let port = Self.port()
-        try await Bench.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
+            bench in
             try await bench.put(on: 0)
             _ = try await bench.settle()
             let text = try await curl(port, "/metrics").body
-            #expect(!text.contains(Bench.addresses[0]) && !text.contains("40001"))
+            #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))
             let outcome = try await Command.run(
                 root.appending(path: ".build-oracles/bin/python").path, ["-c", Self.judge],
                 input: text + "\n")
@@ -155,7 +157,7 @@ import Testing
     }
 
     @Test func watchWritesALineForEachFrame() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             let text = try await bench.command("watch", "--seconds", "4")
             #expect(text.contains(" bpm") && text.split(separator: "\n").count >= 2)
@@ -172,7 +174,7 @@ import Testing
 
 @Suite(.serialized) struct DoctorCommandTests {
     @Test func aReportHoldsNoSecretPatientOrAddress() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("delivered") { $0.balance.delivered > 0 }
             let printed = try await bench.gateway.command(["doctor"])
@@ -184,7 +186,7 @@ import Testing
             for section in ["== doctor", "== settings", "== status", "\"delivered\""] {
                 #expect(text.contains(section))
             }
-            #expect(!text.contains(Bench.addresses[0]) && !text.contains("40001"))
+            #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))
             let state = bench.gateway.directory.appending(path: "state/tokens-1.json")
             let tokens = try String(contentsOf: state, encoding: .utf8)
             let secrets = tokens.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 24 }

@@ -7,7 +7,7 @@ import Testing
     private static let copying = FileManager.default
 
     @Test func anOldCopyOfTheStateSendsNothingTwiceAndGoesOn() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             let state = bench.gateway.directory.appending(path: "state")
             let backup = bench.gateway.directory.appending(path: "backup")
@@ -41,10 +41,10 @@ import Testing
     }
 
     @Test func afterForgetDrainAndPurgeNoSampleIsLeftInTheStore() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("delivered") { $0.balance.delivered >= 5 }
-            try await bench.command("forget", Bench.addresses[0])
+            try await bench.command("forget", TestWorld.addresses[0])
             try await bench.command("queue", "drain")
             try await bench.command("queue", "purge", "--dead", "--yes")
             let listed = try await bench.command("queue", "list", "--state", "delivered", "--json")

@@ -10,7 +10,7 @@ import Testing
     }()
 
     /// The exchange's answer when the key was made.
-    private func enroll(_ bench: Bench, device: String? = "70007") async throws -> String {
+    private func enroll(_ bench: TestWorld, device: String? = "70007") async throws -> String {
         let file = bench.gateway.directory.appending(path: "key.json").path
         let answer =
             #"{"id":7,"label":"gateway","created":"2026-11-20T10:00:00Z","name":"gateway","key":""#
@@ -28,11 +28,11 @@ import Testing
     }
 
     @Test func twoStrapsOfTwoPatientsGoThroughOneKeyEachToItsOwn() async throws {
-        try await Bench.run(straps: 2) { bench in
+        try await TestWorld.run(straps: 2) { bench in
             let report = try await enroll(bench)
             #expect(report.contains(#""kind" : "practitioner-key""#))
             #expect(!report.contains(Self.secret))
-            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+            for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await bench.command("pair", address, "--patient", "\(patient)")
             }
             try await bench.eventually("samples of both") { status in
@@ -45,8 +45,8 @@ import Testing
             }
             let status = try await bench.settle(withinSeconds: 90)
             await bench.expectExactlyOnce(status.balance)
-            for (index, patient) in Bench.patients.enumerated() {
-                let sensor = status.sensors.first { $0.address == Bench.addresses[index] }
+            for (index, patient) in TestWorld.patients.enumerated() {
+                let sensor = status.sensors.first { $0.address == TestWorld.addresses[index] }
                 #expect(await bench.exchange.storedCount(patient: patient) == sensor?.stored)
             }
             await bench.gateway.stop()
@@ -56,9 +56,9 @@ import Testing
     }
 
     @Test func whoCannotBeServedIsRefusedWithAdviceBeforeAnythingIsDone() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             _ = try await enroll(bench, device: nil)
-            let address = Bench.addresses[0]
+            let address = TestWorld.addresses[0]
             let refusals: [([String], String)] = [
                 ([], "--patient"), (["--patient", "40003"], "share an organization"),
                 (["--patient", "49999"], "share an organization"),
@@ -84,28 +84,28 @@ import Testing
         var seed = ExchangeSeed.standard
         for index in seed.studies.indices { seed.studies[index].codes = ["omh:blood-pressure:4.0"] }
         seed.consents.removeAll { $0.code == "omh:heart-rate:2.0" }
-        try await Bench.run(seed: seed) { bench in
+        try await TestWorld.run(seed: seed) { bench in
             _ = try await enroll(bench)
-            let words = ["pair", Bench.addresses[0], "--patient", "40001"]
+            let words = ["pair", TestWorld.addresses[0], "--patient", "40001"]
             let outcome = try await bench.gateway.command(words)
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("no study of this patient collects heart rate"))
             #expect(outcome.complaint.contains("ask the study's staff"))
             let none = try await bench.command("sensors", "--json")
-            #expect(!none.contains(Bench.addresses[0]))
+            #expect(!none.contains(TestWorld.addresses[0]))
         }
     }
 
     @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             _ = try await enroll(bench)
-            let words = ["pair", Bench.addresses[0], "--patient", "40001", "--device"]
+            let words = ["pair", TestWorld.addresses[0], "--patient", "40001", "--device"]
             let other = try await bench.gateway.command(words + ["70001"])
             #expect(other.status == 1)
             #expect(other.complaint.contains("attributes its data to device 70007"))
             #expect(other.complaint.contains("another --name"))
             let none = try await bench.command("sensors", "--json")
-            #expect(!none.contains(Bench.addresses[0]))
+            #expect(!none.contains(TestWorld.addresses[0]))
             let same = try await bench.gateway.command(words + ["70007"])
             #expect(same.status == 0, "\(same.complaint)")
         }
@@ -114,9 +114,9 @@ import Testing
     @Test func aPatientTheKeyMayNoLongerServeIsHeldAloneAndDrainsInOrderOnceMended()
         async throws
     {
-        try await Bench.run(straps: 2) { bench in
+        try await TestWorld.run(straps: 2) { bench in
             _ = try await enroll(bench)
-            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+            for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await bench.command("pair", address, "--patient", "\(patient)")
             }
             try await bench.eventually("both delivered") { status in
@@ -151,9 +151,9 @@ import Testing
     }
 
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
-        try await Bench.run(straps: 2) { bench in
+        try await TestWorld.run(straps: 2) { bench in
             _ = try await enroll(bench)
-            for (address, patient) in zip(Bench.addresses, Bench.patients) {
+            for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await bench.command("pair", address, "--patient", "\(patient)")
             }
             try await bench.eventually("both delivered") { status in

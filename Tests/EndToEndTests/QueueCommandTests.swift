@@ -61,8 +61,8 @@ import Testing
     }
 
     /// Records some samples without an enrollment, and no more.
-    private func recordUnenrolled(_ bench: Bench, atLeast count: Int = 5) async throws {
-        try await bench.command("pair", Bench.addresses[0])
+    private func recordUnenrolled(_ bench: TestWorld, atLeast count: Int = 5) async throws {
+        try await bench.command("pair", TestWorld.addresses[0])
         try await bench.eventually("samples") { $0.balance.stored >= count }
         await bench.bluez.setSendsFrames(false)
         // What is under way on the bus arrives first.
@@ -70,7 +70,7 @@ import Testing
         try await bench.eventually("on disk") { $0.balance.buffered == 0 }
     }
 
-    private func export(_ bench: Bench, to name: String) async throws -> [Line] {
+    private func export(_ bench: TestWorld, to name: String) async throws -> [Line] {
         try await bench.command("queue", "export", name)
         let file = bench.gateway.directory.appending(path: name)
         let mode =
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func whatIsHeldIsListedWithTheReason() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await recordUnenrolled(bench)
             let output = try await bench.command("queue", "list", "--state", "held", "--json")
             let listed: Listed = try decode(output)
@@ -92,8 +92,8 @@ import Testing
                 #expect(sample.state == "held" && sample.reason == "not-enrolled")
                 #expect(sample.address == "…00:01")
             }
-            let table = try await bench.command("queue", "list", "--sensor", Bench.addresses[0])
-            #expect(table.contains("not-enrolled") && !table.contains(Bench.addresses[0]))
+            let table = try await bench.command("queue", "list", "--sensor", TestWorld.addresses[0])
+            #expect(table.contains("not-enrolled") && !table.contains(TestWorld.addresses[0]))
             #expect(table.split(separator: "\n").allSatisfy { $0.count <= 80 })
             let none = try await bench.command("queue", "list", "--state", "delivered")
             #expect(none.contains("no such samples"))
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func aDeadLetterIsShownRequeuedAndPurged() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await recordUnenrolled(bench)
             let uuids = try await export(bench, to: "held.ndjson").compactMap(\.uuid)
             for uuid in uuids.prefix(2) { await bench.exchange.refuse(uuid) }
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func anExportImportedElsewhereIsDeliveredUnderItsIdentitiesOnce() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await recordUnenrolled(bench)
             let uuids = try await export(bench, to: "site.ndjson").compactMap(\.uuid)
             let again = try await bench.gateway.command(["queue", "export", "site.ndjson"])
@@ -148,7 +148,7 @@ import Testing
                 settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
             do {
                 try await other.start()
-                let link = await bench.exchange.invite(patient: Bench.patients[0])
+                let link = await bench.exchange.invite(patient: TestWorld.patients[0])
                 let enrolled = try await other.command(["enroll", "-"], input: link)
                 #expect(enrolled.status == 0, "\(enrolled.complaint)")
                 let file = bench.gateway.directory.appending(path: "site.ndjson").path
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func verifyFindsAFlippedBitWithAndWithoutTheDaemon() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await recordUnenrolled(bench)
             let sound: Verified = try decode(
                 try await bench.command("queue", "verify", "--json"))
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test func releasedSamplesAreDeliveredWithTheTimesSomebodyVouchedFor() async throws {
-        try await Bench.run(settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"]) { bench in
             try await bench.put(on: 0)
             let status = try await bench.eventually("samples") { $0.balance.stored >= 3 }
             guard status.health.contains(where: { $0.name == "clock-untrusted" }) else {
@@ -230,7 +230,7 @@ import Testing
     }
 
     @Test func historyShowsUploadsAndHours() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered >= 3 }
             let history: History = try decode(try await bench.command("history", "--json"))
@@ -239,7 +239,8 @@ import Testing
             #expect(table.contains("delivered"))
             let hours: [Hour] = try decode(
                 try await bench.command(
-                    "history", "--hours", "--last", "2", "--sensor", Bench.addresses[0], "--json"))
+                    "history", "--hours", "--last", "2", "--sensor", TestWorld.addresses[0],
+                    "--json"))
             #expect(hours.reduce(0) { $0 + $1.samples } >= 3)
             let purged = try await bench.command("queue", "purge", "--yes")
             #expect(purged.contains("deleted"))
@@ -248,7 +249,7 @@ import Testing
     }
 
     @Test func aSalvageIsShownUntilSomebodyAcknowledgesIt() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await recordUnenrolled(bench)
             await bench.gateway.stop()
             let file = bench.gateway.directory.appending(path: "state/queue.sqlite")

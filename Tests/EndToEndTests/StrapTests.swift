@@ -5,9 +5,9 @@ import Testing
 
 /// Straps that want something, through the real binary.
 @Suite(.serialized) struct StrapTests {
-    private static let strap = Bench.addresses[0]
+    private static let strap = TestWorld.addresses[0]
 
-    private func add(_ bench: Bench, _ change: (inout SimulatedStrap) -> Void) async throws
+    private func add(_ bench: TestWorld, _ change: (inout SimulatedStrap) -> Void) async throws
         -> String
     {
         let address = "C0:00:00:00:00:0B"
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func aStrapThatWantsABondGetsOneAndForgetUndoesIt() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let address = try await add(bench) { $0.security = .encrypted }
             let output = try await bench.command("pair", address)
             #expect(output.contains("first heartbeat"))
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func aCodeThatTheStrapShowsIsTakenFromTheCommandLine() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let address = try await add(bench) { $0.security = .passkeyShown(4711) }
             let asked = try await bench.gateway.command(["pair", address])
             #expect(asked.status == 1)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func aCodeToTypeIntoTheStrapIsShown() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let address = try await add(bench) { $0.security = .passkeyTyped(20_406) }
             let bluez = bench.bluez
             async let paired = bench.gateway.command(["pair", address])
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func aSensorThatIsNoHeartRateSensorIsRefusedWithAdvice() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let address = try await add(bench) {
                 $0.hasHeartRate = false
                 $0.advertisedServices = ["0000180d-0000-1000-8000-00805f9b34fb"]
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func aBatteryThatRunsDownIsComplainedOf() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             await bench.bluez.setBattery(Self.strap, 9)
             let status = try await bench.eventually("battery-low") {
@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test func aDoubledStreamIsComplainedOf() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             await bench.bluez.setNoise(Self.strap, FrameNoise(framesPerDuplicate: 1))
             try await bench.put(on: 0)
             try await bench.eventually("doubled-stream", withinSeconds: 60) {
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func anEnergyCountAtItsEndIsResetOnce() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             // 65,535 kJ: the count stays there until it is reset (HRS v1.0 §3.1.1.3).
             await bench.bluez.emit([0x0E, 70, 0xFF, 0xFF], from: Self.strap)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func implausibleSamplesAreStoredAndStayHere() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
             await bench.bluez.emit([0x04, 70], from: Self.strap)

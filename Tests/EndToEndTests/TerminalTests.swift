@@ -5,7 +5,7 @@ import Testing
 /// What a person at a terminal meets: completions of words, progress of what takes its time.
 @Suite(.serialized) struct TerminalTests {
     /// Runs a command with a terminal as its standard error and output; what both showed.
-    private func atTerminal(_ bench: Bench, _ words: String) async throws -> String {
+    private func atTerminal(_ bench: TestWorld, _ words: String) async throws -> String {
         let gateway = bench.gateway
         let line = "'\(gateway.binary.path)' \(words)"
         let outcome = try await Command.run(
@@ -15,34 +15,35 @@ import Testing
     }
 
     @Test func aScanSaysAtATerminalHowLongItTakesYet() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let shown = try await atTerminal(bench, "scan --seconds 3")
             #expect(shown.contains("listening: 1 s left"), "\(shown.debugDescription)")
             // The line is gone before the table comes.
             let table = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
             #expect(table.hasPrefix("ADDRESS"))
-            #expect(table.contains(Bench.addresses[0]))
+            #expect(table.contains(TestWorld.addresses[0]))
             let piped = try await bench.gateway.command(["scan", "--seconds", "3"])
             #expect(piped.complaint.isEmpty)
         }
     }
 
     @Test func pairingSaysAtATerminalWhatItWaitsFor() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             await bench.bluez.setSendsFrames(false)
-            let pairing = Task { try await atTerminal(bench, "pair \(Bench.addresses[0])") }
+            let pairing = Task { try await atTerminal(bench, "pair \(TestWorld.addresses[0])") }
             // The heartbeat comes when somebody has wondered for a while what it waits for.
             try await Task.sleep(for: .seconds(4))
             await bench.bluez.setSendsFrames(true)
             let shown = try await pairing.value
             #expect(shown.contains("pairing: "), "\(shown.debugDescription)")
             let result = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
-            #expect(result.hasPrefix("paired \(Bench.addresses[0])"), "\(shown.debugDescription)")
+            #expect(
+                result.hasPrefix("paired \(TestWorld.addresses[0])"), "\(shown.debugDescription)")
         }
     }
 
     @Test func drainWaitsUntilAllIsDeliveredAndNamesWhatIsHeld() async throws {
-        try await Bench.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) { bench in
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples wait") { $0.balance.stored >= 5 }
             let printed = try await bench.command("queue", "drain", "--json")
@@ -63,8 +64,8 @@ import Testing
     }
 
     @Test func samplesWithoutAnEnrollmentAreNamedByDrainAndNotWaitedFor() async throws {
-        try await Bench.run { bench in
-            try await bench.command("pair", Bench.addresses[0])
+        try await TestWorld.run { bench in
+            try await bench.command("pair", TestWorld.addresses[0])
             try await bench.eventually("samples") { $0.balance.stored >= 3 }
             let outcome = try await bench.gateway.command(["queue", "drain"])
             #expect(outcome.status == 1)
@@ -73,7 +74,7 @@ import Testing
     }
 
     /// What bash offers for a line that is typed so far.
-    private func bash(_ bench: Bench, _ words: [String]) async throws -> [Substring] {
+    private func bash(_ bench: TestWorld, _ words: [String]) async throws -> [Substring] {
         let script = try await bench.command("--generate-completion-script", "bash")
         let quoted = words.map { "'\($0)'" }.joined(separator: " ")
         let line = words.joined(separator: " ")
@@ -95,13 +96,13 @@ import Testing
     }
 
     @Test func bashCompletesCommandsSensorsAndEnrollments() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             try await bench.put(on: 0)
             #expect(try await bash(bench, ["edge-gateway", "enrollm"]) == ["enrollments"])
             #expect(try await bash(bench, ["edge-gateway", "queue", "dr"]) == ["drain"])
             #expect(
                 try await bash(bench, ["edge-gateway", "forget", ""]).contains {
-                    $0 == Bench.addresses[0]
+                    $0 == TestWorld.addresses[0]
                 })
             #expect(
                 try await bash(bench, ["edge-gateway", "pair", "--enrollment", ""]) == ["e0"])

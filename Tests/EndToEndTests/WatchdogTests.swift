@@ -79,12 +79,12 @@ import Testing
     func aWriterThatHangsIsNotFedForAndOneThatGoesOnIs() async throws {
         let disk = try await Self.mountedDisk()
         let settings = ["EDGE_GATEWAY_STATE": disk + "/state"]
-        try await Bench.run(settings: settings, starts: false) { bench in
+        try await TestWorld.run(settings: settings, starts: false) { bench in
             let systemd = try NotifySocket()
             try await bench.gateway.start(with: [
                 "NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "900000",
             ])
-            try await bench.command("pair", Bench.addresses[0])
+            try await bench.command("pair", TestWorld.addresses[0])
             try await systemd.expectFed(3)
             try await Self.freeze(disk, "-f")
             // The next commit, of a second, does not come back.
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func aDaemonThatNobodyWatchesFeedsNobody() async throws {
-        try await Bench.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { bench in
             let systemd = try NotifySocket()
             try await bench.gateway.start(with: ["NOTIFY_SOCKET": systemd.path])
             #expect(await bench.gateway.stop().status == 0)

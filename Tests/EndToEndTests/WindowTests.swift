@@ -17,7 +17,7 @@ import Testing
     }
 
     /// The stored samples, read by another program than the gateway.
-    private func rows(_ bench: Bench) async throws -> [Row] {
+    private func rows(_ bench: TestWorld) async throws -> [Row] {
         let store = bench.gateway.directory.appending(path: "state/queue.sqlite").path
         let script = """
             import json, sqlite3, sys
@@ -39,10 +39,10 @@ import Testing
     }
 
     @Test func tenSecondsAreAveragedOnceEachAcrossAKillAndARestart() async throws {
-        try await Bench.run { bench in
+        try await TestWorld.run { bench in
             let link = await bench.exchange.invite(patient: 40001)
             try await bench.command("enroll", "-", "--resolution", "10s", input: link)
-            try await bench.command("pair", Bench.addresses[0])
+            try await bench.command("pair", TestWorld.addresses[0])
             let first = try await bench.eventually("two windows", withinSeconds: 90) {
                 $0.balance.stored >= 15 && $0.balance.delivered > 0
             }

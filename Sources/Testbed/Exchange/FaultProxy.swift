@@ -22,6 +22,7 @@ public final class FaultProxy: Sendable {
 
     private let serverPort: Int
     private let patience: Duration
+    private let pauseFor: @Sendable (Duration) -> Void
     private let listener: Int32
     private let state = Mutex(State())
 
@@ -34,6 +35,7 @@ public final class FaultProxy: Sendable {
         self.serverPort = serverPort
         self.script = script
         self.patience = patience
+        pauseFor = Self.sleep
         guard let listener = Self.listen(at: socketPath) else {
             throw ExchangeFailure.notListening
         }
@@ -43,12 +45,17 @@ public final class FaultProxy: Sendable {
     }
 
     /// Starts a proxy on a free port of 127.0.0.1, which nothing goes wrong in until
-    /// ``setCalm(_:)`` says so.
-    public init(serverPort: Int, script: NetworkFaultScript, patience: Duration) throws {
+    /// ``setCalm(_:)`` says so. `patience` and what is made of it are times of `clock`.
+    public init(
+        serverPort: Int, script: NetworkFaultScript, patience: Duration, clock: FastClock? = nil
+    ) throws {
         let reservation = try PortReservation()
         self.serverPort = serverPort
         self.script = script
         self.patience = patience
+        pauseFor = { duration in
+            if let clock { clock.block(for: duration) } else { Self.sleep(duration) }
+        }
         guard let listener = reservation.listen() else { throw ExchangeFailure.notListening }
         self.listener = listener
         socketPath = String(reservation.port)
@@ -127,7 +134,7 @@ public final class FaultProxy: Sendable {
             client.write(answer[..<offset])
             if fault.act == .drop { client.waitForClose() }
             guard let pause = pause(fault.act) else { return }
-            sleep(pause)
+            pauseFor(pause)
             client.write(answer[offset...])
         }
     }
@@ -152,7 +159,7 @@ public final class FaultProxy: Sendable {
         server.write(request[..<offset])
         if fault.act == .drop { client.waitForClose() }
         guard let pause = pause(fault.act) else { return nil }
-        sleep(pause)
+        pauseFor(pause)
         server.write(request[offset...])
         return server.readAll()
     }
@@ -167,7 +174,7 @@ public final class FaultProxy: Sendable {
         }
     }
 
-    private func sleep(_ time: Duration) {
+    private static func sleep(_ time: Duration) {
         Thread.sleep(forTimeInterval: time / .seconds(1))
     }
 

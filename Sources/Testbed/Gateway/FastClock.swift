@@ -2,45 +2,89 @@ import BlueZ
 import Foundation
 import Synchronization
 
-/// The time a gateway lives in that runs with Tests/Chaos/FastTime, and what time it really is there.
+/// The time that a gateway with Tests/Chaos/FastTime lives in, and what time it really is there.
 ///
-/// The world's time is the truth: it begins at ``epoch`` and runs `speed` times as fast as the host's,
-/// for the straps and the exchange as well. The gateway's uptime runs with it; its wall clock is what
-/// the script makes of it.
-package final class FastClock: Sendable {
+/// The world's time is the truth, for the straps and the exchange as well: it begins at ``epoch``. The
+/// gateway's uptime runs with it; its wall clock is what the script makes of it.
+///
+/// A thread moves the world's time on, a small step at a time, and only when gateway and test have done what
+/// they had to do at the moment before, or after some patience with them. A machine that is busy, or that
+/// pauses, therefore makes the world slower; it never makes a moment of the world longer.
+public final class FastClock: Sendable {
     /// 2026-12-01T00:00:00Z in µs: later than the product was built.
     package static let epoch: Int64 = 1_796_083_200_000_000
     /// How old a machine is when the gateway begins to be looked at, in seconds.
     private static let bootSeconds: Int64 = 20
+    /// The host's time of a step, how much later a thread may wake for it to count as such, and how long a
+    /// step waits for what is still at work, in µs.
+    private static let step: Int64 = 2_000
+    private static let stepMax: Int64 = 4_000
+    private static let patience: Int64 = 30_000
+    /// How often who waits for the world's time looks at it, in µs of the host.
+    private static let pollPause: Int64 = 500
 
-    /// Seconds of the world for each of the host.
+    /// Seconds of the world for each of an idle host.
     package let speed: Int64
     /// The file that the gateway reads it from.
     package let path: String
-    private let began: Int64
-    private let file: Int32
+    private nonisolated(unsafe) let page: UnsafeMutableRawPointer
+    /// Nanoseconds since the world began.
+    private let world = Atomic<Int64>(0)
     private let state = Mutex(State())
+    private let isStopped = Atomic(false)
+    /// The last step by which every task of this process had its turn.
+    private let stepDone = Atomic(0)
 
     private struct State {
+        /// Of each boot, the world's time when its uptime was zero, in ns.
         var boots: [(id: String, began: Int64)] = []
         var wrong: Int64 = 0
         var troubles = 0
     }
 
+    /// Where the page has what: `struct fast_time` of Tests/Chaos/FastTime.
+    private enum Field {
+        static let began = 0
+        static let speed = 8
+        static let wall = 16
+        static let synchronised = 24
+        static let portFrom = 28
+        static let portTo = 30
+        static let bootID = 32
+        static let world = 72
+        static let process = 80
+    }
+
     /// - Parameters:
-    ///   - speed: seconds of the world for each of the host.
+    ///   - speed: seconds of the world for each of an idle host.
     ///   - path: where the gateway reads it.
     package init(speed: Int64, path: String) throws {
         self.speed = speed
         self.path = path
-        began = Self.host()
-        file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard file >= 0, ftruncate(file, 4096) == 0 else { throw POSIXError(.EIO) }
-        put(speed, at: 8)
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(file) }
+        guard file >= 0, ftruncate(file, 4096) == 0,
+            let page = mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0),
+            page != MAP_FAILED
+        else { throw POSIXError(.EIO) }
+        self.page = page
+        put(speed, at: Field.speed)
         reboot()
+        let thread = Thread { [weak self] in
+            var number = 0
+            while let self, !self.isStopped.load(ordering: .relaxed) {
+                number += 1
+                self.tick(number)
+            }
+        }
+        thread.stackSize = 256 * 1024
+        thread.start()
     }
 
-    deinit { close(file) }
+    deinit { munmap(page, 4096) }
+
+    /// Ends the thread; the world's time stands still from then on.
+    package func stop() { isStopped.store(true, ordering: .relaxed) }
 
     /// Environment of a program that lives in this time.
     package var variables: [String: String] {
@@ -50,23 +94,98 @@ package final class FastClock: Sendable {
 
     // MARK: The truth
 
-    /// UTC in µs.
-    package var now: Int64 { Self.epoch + (Self.host() - began) * speed / 1000 }
-    /// Seconds since the world began.
-    package var seconds: Double { Double(now - Self.epoch) / 1e6 }
+    private var nanoseconds: Int64 { world.load(ordering: .acquiring) }
 
-    /// Waits until the world is so many seconds old.
+    /// UTC in µs.
+    package var now: Int64 { Self.epoch + nanoseconds / 1000 }
+    /// Seconds since the world began.
+    package var seconds: Double { Double(nanoseconds) / 1e9 }
+
+    /// Waits until the world is so many seconds old, or until the task is cancelled.
     package func sleep(until second: Double) async {
-        let pause = (second - seconds) / Double(speed)
-        if pause > 0 { try? await Task.sleep(for: .seconds(pause)) }
+        while seconds < second, !Task.isCancelled {
+            try? await Task.sleep(for: hostPause(second - seconds))
+        }
+    }
+
+    /// Waits for so much of the world's time, or until the task is cancelled.
+    package func sleep(for duration: Duration) async {
+        await sleep(until: seconds + duration / .seconds(1))
+    }
+
+    /// Blocks this thread for so much of the world's time.
+    package func block(for duration: Duration) {
+        let end = seconds + duration / .seconds(1)
+        while seconds < end, !isStopped.load(ordering: .relaxed) {
+            Thread.sleep(forTimeInterval: hostPause(end - seconds) / .seconds(1))
+        }
+    }
+
+    /// How long so many seconds of the world take at least.
+    private func hostPause(_ seconds: Double) -> Duration {
+        max(.seconds(seconds / Double(speed)), .microseconds(Self.pollPause))
     }
 
     /// UTC in µs when the machine had this uptime in this boot; nil for a boot that never was.
     package func truth(boot: String, uptime: Int64) -> Int64? {
         state.withLock { state in
             guard let boot = state.boots.first(where: { $0.id == boot }) else { return nil }
-            return Self.epoch + (boot.began - began) * speed / 1000 + uptime
+            return Self.epoch + boot.began / 1000 + uptime
         }
+    }
+
+    /// The exchange's time, when it lives in this world.
+    package var exchangeTime: ExchangeTime {
+        ExchangeTime(
+            now: { Date(timeIntervalSince1970: Double(self.now) / 1e6) },
+            sleep: { await self.sleep(for: $0) })
+    }
+
+    // MARK: How time passes
+
+    /// One step: a short sleep, then a wait for who is still at work.
+    private func tick(_ number: Int) {
+        let began = Uptime.microseconds()
+        // Its turn comes after those that are ready to run.
+        Task.detached { self.stepDone.store(number, ordering: .releasing) }
+        usleep(UInt32(Self.step))
+        let slept = Uptime.microseconds()
+        while stepDone.load(ordering: .acquiring) < number || gatewayIsAtWork,
+            Uptime.microseconds() - slept < Self.patience
+        {
+            usleep(UInt32(Self.pollPause))
+        }
+        // A little late is usual; more than that is a pause of the host, which the world skips.
+        let next = nanoseconds + min(slept - began, Self.stepMax) * 1000 * speed
+        // Nothing that the gateway sees may be earlier than what was noted here.
+        page.storeBytes(of: next, toByteOffset: Field.world, as: Int64.self)
+        world.store(next, ordering: .releasing)
+    }
+
+    /// Whether a thread of the gateway is running, waits for a processor, or for the disk.
+    private var gatewayIsAtWork: Bool {
+        let process = page.load(fromByteOffset: Field.process, as: Int32.self)
+        guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
+        defer { closedir(threads) }
+        while let entry = readdir(threads) {
+            let thread = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            guard !thread.hasPrefix(".") else { continue }
+            let file = open("/proc/\(process)/task/\(thread)/stat", O_RDONLY | O_CLOEXEC)
+            guard file >= 0 else { continue }
+            defer { close(file) }
+            var text = [UInt8](repeating: 0, count: 128)
+            let count = read(file, &text, text.count)
+            // "4711 (edge-gateway) S 1 …"
+            guard count > 0, let name = text[..<count].lastIndex(of: UInt8(ascii: ")")),
+                name + 2 < count
+            else { continue }
+            if text[name + 2] == UInt8(ascii: "R") || text[name + 2] == UInt8(ascii: "D") {
+                return true
+            }
+        }
+        return false
     }
 
     // MARK: The machine's clocks
@@ -74,13 +193,15 @@ package final class FastClock: Sendable {
     /// The machine starts anew: another boot, an uptime of seconds. Only while the gateway is dead.
     package func reboot() {
         state.withLock { state in
-            let start = Self.host() - Self.bootSeconds * 1_000_000_000 / speed
+            let start = nanoseconds - Self.bootSeconds * 1_000_000_000
             let id = "chaos-boot-\(state.boots.count + 1)"
             state.boots.append((id, start))
-            put(start, at: 0)
-            var name = Array(id.utf8)
-            name += Array(repeating: 0, count: 40 - name.count)
-            pwrite(file, name, name.count, 32)
+            put(start, at: Field.began)
+            for (index, byte) in (id.utf8 + Array(repeating: 0, count: 40 - id.utf8.count))
+                .enumerated()
+            {
+                put(byte, at: Field.bootID + index)
+            }
             putWall(state)
         }
     }
@@ -98,7 +219,7 @@ package final class FastClock: Sendable {
     package func loseWall(by wrong: Int64) {
         state.withLock { state in
             state.troubles += 1
-            put(Int32(0), at: 24)
+            put(Int32(0), at: Field.synchronised)
             state.wrong = wrong
             putWall(state)
         }
@@ -111,27 +232,25 @@ package final class FastClock: Sendable {
             guard state.troubles == 0 else { return }
             state.wrong = 0
             putWall(state)
-            put(Int32(1), at: 24)
+            put(Int32(1), at: Field.synchronised)
         }
     }
 
     /// Leads connections from one port of 127.0.0.1 to another.
     package func lead(port: Int, to other: Int) {
-        put(UInt16(other), at: 30)
-        put(UInt16(port), at: 28)
+        put(UInt16(other), at: Field.portTo)
+        put(UInt16(port), at: Field.portFrom)
     }
 
     /// Begins with a clock that is right.
-    package func setSynchronised() { put(Int32(1), at: 24) }
+    package func setSynchronised() { put(Int32(1), at: Field.synchronised) }
 
-    private func putWall(_ state: State) {
+    private func putWall(_ state: borrowing State) {
         guard let boot = state.boots.last else { return }
-        put((Self.epoch + state.wrong) * 1000 + (boot.began - began) * speed, at: 16)
+        put((Self.epoch + state.wrong) * 1000 + boot.began, at: Field.wall)
     }
 
-    private func put(_ value: some BitwiseCopyable, at offset: Int) {
-        withUnsafeBytes(of: value) { _ = pwrite(file, $0.baseAddress, $0.count, off_t(offset)) }
+    private func put<Value: BitwiseCopyable>(_ value: Value, at offset: Int) {
+        page.storeBytes(of: value, toByteOffset: offset, as: Value.self)
     }
-
-    private static func host() -> Int64 { Uptime.microseconds() * 1000 }
 }

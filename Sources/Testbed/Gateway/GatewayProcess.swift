@@ -24,9 +24,10 @@ public actor GatewayProcess {
     private nonisolated let daemonVariables: [String: String]
     private var daemon: ChildProcess?
 
-    /// How long a daemon may take to open its control socket, in seconds; a loaded machine with a
-    /// debug build needs a few.
-    private static let startSecondsMax = 30.0
+    /// How long a daemon may take to open its control socket and to end, in seconds; a loaded machine
+    /// with a debug build needs a few.
+    private static let startSecondsMax = 120.0
+    private static let endSecondsMax = 60.0
 
     /// - Parameters:
     ///   - binary: the `edge-gateway` to run; nil for the one beside this program.
@@ -128,10 +129,20 @@ public actor GatewayProcess {
             binary.path, words, environment: environment, directory: directory.path, input: input)
     }
 
-    /// Stops the daemon and removes everything it wrote.
-    public func remove() async {
-        await stop()
+    /// Stops the daemon, by force if it does not end in a minute, and removes everything it wrote.
+    ///
+    /// - Returns: whether it ended by itself.
+    @discardableResult
+    public func remove() async -> Bool {
+        daemon?.signal(SIGTERM)
+        let deadline = ContinuousClock.now + .seconds(Self.endSecondsMax)
+        while isRunning, ContinuousClock.now < deadline {
+            try? await Task.sleep(for: .milliseconds(10))
+        }
+        let ended = !isRunning
+        await kill()
         try? FileManager.default.removeItem(at: directory)
+        return ended
     }
 
     /// The last lines of the daemon's log.

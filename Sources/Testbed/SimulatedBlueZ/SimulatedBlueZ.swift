@@ -7,9 +7,11 @@ import BlueZ
 /// actor lends it the bus and the time.
 public actor SimulatedBlueZ {
     /// How time passes.
-    public enum Pace: Sendable, Hashable {
+    public enum Pace: Sendable {
         /// With the clock, times this factor; 1 is real time.
         case realTime(speed: Double)
+        /// With the clock of a gateway whose time runs fast.
+        case following(FastClock)
         /// Only by `advance(by:)`.
         case stepped
     }
@@ -38,7 +40,8 @@ public actor SimulatedBlueZ {
     let address: String
     let pace: Pace
     var world: BluetoothWorld
-    private var caughtUpUptime: Int64
+    /// The time by the pace's clock up to which the world has been brought, in µs.
+    private var caughtUp: Int64
     private var connection: DBusConnection?
     private var wantsDaemon = false
     private var waiting: [DBusMessage] = []
@@ -57,7 +60,7 @@ public actor SimulatedBlueZ {
         self.address = address
         self.world = world
         self.pace = pace
-        caughtUpUptime = Uptime.microseconds()
+        caughtUp = pace.now
     }
 
     /// Starts bluetoothd on a bus.
@@ -223,15 +226,17 @@ public actor SimulatedBlueZ {
     /// Brings the world to the present.
     func catchUp() {
         world.uptimeMicroseconds = Uptime.microseconds()
-        guard case .realTime(let speed) = pace else { return }
-        let passed = world.uptimeMicroseconds - caughtUpUptime
-        caughtUpUptime = world.uptimeMicroseconds
+        if case .stepped = pace { return }
+        let (now, before) = (pace.now, caughtUp)
+        caughtUp = now
         world.advance(
-            to: world.now + Int64(Double(passed) * speed), actionsMax: Self.catchUpActionsMax)
+            to: world.now + Int64(Double(now - before) * pace.factor),
+            actionsMax: Self.catchUpActionsMax)
     }
 
     private func setTimer() {
-        guard case .realTime(let speed) = pace, speed > 0 else { return }
+        let speed = pace.speed
+        guard speed > 0 else { return }
         // One that goes off too early does no harm.
         guard let due = world.nextDue, due < timerDue ?? .max else { return }
         timer?.cancel()
@@ -276,5 +281,28 @@ public actor SimulatedBlueZ {
 
     private func giveUp(_ number: UInt64) {
         waiters.removeValue(forKey: number)?.continuation.resume(returning: false)
+    }
+}
+
+extension SimulatedBlueZ.Pace {
+    /// The time by its clock, in µs.
+    fileprivate var now: Int64 {
+        guard case .following(let clock) = self else { return Uptime.microseconds() }
+        return clock.now
+    }
+
+    /// What a second of its clock is in the world.
+    fileprivate var factor: Double {
+        guard case .realTime(let speed) = self else { return 1 }
+        return speed
+    }
+
+    /// Seconds of the world in one of an idle host; 0 when none pass by themselves.
+    fileprivate var speed: Double {
+        switch self {
+        case .realTime(let speed): speed
+        case .following(let clock): Double(clock.speed)
+        case .stepped: 0
+        }
     }
 }

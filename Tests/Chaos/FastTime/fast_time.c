@@ -1,9 +1,10 @@
 // A faster clock for one program: LD_PRELOAD=libFastTime.so FAST_TIME=FILE program.
 //
-// Uptime runs `speed` times as fast as the host's, the wall clock is a distance away from it that may
-// change at any moment without the uptime knowing, and every way to wait that the gateway, Dispatch,
-// NIO, libdbus, libcurl and SQLite use is as much shorter. The kernel's word on whether the clock is
-// synchronised, and the name of the boot, are scripted too.
+// Uptime is what another program says in FILE: it moves it on in steps, at most `speed` times as fast as
+// the host's. The wall clock is a distance away from it that may change at any moment without the uptime
+// knowing, and every way to wait that the gateway, Dispatch, NIO, libdbus, libcurl and SQLite use lasts until
+// that time has passed. A timer (timerfd) may go off too early: its owners look at the clock and set it again.
+// The kernel's word on whether the clock is synchronised, and the name of the boot, are scripted too.
 #define _GNU_SOURCE
 #include "FastTime.h"
 
@@ -31,11 +32,14 @@ static volatile struct fast_time *fast;
 
 __attribute__((constructor(101))) static void begin(void) {
     const char *path = getenv("FAST_TIME");
-    int file = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
+    int file = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
     if (file < 0) return;
-    void *map = mmap(NULL, sizeof *fast, PROT_READ, MAP_SHARED, file, 0);
+    void *map = mmap(NULL, sizeof *fast, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
-    if (map != MAP_FAILED) fast = map;
+    if (map == MAP_FAILED) return;
+    fast = map;
+    // Not one that the gateway starts.
+    if (getppid() != fast->process) fast->process = getpid();
 }
 
 static int64_t host(clockid_t clock) {
@@ -49,7 +53,9 @@ static int64_t ns(const struct timespec *time) {
 static struct timespec spec(int64_t ns) {
     return (struct timespec){.tv_sec = ns / second, .tv_nsec = ns % second};
 }
-static int64_t uptime(void) { return (host(CLOCK_BOOTTIME) - fast->began_ns) * fast->speed; }
+static int64_t uptime(void) {
+    return __atomic_load_n(&fast->world_ns, __ATOMIC_ACQUIRE) - fast->began_ns;
+}
 static int64_t now(clockid_t clock) {
     switch (clock) {
     case CLOCK_REALTIME: case CLOCK_REALTIME_COARSE: return uptime() + fast->wall_ns;
@@ -58,8 +64,11 @@ static int64_t now(clockid_t clock) {
     default: return host(clock);
     }
 }
-// A wait of the program, in the host's time: never none if there was some.
-static int64_t pause_of(int64_t ns) { return ns > 0 ? ns / fast->speed + 1 : 0; }
+// A wait of the program, in the host's time, which is over no later than one step of the world after it: never
+// none if there was some. It may be over too early, where the host is busy.
+static const int64_t step_ns = 2000000;
+static int64_t pause_of(int64_t ns) { return ns > 0 ? ns / fast->speed + step_ns : 0; }
+static int64_t later(int64_t ns) { return ns < INT64_MAX / 2 ? uptime() + ns : INT64_MAX; }
 
 // MARK: What time it is
 
@@ -92,10 +101,13 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
     if (!fast) {
         return syscall(SYS_clock_nanosleep, clock, flags, time, left) == 0 ? 0 : errno;
     }
-    int64_t length = flags & TIMER_ABSTIME ? ns(time) - now(clock) : ns(time);
-    struct timespec pause = spec(pause_of(length));
+    int64_t until = later(flags & TIMER_ABSTIME ? ns(time) - now(clock) : ns(time));
     if (left) *left = (struct timespec){0};
-    return syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL) == 0 ? 0 : errno;
+    for (int64_t length; (length = until - uptime()) > 0;) {
+        struct timespec pause = spec(pause_of(length));
+        if (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL) != 0) return errno;
+    }
+    return 0;
 }
 int nanosleep(const struct timespec *time, struct timespec *left) {
     int error = clock_nanosleep(CLOCK_MONOTONIC, 0, time, left);
@@ -126,25 +138,40 @@ int timerfd_settime(int file, int flags, const struct itimerspec *new, struct it
     return (int)syscall(SYS_timerfd_settime, file, 0, &pause, old);
 }
 int ppoll(struct pollfd *polled, nfds_t count, const struct timespec *limit, const sigset_t *mask) {
-    struct timespec pause;
-    if (limit) pause = fast ? spec(pause_of(ns(limit))) : *limit;
-    return (int)syscall(SYS_ppoll, polled, count, limit ? &pause : NULL, mask, sizeof(long));
+    if (!fast || !limit) {
+        // The kernel writes into it.
+        struct timespec pause = limit ? *limit : (struct timespec){0};
+        return (int)syscall(SYS_ppoll, polled, count, limit ? &pause : NULL, mask, sizeof(long));
+    }
+    int64_t until = later(ns(limit));
+    for (;;) {
+        struct timespec pause = spec(pause_of(until - uptime()));
+        int ready = (int)syscall(SYS_ppoll, polled, count, &pause, mask, sizeof(long));
+        if (ready != 0 || uptime() >= until) return ready;
+    }
 }
 int poll(struct pollfd *polled, nfds_t count, int milliseconds) {
     struct timespec limit = spec(milliseconds * (int64_t)1000000);
     return ppoll(polled, count, milliseconds < 0 ? NULL : &limit, NULL);
 }
 int epoll_wait(int file, struct epoll_event *events, int count, int milliseconds) {
-    if (fast && milliseconds > 0) milliseconds = (int)((milliseconds - 1) / fast->speed + 1);
-    return (int)syscall(SYS_epoll_pwait, file, events, count, milliseconds, NULL, 0);
+    int64_t until = fast && milliseconds > 0 ? later(milliseconds * (int64_t)1000000) : 0;
+    for (;;) {
+        int wait = until ? (int)(pause_of(until - uptime()) / 1000000) + 1 : milliseconds;
+        int ready = (int)syscall(SYS_epoll_pwait, file, events, count, wait, NULL, 0);
+        if (ready != 0 || !until || uptime() >= until) return ready;
+    }
 }
 int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
     static int (*real)(sem_t *, const struct timespec *);
     if (!real) *(void **)&real = dlsym(RTLD_NEXT, "sem_timedwait");
     if (!fast) return real(semaphore, until);
-    struct timespec limit =
-        spec(host(CLOCK_REALTIME) + pause_of(ns(until) - now(CLOCK_REALTIME)));
-    return real(semaphore, &limit);
+    for (;;) {
+        int64_t length = ns(until) - now(CLOCK_REALTIME);
+        struct timespec limit = spec(host(CLOCK_REALTIME) + pause_of(length));
+        int status = real(semaphore, &limit);
+        if (status == 0 || errno != ETIMEDOUT || now(CLOCK_REALTIME) >= ns(until)) return status;
+    }
 }
 
 // MARK: The name of the boot, and the way to the exchange

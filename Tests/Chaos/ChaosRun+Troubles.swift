@@ -1,10 +1,10 @@
 import Testbed
 
-extension ChaosWorld {
+extension ChaosRun {
     /// A trouble begins or ends.
     func perform(_ trouble: ChaosScript.Trouble, begins: Bool) async throws {
         let choice = trouble.choice
-        let strap = ChaosStraps.addresses[Int(choice % UInt64(ChaosStraps.addresses.count))]
+        let strap = TestWorld.addresses[Int(choice % UInt64(TestWorld.addresses.count))]
         let patient = Self.patients[Int(choice % 2)]
         switch (trouble.kind, begins) {
         case (.networkCut, _): setNetwork(isCut: begins)
@@ -75,6 +75,9 @@ extension ChaosWorld {
         return choices[Int(choice % UInt64(choices.count))]
     }
 
+    /// How long what has been mended may take until everything is delivered, in seconds.
+    private static let drainSecondsMax = 3600.0
+
     /// Plays the script from its beginning to its end, in the world's time.
     func play(_ script: ChaosScript, hours: Double, _ store: inout ChaosStore) async throws {
         var edges: [(at: Double, trouble: ChaosScript.Trouble, begins: Bool)] = []
@@ -104,9 +107,7 @@ extension ChaosWorld {
 
     /// Mends everything that may still be broken, and waits until everything has been delivered that
     /// can be.
-    func mendAndDrain(
-        _ store: inout ChaosStore, hostSecondsMax: Double
-    ) async throws -> GatewayStatus {
+    func mendAndDrain(_ store: inout ChaosStore) async throws -> GatewayStatus {
         straps.stop()
         proxy.setCalm(true)
         await exchange.clearFaults()
@@ -115,16 +116,16 @@ extension ChaosWorld {
         disk?.free()
         try await restartIfDead()
         log.note("mended")
-        let begin = ContinuousClock.now
+        let begin = clock.seconds
         var last = try await gateway.status()
-        while ContinuousClock.now - begin < .seconds(hostSecondsMax) {
+        while clock.seconds - begin < Self.drainSecondsMax {
             try await enrollAgain()
             last = try await gateway.status()
             let clockless = try store.clockless()
             if last.balance.buffered == 0, last.balance.unsent == clockless { break }
-            try await Task.sleep(for: .milliseconds(500))
+            try await world.pass(seconds: 20)
         }
-        log.note("drained after \(ContinuousClock.now - begin)")
+        log.note("drained after \(clock.seconds - begin) s")
         try store.read()
         await proxy.settle()
         return last

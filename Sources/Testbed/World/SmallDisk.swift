@@ -1,13 +1,12 @@
 import Foundation
-import Testbed
 
 /// A small file system of its own, which can be filled.
-struct SmallDisk: Sendable {
-    let path: String
+package struct SmallDisk: Sendable {
+    package let path: String
     private var filler: String { path + "/filler" }
 
     /// Nil where this user may not mount one.
-    static func make() async throws -> SmallDisk? {
+    package static func make() async throws -> SmallDisk? {
         guard geteuid() == 0 else { return nil }
         let path = FileManager.default.temporaryDirectory
             .appending(path: "chaos-disk-\(UInt32.random(in: 0 ... .max))").path
@@ -18,7 +17,7 @@ struct SmallDisk: Sendable {
     }
 
     /// Leaves no room at all.
-    func fill() async throws {
+    package func fill() async throws {
         for size in ["64k", "1k"] {
             // It ends when the disk is full.
             _ = try await Command.run(
@@ -27,9 +26,9 @@ struct SmallDisk: Sendable {
         }
     }
 
-    func free() { try? FileManager.default.removeItem(atPath: filler) }
+    package func free() { try? FileManager.default.removeItem(atPath: filler) }
 
-    func remove() async {
+    package func remove() async {
         _ = try? await Command.run("/bin/umount", ["-l", path])
         try? FileManager.default.removeItem(atPath: path)
     }

@@ -1,88 +1,71 @@
 import Foundation
 import Testbed
 
-/// The real `edge-gateway`, in fast time, amid everything that can go wrong around it.
-final class ChaosWorld: Sendable {
-    static let patients = [40001, 40002]
-    /// How long the host may pause, in its own seconds: two busy cores, a debug build.
-    static let hostSeconds = 1.0
+/// A world in fast time amid everything that can go wrong around the gateway, with an account of what was
+/// sent and what happened.
+final class ChaosRun: Sendable {
+    static let patients = TestWorld.patients
+    static let straps = TestWorld.addresses.count
+    /// How long a frame may be on its way from strap to gateway, in seconds of the world: it stands still
+    /// while the machine is busy, but for a step now and then.
+    static let waySecondsMax = 5.0
     /// How long a start is tried again: systemd does it for ever.
     private static let startTries = 400
 
+    let world: TestWorld
     let clock: FastClock
-    let bus: PrivateBus
-    let bluez: SimulatedBlueZ
-    let exchange: StandInExchange
     let proxy: FaultProxy
-    let gateway: GatewayProcess
     let straps: ChaosStraps
-    let disk: SmallDisk?
     let log: ChaosLog
 
-    var storePath: String {
-        (disk?.path ?? gateway.directory.path) + "/state/queue.sqlite"
-    }
+    var bus: PrivateBus { world.bus }
+    var bluez: SimulatedBlueZ { world.bluez }
+    var exchange: StandInExchange { world.exchange }
+    var gateway: GatewayProcess { world.gateway }
+    var disk: SmallDisk? { world.disk }
+    var storePath: String { world.storePath }
 
-    private init(
-        clock: FastClock, bus: PrivateBus, bluez: SimulatedBlueZ, exchange: StandInExchange,
-        proxy: FaultProxy, gateway: GatewayProcess, straps: ChaosStraps, disk: SmallDisk?
-    ) {
+    private init(_ world: TestWorld, _ clock: FastClock, _ proxy: FaultProxy) {
+        self.world = world
         self.clock = clock
-        self.bus = bus
-        self.bluez = bluez
-        self.exchange = exchange
         self.proxy = proxy
-        self.gateway = gateway
-        self.straps = straps
-        self.disk = disk
+        straps = ChaosStraps(clock, wearers: [40001, 40002, 40001, 40001])
         log = ChaosLog(clock)
     }
 
-    static func start(
-        seed: UInt64, speed: Int64, connections: Int, settings: [String: String] = [:]
-    ) async throws -> ChaosWorld {
-        let directory = FileManager.default.temporaryDirectory
-            .appending(path: "chaos-time-\(UInt32.random(in: 0 ... .max))").path
-        let clock = try FastClock(speed: speed, path: directory)
-        let bus = try await PrivateBus.start()
-        let heart = try RecordedHeart.steady(milliseconds: 1000)
-        let bluez = try await SimulatedBlueZ.start(
-            on: bus,
-            straps: ChaosStraps.addresses.enumerated().map {
-                SimulatedStrap(address: $1, name: "Strap \($0 + 1)", heart: heart)
-            }, pace: .realTime(speed: Double(speed)), sendsFrames: false, seed: seed)
-        let exchange = try await StandInExchange.start(
-            time: ExchangeTime(
-                now: { Date(timeIntervalSince1970: Double(clock.now) / 1e6) },
-                sleep: { try? await Task.sleep(for: $0 / Double(speed)) }))
-        // libcurl's patience with a request, a minute of its own time.
-        let proxy = try FaultProxy(
-            serverPort: exchange.port,
-            script: NetworkFaultScript(seed: seed, connections: connections, probability: 0.1),
-            patience: .seconds(60) / Double(speed))
-        clock.lead(port: exchange.port, to: Int(proxy.socketPath) ?? 0)
-        let disk = try await SmallDisk.make()
-        var all = settings
-        all["EDGE_GATEWAY_CLOCK_TRUST"] = "kernel"
-        if let disk { all["EDGE_GATEWAY_STATE"] = disk.path + "/state" }
-        let gateway = try GatewayProcess(
-            busAddress: bus.address, settings: all, daemonVariables: clock.variables)
-        return ChaosWorld(
-            clock: clock, bus: bus, bluez: bluez, exchange: exchange, proxy: proxy,
-            gateway: gateway,
-            straps: ChaosStraps(clock, wearers: [40001, 40002, 40001, 40001]), disk: disk)
-    }
-
-    func remove() async {
-        straps.stop()
-        await gateway.kill()
-        await gateway.remove()
-        proxy.stop()
-        await exchange.stop()
-        await bluez.stop()
-        await bus.stop()
-        await disk?.remove()
-        try? FileManager.default.removeItem(atPath: clock.path)
+    /// Runs `body` in a fresh world whose straps send a frame every `frameSeconds`, and clears it away.
+    static func run(
+        seed: UInt64, speed: Int64, connections: Int, frameSeconds: Double,
+        settings: [String: String] = [:], _ body: (ChaosRun) async throws -> Void
+    ) async throws {
+        var setup = TestWorld.Setup()
+        setup.straps = straps
+        setup.heart = try RecordedHeart.steady(milliseconds: 1000)
+        setup.sendsFrames = false
+        setup.radioSeed = seed
+        setup.network = NetworkFaultScript(
+            seed: seed, connections: connections, probability: 0.1)
+        setup.speed = speed
+        setup.hasSmallDisk = true
+        setup.settings = settings
+        setup.settings["EDGE_GATEWAY_CLOCK_TRUST"] = "kernel"
+        print("chaos: seed \(seed)")
+        try await TestWorld.run(setup, starts: false) { world in
+            guard let clock = world.clock, let proxy = world.proxy else { return }
+            let run = ChaosRun(world, clock, proxy)
+            async let sending: Void = run.straps.run(run.bluez, every: frameSeconds)
+            async let watching: Void = run.watchDeaths()
+            do {
+                try await body(run)
+            } catch {
+                run.straps.stop()
+                _ = await (sending, watching)
+                let notes = run.log.notes.suffix(20).joined(separator: "\n")
+                throw GatewayProcess.Fault(description: "seed \(seed): \(error)\n\(notes)")
+            }
+            run.straps.stop()
+            _ = await (sending, watching)
+        }
     }
 
     // MARK: A person's hands
@@ -106,7 +89,7 @@ final class ChaosWorld: Sendable {
                 return try await command("enroll", "-", "--name", "e\(index)", input: link)
             }
         }
-        for (index, address) in ChaosStraps.addresses.enumerated() {
+        for (index, address) in TestWorld.addresses.enumerated() {
             let enrollment = index == 1 ? "e1" : "e0"
             try await mustSucceed("pair \(index)") {
                 try await command("pair", address, "--enrollment", enrollment)
@@ -122,10 +105,10 @@ final class ChaosWorld: Sendable {
     /// Gives the shared strap to the other patient.
     func handOver(to index: Int) async throws {
         straps.setWearer(of: ChaosStraps.shared, nil)
-        let address = ChaosStraps.addresses[ChaosStraps.shared]
+        let address = TestWorld.addresses[ChaosStraps.shared]
         guard try await command("pair", address, "--enrollment", "e\(index)") != nil else { return }
         // What is under way belongs to whoever the gateway says.
-        await clock.sleep(until: clock.seconds + Self.hostSeconds * Double(clock.speed))
+        await clock.sleep(for: .seconds(Self.waySecondsMax))
         straps.setWearer(of: ChaosStraps.shared, Self.patients[index])
     }
 
