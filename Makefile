@@ -1,13 +1,11 @@
 # What a person or CI runs. Each target installs what it needs through deploy/setup.
 CONFIG ?= /etc/edge-gateway/config.yaml
 DEMO_SECONDS ?= 60
-RELEASE = swift build -c release --static-swift-stdlib
-# Hundreds of tests at once on two cores starve one another, and deadlines pass that are kept otherwise.
-FEW_AT_ONCE = SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
+FLAKY_ROUNDS ?= 10
 export DEMO_SECONDS
 
-.PHONY: demo run test test-long test-page test-bluez day fleet build release manual package test-package \
-	test-installed lint fuzz bench clean
+.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet release manual package \
+	test-package test-installed lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
@@ -15,16 +13,26 @@ demo: release          ## recorded hearts on simulated straps, delivered to a st
 run: release           ## the gateway on this machine's Bluetooth and a real exchange
 	.build/release/edge-gateway run --config $(CONFIG)
 
-test:                  ## everything that must stay true, third-party judges included
+test: build-tests      ## everything that must stay true, third-party judges included
 	@deploy/setup --test
 	@Tests/Conformance/setup
 	@Tests/LivePage/setup >/dev/null
-	swift build --build-tests
-	$(FEW_AT_ONCE) swift test --skip-build --skip ChaosTests
-	@# By itself: its time runs fast, so that a pause of the machine is a long one.
-	swift test --skip-build --filter ChaosTests --skip HealthTests
-	swift test --skip-build --filter HealthTests
+	Tests/run
 	Tests/LivePage/run
+	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
+	@echo "make test-package, make test-installed and make test-bluez (virtual machines), Benchmarks/decode and"
+	@echo "Benchmarks/limits (figures), make demo, make test-long (hours), make test-flaky. .ci/run has all but"
+	@echo "the last two. What was skipped among the tests above stands at the end of their output."
+
+build-tests:
+	swift build --build-tests $(TEST_BUILD)
+
+# TESTS=NAME takes only those.
+test-flaky: build-tests ## the Swift tests ten times on a busy machine; names each that failed even once
+	@deploy/setup --test
+	@Tests/Conformance/setup
+	@Tests/LivePage/setup >/dev/null
+	Tests/flaky $(FLAKY_ROUNDS) $(if $(TESTS),--filter '$(TESTS)')
 
 # Hours. Seeds are new each time, and printed.
 test-long: export OFFLINE_QUEUE_KILLS = 200
@@ -46,18 +54,15 @@ test-bluez: release    ## the real binary against real bluetoothd in a virtual m
 	Tests/RealBlueZ/run .build/release/edge-gateway
 
 day: release           ## a simulated day of twelve straps in which everything goes wrong
-	$(RELEASE) --product simulated-day
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
 fleet:                 ## up to a thousand gateways and one exchange, by simulation (docs/scale.md)
 	@deploy/setup
 	Benchmarks/fleet
 
-release:
+release:               ## every program
 	@deploy/setup
-	$(RELEASE) --product edge-gateway
-	$(RELEASE) --product edge-gateway-radio-reset
-	$(RELEASE) --product gateway-demo
+	swift build -c release --static-swift-stdlib
 
 manual: release        ## man pages and shell completions, in .build/manual
 	deploy/manual .build/release/edge-gateway .build/manual
@@ -72,7 +77,6 @@ test-package: package  ## the package in a fresh Debian tree: install, upgrade, 
 
 test-installed: package ## the life of an installed gateway: systemd, reboot, upgrade, power cut, in a virtual machine
 	@deploy/setup --test
-	$(RELEASE) --product stand-in-exchange
 	Tests/Installed/run .build/deb/*.deb .build/release/stand-in-exchange
 
 lint:

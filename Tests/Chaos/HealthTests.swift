@@ -4,7 +4,7 @@ import Testing
 
 /// What `status` says is not well is made real, each of it, and is said by its name, with since when and
 /// what to do.
-@Suite(.serialized) struct HealthTests {
+@Suite struct HealthTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
     /// How far the beginning that is shown may be from the moment it was provoked, seconds of the gateway:

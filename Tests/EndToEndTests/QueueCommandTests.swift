@@ -64,9 +64,7 @@ import Testing
     private func recordUnenrolled(_ bench: TestWorld, atLeast count: Int = 5) async throws {
         try await bench.command("pair", TestWorld.addresses[0])
         try await bench.eventually("samples") { $0.balance.stored >= count }
-        await bench.bluez.setSendsFrames(false)
-        // What is under way on the bus arrives first.
-        try await Task.sleep(for: .seconds(1))
+        try await bench.hush()
         try await bench.eventually("on disk") { $0.balance.buffered == 0 }
     }
 

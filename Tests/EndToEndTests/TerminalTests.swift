@@ -5,11 +5,13 @@ import Testing
 /// What a person at a terminal meets: completions of words, progress of what takes its time.
 @Suite(.serialized) struct TerminalTests {
     /// Runs a command with a terminal as its standard error and output; what both showed.
-    private func atTerminal(_ bench: TestWorld, _ words: String) async throws -> String {
+    private func atTerminal(
+        _ bench: TestWorld, _ words: String, copy: String = "/dev/null"
+    ) async throws -> String {
         let gateway = bench.gateway
         let line = "'\(gateway.binary.path)' \(words)"
         let outcome = try await Command.run(
-            "/usr/bin/script", ["-qec", line, "/dev/null"], environment: gateway.environment,
+            "/usr/bin/script", ["-qefc", line, copy], environment: gateway.environment,
             directory: gateway.directory.path)
         return outcome.output
     }
@@ -30,9 +32,14 @@ import Testing
     @Test func pairingSaysAtATerminalWhatItWaitsFor() async throws {
         try await TestWorld.run { bench in
             await bench.bluez.setSendsFrames(false)
-            let pairing = Task { try await atTerminal(bench, "pair \(TestWorld.addresses[0])") }
+            let copy = bench.gateway.directory.appending(path: "shown").path
+            let pairing = Task {
+                try await atTerminal(bench, "pair \(TestWorld.addresses[0])", copy: copy)
+            }
             // The heartbeat comes when somebody has wondered for a while what it waits for.
-            try await Task.sleep(for: .seconds(4))
+            try await bench.eventually("it says what it waits for") { _ in
+                (try? String(contentsOfFile: copy, encoding: .utf8))?.contains("pairing: ") == true
+            }
             await bench.bluez.setSendsFrames(true)
             let shown = try await pairing.value
             #expect(shown.contains("pairing: "), "\(shown.debugDescription)")

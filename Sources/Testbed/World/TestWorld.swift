@@ -221,8 +221,8 @@ package struct TestWorld: Sendable {
     /// Seconds, of the world.
     private var now: Double { clock?.seconds ?? Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
-    /// Stops the straps and waits until everything they sent has been delivered.
-    package func settle(withinSeconds seconds: Int = 180) async throws -> GatewayStatus {
+    /// Stops the straps and waits until what they sent has come through the bus.
+    package func hush(withinSeconds seconds: Int = 180) async throws {
         await bluez.setSendsFrames(false)
         // The last frames are still on the bus: until two looks, a hand-over and more apart, agree.
         var received = -1
@@ -232,6 +232,11 @@ package struct TestWorld: Sendable {
             try await pass(seconds: 1)
             return false
         }
+    }
+
+    /// Stops the straps and waits until everything they sent has been delivered.
+    package func settle(withinSeconds seconds: Int = 180) async throws -> GatewayStatus {
+        try await hush(withinSeconds: seconds)
         return try await eventually("everything delivered", withinSeconds: seconds) {
             $0.balance.unsent == 0 && $0.balance.buffered == 0 && $0.balance.delivered > 0
         }
