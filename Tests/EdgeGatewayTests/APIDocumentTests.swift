@@ -2,6 +2,7 @@ import BlueZ
 import Foundation
 import GATTHeartRate
 import HTTPTypes
+import Health
 import Logging
 import OfflineQueue
 import Testing
@@ -81,28 +82,6 @@ import Uplink
     @Test func causesAndReasonsAreThoseOfTheProgram() throws {
         #expect(try names(of: "GapCause") == Set(GapCause.allCases.map(\.rawValue)))
         #expect(try names(of: "HoldReason") == Set(HoldReason.allCases.map(\.rawValue)))
-        #expect(try names(of: "HealthName") == (try HealthNames.inTheProgram()))
-    }
-}
-
-/// The names of `status`'s health items, as the sources have them.
-enum HealthNames {
-    static let root = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-
-    static func inTheProgram() throws -> Set<String> {
-        let folder = root.appending(path: "Sources/EdgeGateway/Daemon")
-        var names: Set<String> = []
-        for file in try FileManager.default.contentsOfDirectory(atPath: folder.path)
-        where file.hasSuffix("Health.swift") {
-            let text = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
-            // Also `name: isFull ? "one" : "other"`.
-            for line in text.split(separator: "\n") where line.contains(/\bname: ("|\S+ \? ")/) {
-                for name in line.matches(of: /"([a-z][a-z0-9-]+)"/) {
-                    names.insert(String(name.output.1))
-                }
-            }
-        }
-        return names
+        #expect(try names(of: "HealthName") == Set(HealthName.allCases.map(\.rawValue)))
     }
 }

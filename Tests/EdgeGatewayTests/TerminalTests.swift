@@ -44,30 +44,6 @@ import Testing
     }
 }
 
-@Suite struct HealthLogTests {
-    @Test func aConditionKeepsItsBeginningUntilItEnds() {
-        var log = HealthLog()
-        let radio = HealthCondition(name: "radio-off", message: "m", advice: "a")
-        let start = Date(timeIntervalSince1970: 100)
-        log.update([radio], at: start)
-        log.update([radio], at: start + 60)
-        #expect(log.items.map(\.since) == [start])
-        log.update([], at: start + 90)
-        #expect(log.items.isEmpty)
-        log.update([radio], at: start + 120)
-        #expect(log.items.map(\.since) == [start + 120])
-    }
-
-    @Test func twoSensorsWithTheSameConditionAreTwoItems() {
-        var log = HealthLog()
-        let one = HealthCondition(name: "strap-silent", subject: "1", message: "m", advice: "a")
-        let two = HealthCondition(name: "strap-silent", subject: "2", message: "m", advice: "a")
-        log.update([one], at: Date(timeIntervalSince1970: 1))
-        log.update([one, two], at: Date(timeIntervalSince1970: 2))
-        #expect(log.items.map(\.since.timeIntervalSince1970) == [1, 2])
-    }
-}
-
 @Suite struct SystemdNotifierTests {
     @Test func readinessReachesTheNotifySocket() throws {
         let path =

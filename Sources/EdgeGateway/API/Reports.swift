@@ -17,6 +17,8 @@ struct ProblemReport: Codable, Error, Equatable {
 struct HealthItem: Codable, Equatable {
     /// Stable name, such as `radio-off`.
     var name: String
+    /// `error`: heartbeats are lost or do not arrive; `warning`: a person acts before they stop.
+    var severity: String
     var since: Date
     var message: String
     var advice: String

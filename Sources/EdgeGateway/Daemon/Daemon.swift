@@ -25,8 +25,10 @@ struct Daemon {
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: clock, notifier)
         let central = Central(settings: centralSettings())
+        let states = ServiceStates()
         let gateway = Gateway(
-            settings: settings, queue: queue, central: central, clock: clock, logger: logger)
+            settings: settings, queue: queue, central: central, clock: clock, logger: logger,
+            services: states)
         let feed = LiveFeed(gateway: gateway)
         let viewers = Viewers()
         let server = try ControlServer(
@@ -34,18 +36,28 @@ struct Daemon {
             socketPath: settings.socketPath, logger: logger,
             onReady: { notifier.send("READY=1\nSTATUS=recording") }
         ).application()
+        let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
+            Supervised(name: name, states: states, logger: logger) { part() }
+        }
         var services: [any Service] = [
-            StoreKeeper(queue: queue, clock: clock, logger: logger),
-            RadioService(central: central, recorder: gateway.recorder),
-            Watchdog(
-                pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
-                recorder: gateway.recorder, central: central, notifier: notifier),
-            HealthWatch(gateway: gateway),
-            TokenWatch(gateway: gateway),
+            supervised("store maintenance") {
+                StoreKeeper(queue: queue, clock: clock, logger: logger)
+            },
+            supervised("radio") { RadioService(central: central, recorder: gateway.recorder) },
+            supervised("watchdog") {
+                Watchdog(
+                    pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
+                    recorder: gateway.recorder, central: central, notifier: notifier)
+            },
+            supervised("health") { HealthWatch(monitor: gateway.health) },
+            supervised("token files") { TokenWatch(gateway: gateway) },
             server,
         ]
-        if let page = try pageServer(gateway, feed, viewers, logger) {
-            services.append(page.application())
+        if settings.pageListen != nil {
+            services.append(
+                Supervised(name: "page.listen", isPage: true, states: states, logger: logger) {
+                    try pageServer(gateway, feed, viewers, logger).application()
+                })
         }
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
@@ -116,11 +128,11 @@ struct Daemon {
         }
     }
 
-    /// The live page's server, if one is wanted. Beyond this machine nobody sees anything without a token.
+    /// The live page's server. Beyond this machine nobody sees anything without a token.
     private func pageServer(
         _ gateway: Gateway, _ feed: LiveFeed, _ viewers: Viewers, _ logger: Logger
-    ) throws(SettingsFault) -> PageServer? {
-        guard let listen = settings.pageListen else { return nil }
+    ) throws(SettingsFault) -> PageServer {
+        let listen = settings.pageListen ?? ""
         let place = try PagePlace(listen)
         var token: String?
         if let file = settings.pageTokenFile {

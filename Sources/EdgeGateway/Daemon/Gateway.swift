@@ -1,6 +1,7 @@
 import BlueZ
 import Foundation
 import GATTHeartRate
+import Health
 import Logging
 import OfflineQueue
 import Recording
@@ -13,6 +14,7 @@ actor Gateway {
     let central: Central
     let recorder: Recorder
     let lanes: Lanes
+    let health: HealthMonitor
     let desk = PairingDesk()
     let importDesk: ImportDesk
     let shares: Shares
@@ -21,14 +23,13 @@ actor Gateway {
     let clock: any GatewayClock
     let logger: Logger
 
-    private var healthLog = HealthLog()
     /// Today's coverage by sensor, and when it was counted (uptime, µs).
     var coverageCounted: [Int64: (percent: Double?, uptime: Int64)] = [:]
     private let startedUptime: Int64
 
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
-        logger: Logger
+        logger: Logger, services: ServiceStates = ServiceStates()
     ) {
         self.settings = settings
         self.queue = queue
@@ -41,6 +42,10 @@ actor Gateway {
         importDesk = ImportDesk(directory: settings.stateDirectory)
         shares = Shares(stateDirectory: settings.stateDirectory)
         lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
+        health = HealthMonitor(
+            recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
+            deliveries: DeliveryHealth(queue: queue, lanes: lanes), services: services,
+            clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
     }
 
@@ -143,10 +148,9 @@ actor Gateway {
             let enrollments = try await enrollments()
             let balance = try await queue.balance()
             let reading = clock.read()
-            let conditions = await conditions(sensors, balance, reading)
-            healthLog.update(conditions, at: Date())
+            let items = await health.items()
             return StatusReport(
-                version: GatewayVersion.text, well: conditions.isEmpty, health: healthLog.items,
+                version: GatewayVersion.text, well: items.isEmpty, health: items,
                 uptimeSeconds: Double(reading.uptimeMicroseconds - startedUptime) / 1_000_000,
                 clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
                 balance: BalanceReport(balance),
