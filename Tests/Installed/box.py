@@ -44,7 +44,16 @@ class LineSocket:
     def __init__(self, path, seconds_max):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(seconds_max)
-        self.socket.connect(path)
+        end = time.monotonic() + seconds_max
+        while True:
+            try:
+                self.socket.connect(path)
+                break
+            except ConnectionRefusedError:
+                # A socket has its name a moment before it listens.
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
         self.reader = self.socket.makefile("rb")
 
     def send(self, message, prefix=b""):
