@@ -152,7 +152,7 @@ let package = Package(
         .executableTarget(
             name: "SimulatedDay",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Testbed",
+                "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording", "Testbed",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
