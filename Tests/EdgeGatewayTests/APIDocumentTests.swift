@@ -35,7 +35,7 @@ import Uplink
             clock: clock, logger: logger)
         let server = ControlServer(
             gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
-            policy: ChangePolicy(group: nil), socketPath: "", logger: logger, onReady: {})
+            policy: ChangePolicy(group: nil), place: ControlSocketPlace(""), logger: logger)
         let routes = server.routes().routes
         try await queue.close()
         return Set(
@@ -77,6 +77,14 @@ import Uplink
             there.symmetricDifference(described).isEmpty,
             "not described: \(there.subtracting(described)); not there: \(described.subtracting(there))"
         )
+    }
+
+    @Test func eachProblemHasItsCodeInTheDocument() throws {
+        #expect(try names(of: "ProblemCode") == Set(ProblemCode.allCases.map(\.rawValue)))
+        // A fault of the store keeps its name.
+        for code in QueueError.Code.allCases {
+            #expect(ProblemCode(code).rawValue == code.rawValue)
+        }
     }
 
     @Test func causesAndReasonsAreThoseOfTheProgram() throws {

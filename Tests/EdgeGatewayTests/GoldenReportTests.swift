@@ -27,7 +27,7 @@ import Testing
         name: "battery-low", severity: "warning", since: noon, message: "Ada: battery at 9 %",
         advice: "change it")
     private static let problem = ProblemReport(
-        code: "no-adapter", message: "there is no Bluetooth adapter", advice: "plug one in")
+        code: .noAdapter, message: "there is no Bluetooth adapter", advice: "plug one in")
     private static let salvage = SalvagedStoreReport(
         at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
         orphaned: 0, lost: 2, acknowledged: false)

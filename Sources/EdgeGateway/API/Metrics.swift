@@ -15,7 +15,7 @@ enum Metrics {
                 status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
                 body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
         } catch let problem as ProblemReport {
-            return try Answers.json(problem, status: problem.httpStatus)
+            return try Answers.json(problem)
         }
     }
 

@@ -1,16 +1,26 @@
 import Foundation
+import HTTPTypes
 
 // The JSON of the control API and of every `--json` output: one set of types, so that they cannot
 // drift apart. Fields are a stable contract (docs/json.md): new ones may appear, none changes.
 
 /// What a command or an API call can say went wrong.
 struct ProblemReport: Codable, Error, Equatable {
-    /// Stable name, such as `no-adapter`.
+    /// The stable name of a ``ProblemCode``, such as `no-adapter`.
     var code: String
     /// What happened, one line.
     var message: String
     /// What to do about it, one line.
     var advice: String
+
+    init(code: ProblemCode, message: String, advice: String) {
+        self.code = code.rawValue
+        self.message = message
+        self.advice = advice
+    }
+
+    /// The status that goes with the code. A report of a newer daemon may have a code that is not known here.
+    var httpStatus: HTTPResponse.Status { ProblemCode(rawValue: code)?.status ?? .conflict }
 }
 
 /// A condition that keeps the gateway from being well.

@@ -19,8 +19,15 @@ struct Daemon {
     func run() async throws {
         // Files and the socket are nobody else's business; the socket's mode is set on its own.
         umask(0o077)
-        try settings.checkUplink()
+        let problems = settings.problems()
+        if let fatal = problems.first(where: \.stopsDaemon) {
+            throw SettingsFault(description: fatal.message)
+        }
+        // Before the store is touched: another daemon may be at work on it.
+        let place = ControlSocketPlace(settings.socketPath)
+        try claim(place)
         let logger = makeLogger()
+        for problem in problems { logger.warning("\(problem.message)") }
         let clock = SystemClock(trust: settings.clockTrust)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: clock, notifier)
@@ -31,11 +38,9 @@ struct Daemon {
             services: states)
         let feed = LiveFeed(gateway: gateway)
         let viewers = Viewers()
-        let server = try ControlServer(
+        let control = ControlServer(
             gateway: gateway, feed: feed, viewers: viewers, policy: settings.changePolicy,
-            socketPath: settings.socketPath, logger: logger,
-            onReady: { notifier.send("READY=1\nSTATUS=recording") }
-        ).application()
+            place: place, logger: logger)
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
             Supervised(name: name, states: states, logger: logger) { part() }
         }
@@ -51,13 +56,16 @@ struct Daemon {
             },
             supervised("health") { HealthWatch(monitor: gateway.health) },
             supervised("token files") { TokenWatch(gateway: gateway) },
-            server,
+            // Without a socket the gateway records all the same, and systemd must not end it for that.
+            RetryingServer(
+                server: control, states: gateway.servers, logger: logger,
+                onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
         ]
         if settings.pageListen != nil {
+            let page = PageServer(
+                settings: settings, feed: feed, viewers: viewers, gateway: gateway, logger: logger)
             services.append(
-                Supervised(name: "page.listen", isPage: true, states: states, logger: logger) {
-                    try pageServer(gateway, feed, viewers, logger).application()
-                })
+                RetryingServer(server: page, states: gateway.servers, logger: logger))
         }
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
@@ -86,7 +94,7 @@ struct Daemon {
 
     private func makeLogger() -> Logger {
         LoggingSystem.bootstrap { label in
-            var handler = StreamLogHandler.standardError(label: label)
+            var handler = PrintableLogHandler(StreamLogHandler.standardError(label: label))
             handler.logLevel = settings.logLevel
             return handler
         }
@@ -128,27 +136,14 @@ struct Daemon {
         }
     }
 
-    /// The live page's server. Beyond this machine nobody sees anything without a token.
-    private func pageServer(
-        _ gateway: Gateway, _ feed: LiveFeed, _ viewers: Viewers, _ logger: Logger
-    ) throws(SettingsFault) -> PageServer {
-        let listen = settings.pageListen ?? ""
-        let place = try PagePlace(listen)
-        var token: String?
-        if let file = settings.pageTokenFile {
-            token = try PageToken.read(file)
-        } else if !place.isLoopback {
-            throw SettingsFault(
-                description:
-                    "page.listen: \(listen) is reachable by others, and there is no token; "
-                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)"
-            )
+    /// - Throws: ``SettingsFault`` while another daemon has the control socket.
+    private func claim(_ place: ControlSocketPlace) throws(SettingsFault) {
+        do {
+            try place.claim()
+        } catch {
+            guard case .taken(let reason) = error else { return }
+            throw SettingsFault(description: reason, setting: "socket")
         }
-        let access = PageAccess(
-            isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)
-        return PageServer(
-            place: place, feed: feed, viewers: viewers, access: access, gateway: gateway,
-            logger: logger)
     }
 
     private func begin(_ gateway: Gateway) async throws(SettingsFault) {

@@ -16,7 +16,7 @@ extension Gateway {
         case (nil, nil, let path?): return try await enroll(file: path, request)
         default:
             throw ProblemReport(
-                code: "bad-request", message: "one of link, key and file is needed",
+                code: .badRequest, message: "one of link, key and file is needed",
                 advice: "edge-gateway enroll --help")
         }
     }
@@ -24,7 +24,7 @@ extension Gateway {
     static func check(resolution: String?) throws {
         guard let resolution, Resolution(rawValue: resolution) == nil else { return }
         throw ProblemReport(
-            code: "bad-request", message: "there is no resolution of that name",
+            code: .badRequest, message: "there is no resolution of that name",
             advice: "raw (one data point a frame), 10s or 60s (averages)")
     }
 
@@ -34,7 +34,7 @@ extension Gateway {
             link = try InvitationLink(text)
         } catch {
             throw ProblemReport(
-                code: "bad-link", message: "\(error)",
+                code: .badLink, message: "\(error)",
                 advice: "copy the whole link from the exchange's invitation")
         }
         var wishes = EnrollSettings()
@@ -57,7 +57,7 @@ extension Gateway {
     func notEnrolled(_ fault: EnrollFault) -> ProblemReport {
         logger.warning("enrollment failed: \(fault)")
         return ProblemReport(
-            code: "not-enrolled", message: "not enrolled: \(fault)",
+            code: .notEnrolled, message: "not enrolled: \(fault)",
             advice: "nothing was stored; recording goes on")
     }
 
@@ -69,7 +69,7 @@ extension Gateway {
             ? Origin(text) : Origin(authority: text, plainHTTP: settings.plainHTTP)
         guard let named else {
             throw ProblemReport(
-                code: "bad-request", message: "this is no exchange's address",
+                code: .badRequest, message: "this is no exchange's address",
                 advice: "such as https://exchange.example")
         }
         return named
@@ -91,13 +91,13 @@ extension Gateway {
     ) async throws -> EnrollmentReport {
         guard let standing = enrolled.standing else {
             throw ProblemReport(
-                code: "not-enrolled", message: "the exchange names no patient",
+                code: .notEnrolled, message: "the exchange names no patient",
                 advice: "ask for an invitation of the patient")
         }
         guard let device = enrolled.device else {
             let choices = standing.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
             throw ProblemReport(
-                code: "choose-device",
+                code: .chooseDevice,
                 message: standing.devices.isEmpty
                     ? "the patient's studies take heart rate from no personal device"
                     : "the patient's studies take heart rate from several devices: \(choices)",
@@ -162,7 +162,7 @@ extension Gateway {
             try tokenFile(of: enrollment).save(tokens)
         } catch {
             throw ProblemReport(
-                code: "tokens-not-stored", message: "\(error)",
+                code: .tokensNotStored, message: "\(error)",
                 advice: "make the state directory writable, then enroll with the same link again")
         }
     }

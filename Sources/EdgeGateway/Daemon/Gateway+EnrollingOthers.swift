@@ -9,7 +9,7 @@ extension Gateway {
     func enroll(key: Secret, _ request: EnrollRequest) async throws -> EnrollmentReport {
         guard let origin = try exchange(of: request) else {
             throw ProblemReport(
-                code: "bad-request", message: "the key does not say which exchange it is of",
+                code: .badRequest, message: "the key does not say which exchange it is of",
                 advice: "enroll again with --exchange https://exchange.example")
         }
         var wishes = EnrollSettings()
@@ -43,7 +43,7 @@ extension Gateway {
     func enroll(file path: String, _ request: EnrollRequest) async throws -> EnrollmentReport {
         guard let origin = FilePlace.origin(path: path) else {
             throw ProblemReport(
-                code: "bad-request", message: "this is no whole path of a file",
+                code: .badRequest, message: "this is no whole path of a file",
                 advice: "such as /var/lib/edge-gateway/heart.ndjson")
         }
         try checkBeside(path)
@@ -53,7 +53,7 @@ extension Gateway {
             // A lane holds the file locked; only a new one is tried.
             if same == nil, await !FileDestination(path: path).isHealthy() {
                 throw ProblemReport(
-                    code: "file-not-writable", message: "\(path) cannot be opened for writing",
+                    code: .fileNotWritable, message: "\(path) cannot be opened for writing",
                     advice: "its directory must exist, and the daemon's user must own it")
             }
             let code = ObservationCode.omhHeartRate
@@ -74,7 +74,7 @@ extension Gateway {
         guard place.deletingLastPathComponent().path == state.path, place.pathExtension != "ndjson"
         else { return }
         throw ProblemReport(
-            code: "bad-request", message: "the state directory holds the gateway's own files",
+            code: .badRequest, message: "the state directory holds the gateway's own files",
             advice: "choose another directory, or a name that ends in .ndjson")
     }
 }

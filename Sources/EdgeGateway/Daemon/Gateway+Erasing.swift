@@ -13,7 +13,7 @@ extension Gateway {
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
         guard let enrollment = try await enrollment(named: ask.enrollment) else {
             throw ProblemReport(
-                code: "unknown-enrollment", message: "there is no enrollment",
+                code: .unknownEnrollment, message: "there is no enrollment",
                 advice: "edge-gateway enrollments lists them")
         }
         let erasure = Erasure(
@@ -26,7 +26,7 @@ extension Gateway {
             let balance = try await queue.balance(of: erasure.scope)
             guard balance.unsent == 0 || ask.undelivered ?? false else {
                 throw ProblemReport(
-                    code: "samples-wait",
+                    code: .samplesWait,
                     message: "\(balance.unsent) samples were not delivered yet",
                     advice: "edge-gateway queue drain; or give them up with --undelivered")
             }
@@ -46,14 +46,14 @@ extension Gateway {
         }
         guard erasure.patient == nil || !assignments.isEmpty else {
             throw ProblemReport(
-                code: "unknown-patient", message: "nothing was recorded for this patient",
+                code: .unknownPatient, message: "nothing was recorded for this patient",
                 advice: "check the number: the exchange's id, as it was given to pair --patient")
         }
         let worn = Set(assignments.filter(\.isOpen).map(\.sensorID))
         guard !worn.isEmpty else { return }
         let addresses = try await queue.sensors().filter { worn.contains($0.id) }.map(\.address)
         throw ProblemReport(
-            code: "strap-records", message: "a strap still records for this patient",
+            code: .strapRecords, message: "a strap still records for this patient",
             advice: "put it away first: "
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
@@ -66,7 +66,11 @@ extension Gateway {
             while try await !queue.erase(erasure) {}
         } catch {
             try? await startLane(of: erasure.enrollment)
-            throw error
+            guard let fault = error as? QueueError else { throw error }
+            logger.error("\(fault)")
+            throw ProblemReport(
+                code: ProblemCode(fault.code), message: "\(fault.operation): \(fault.cause)",
+                advice: "some of it may be erased already; mend the cause, then erase again")
         }
         await lanes.forget(erasure.enrollment)
         try await startLane(of: erasure.enrollment)
@@ -77,7 +81,7 @@ extension Gateway {
             try tokenFile(of: enrollment).remove()
         } catch {
             throw ProblemReport(
-                code: "tokens-not-erased", message: "\(error)",
+                code: .tokensNotErased, message: "\(error)",
                 advice: "make the state directory writable, then erase again")
         }
     }

@@ -18,6 +18,8 @@ actor Gateway {
     let desk = PairingDesk()
     let importDesk: ImportDesk
     let shares: Shares
+    /// What the control socket and the page say of themselves.
+    nonisolated let servers = ServerStates()
     /// The link that a phone is to hand over, if one is waited for.
     var webEnrollment = OneTimeEnrollment()
     let clock: any GatewayClock
@@ -45,6 +47,7 @@ actor Gateway {
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, lanes: lanes), services: services,
+            servers: servers,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
     }
@@ -168,7 +171,7 @@ actor Gateway {
         } catch let error as QueueError {
             logger.error("\(error)")
             throw ProblemReport(
-                code: error.code.rawValue, message: "\(error.operation): \(error.cause)",
+                code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",
                 advice: error.code.advice)
         }
     }

@@ -11,6 +11,7 @@ actor HealthMonitor {
     private let recording: RecordingHealth
     private let deliveries: DeliveryHealth
     private let services: ServiceStates
+    private let servers: ServerStates
     private let clock: any GatewayClock
     private let batteryLowPercent: Int
     private let logger: Logger
@@ -20,11 +21,13 @@ actor HealthMonitor {
 
     init(
         recording: RecordingHealth, deliveries: DeliveryHealth, services: ServiceStates,
+        servers: ServerStates,
         clock: any GatewayClock, batteryLowPercent: Int, logger: Logger
     ) {
         self.recording = recording
         self.deliveries = deliveries
         self.services = services
+        self.servers = servers
         self.clock = clock
         self.batteryLowPercent = batteryLowPercent
         self.logger = logger
@@ -51,7 +54,7 @@ actor HealthMonitor {
         for condition in change.began {
             logger.log(
                 level: condition.name.severity == .error ? .error : .warning,
-                "not well: \(condition.name.rawValue): \(Terminal.printable(condition.message))")
+                "not well: \(condition.name.rawValue): \(Printable.line(condition.message))")
         }
         for condition in change.ended {
             logger.notice("well again: \(condition.name.rawValue)")
@@ -65,7 +68,7 @@ actor HealthMonitor {
         var (snapshot, counts) = await recording.read(reading, history: history)
         snapshot.deliveries = await deliveries.read(
             history: history, counts: counts, at: reading.uptimeMicroseconds)
-        snapshot.services = services.faults()
+        snapshot.services = services.faults() + servers.healthFaults
         snapshot.batteryLowPercent = batteryLowPercent
         return (reading, HealthRules.conditions(of: snapshot), counts)
     }
