@@ -22,6 +22,10 @@ public struct RecordingHealth: Sendable {
         var snapshot = HealthSnapshot(uptime: reading.uptimeMicroseconds)
         snapshot.isClockTrusted = reading.isTrusted
         snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
+        if let since = await recorder.hungSince {
+            let seconds = Double(reading.uptimeMicroseconds - since) / 1_000_000
+            snapshot.radio = .daemonHung(seconds: seconds)
+        }
         let links = await central.snapshots()
         snapshot.adapters = await central.adapterSnapshots().map {
             HealthSnapshot.Adapter($0, links: links, at: reading.uptimeMicroseconds)
@@ -57,6 +61,7 @@ public struct RecordingHealth: Sendable {
             strap.batteryPercent = session.batteryPercent
             strap.isDoubled = session.isDoubled
             strap.silentSeconds = session.silentSeconds(uptime: uptime)
+            strap.silenceLimitSeconds = session.silenceLimitSeconds
             // A strap that sends nothing has nothing to store.
             if strap.silentSeconds < strap.silenceLimitSeconds {
                 strap.unstoredSeconds = history.unstoredSeconds(
@@ -67,6 +72,9 @@ public struct RecordingHealth: Sendable {
             }
             strap.link = link.state.kind
             strap.isBondLost = link.isBondLost
+            strap.unreachableSeconds =
+                link.isUnreachable
+                ? link.failingSince.map { Double(uptime - $0) / 1_000_000 } : nil
             strap.fixedAgeSeconds = link.fixedAge.map { Int($0 / 1_000_000) }
             return strap
         }

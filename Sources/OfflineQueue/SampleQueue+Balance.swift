@@ -60,12 +60,14 @@ extension SampleQueue {
                 SELECT \(holdSQL) AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
                     sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
-                    a.enrollment, a.patient
+                    a.enrollment, a.patient, sum(s.doubled)
                 \(segmentJoins)
                 WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
                 """, arguments: arguments)
         while let row = try sums.next() {
-            balance.received += row[1] ?? 0
+            let doubled: Int = row[9] ?? 0
+            balance.received += (row[1] ?? 0) + doubled
+            balance.doubled += doubled
             balance.stored += row[2] ?? 0
             balance.undecodable += row[3] ?? 0
             balance.delivered += row[4] ?? 0

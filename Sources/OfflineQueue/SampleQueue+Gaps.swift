@@ -22,6 +22,15 @@ extension SampleQueue {
                 kind: .note(cause)))
     }
 
+    /// Says how often this assignment's strap sends a frame, µs: a silence is a gap when it is longer than
+    /// three of these, and than ``GapLedger/silenceMax``.
+    public func note(cadence: Int64, of assignment: Int64, at uptimeMicroseconds: Int64) {
+        tell(
+            LedgerEvent(
+                frames: buffer.count, assignment: assignment, uptime: uptimeMicroseconds,
+                kind: .cadence(cadence)))
+    }
+
     /// A frame was refused at the door.
     func noteRefusal(_ arrival: Arrival) {
         let uptime = arrival.uptimeMicroseconds

@@ -28,6 +28,21 @@ extension SampleQueue {
         }
     }
 
+    /// Notes that a sensor is known by another address from now on: bluetoothd uses the identity address
+    /// of one whose address changed before it was bonded. Throws if the store has another sensor of that
+    /// address.
+    public func readdress(sensor id: Int64, to address: String) throws(QueueError) {
+        let address = address.uppercased()
+        guard (1...Self.textCharactersMax).contains(address.count) else {
+            throw QueueError(
+                .invalidArgument, "readdress sensor", "the address is empty or too long")
+        }
+        try write("readdress sensor") { db in
+            try db.execute(
+                sql: "UPDATE sensor SET address = ? WHERE id = ?", arguments: [address, id])
+        }
+    }
+
     /// Replaces what is known of a sensor.
     public func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
         try write("update sensor") { db in

@@ -48,7 +48,7 @@ import GRDB
 //
 // Books. Counters change in the transaction that moves what they count, so they cannot drift:
 //
-//     received = stored + undecodable + refused
+//     received = stored + undecodable + refused + doubled
 //     stored   = delivered + pending + held + dead + dropped
 //
 // `pending + held` is the difference; `audit()` counts it row by row.
@@ -135,6 +135,8 @@ public actor SampleQueue {
     var buffer: [Arrival] = []
     var group: GroupCommit
     var refusals: [Int64: Int] = [:]
+    /// Copies that were passed over since the last commit, by assignment.
+    var copies: [Int64: Int] = [:]
     var refusedCount = 0
     var fault: QueueError?
     var failingSince: Int64?

@@ -42,7 +42,7 @@ import Testing
         #expect(
             try json(Self.queue)
                 == #"{"balance":{"balanced":true,"buffered":0,"dead":1,"delivered":3,"#
-                + #""dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
+                + #""doubled":0,"dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
                 + #""refused":{},"stored":9,"undecodable":1},"full":false,"#
                 + #""full_policy":"refuse-new","log_bytes":0,"max_bytes":2147483648,"#
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#

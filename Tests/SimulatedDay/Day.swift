@@ -158,6 +158,7 @@ final class Day {
                 bus.inject(ScriptedFault(member, times: nil, .hang))
             }
             for strap in straps.suffix(3) { bus.drop(strap) }
+        case .stopped: bus.setFrozen(true)
         case .poweredOff: bus.setPowered(subject, false)
         case .outOfRange: bus.setOnAir(subject, false)
         case .vanishing:
@@ -182,6 +183,7 @@ final class Day {
         case .unplugged: bus.setPlugged(subject, true, index: subject == Self.adapters[0] ? 0 : 4)
         case .noContact: bus.setStyle(subject, .chest)
         case .hung: bus.clearFaults()
+        case .stopped: bus.setFrozen(false)
         case .poweredOff: bus.setPowered(subject, true)
         case .outOfRange: bus.setOnAir(subject, true)
         case .vanishing: bus.setHabits { $0.vanishesOnDrop = 0 }

@@ -107,7 +107,7 @@ struct EnrollmentReport: Codable, Equatable {
     var tokenExpires: Date?
 }
 
-/// Where every frame is. Two sums must hold: received = stored + undecodable + refused, and
+/// Where every frame is. Two sums must hold: received = stored + undecodable + refused + doubled, and
 /// stored = delivered + pending + held + dead + dropped.
 struct BalanceReport: Codable, Equatable {
     var received: Int
@@ -115,6 +115,8 @@ struct BalanceReport: Codable, Equatable {
     var undecodable: Int
     /// Frames that neither disk nor memory could take, by reason.
     var refused: [String: Int]
+    /// Copies of frames, passed over: another program listens to the strap as well.
+    var doubled = 0
     var delivered: Int
     var pending: Int
     /// By reason.

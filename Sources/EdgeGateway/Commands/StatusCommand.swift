@@ -61,9 +61,10 @@ struct StatusCommand: AsyncParsableCommand {
         func lost(_ refused: [String: Int]) -> String {
             refused.values.reduce(0, +) == 0 ? "" : " + refused \(reasons(refused))"
         }
+        let doubled = balance.doubled > 0 ? " + doubled \(balance.doubled)" : ""
         return """
             received \(balance.received) = stored \(balance.stored) \
-            + undecodable \(balance.undecodable)\(lost(balance.refused))
+            + undecodable \(balance.undecodable)\(lost(balance.refused))\(doubled)
             stored \(balance.stored) = delivered \(balance.delivered) \
             + pending \(balance.pending) + held \(reasons(balance.held)) \
             + dead \(balance.dead) + dropped \(reasons(balance.dropped))

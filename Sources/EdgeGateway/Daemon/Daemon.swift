@@ -82,6 +82,10 @@ struct Daemon {
 
     private func centralSettings() -> CentralSettings {
         var central = CentralSettings(service: HeartRateService.service)
+        central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
+        let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
+        central.adaptersOwed = owed.read()
+        central.notesAdaptersOwed = { owed.write($0) }
         let helper = RadioResetClient(socketPath: settings.radioResetSocket)
         // On a thread of its own: the kernel may take its time with a hung controller.
         central.resetsController = { address in

@@ -49,9 +49,19 @@ extension Gateway {
         await recorder.beginPairing(address)
         do {
             let inspection = try await inspect(address, request)
-            if let enrollment { await adopt(wearer, enrollment) }
-            let (sensor, assignment) = try await asking {
-                try await store(address, request, enrollment, inspection)
+            // A bond tells the address behind one that changes.
+            let address = inspection.sighting.address
+            let sensor: Sensor
+            let assignment: Assignment
+            do {
+                if let enrollment { await adopt(wearer, enrollment) }
+                (sensor, assignment) = try await asking {
+                    try await store(address, request, enrollment, inspection)
+                }
+            } catch {
+                await recorder.abandonPairing(address)
+                await central.undo(inspection)
+                throw error
             }
             await record(sensor, as: assignment.id)
             if let percent = inspection.batteryPercent {
@@ -180,6 +190,7 @@ extension Gateway {
         }
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)
+        let address = inspection.sighting.address
         while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
             try? await Task.sleep(for: Self.firstBeatPause)
         }
@@ -199,11 +210,22 @@ extension Gateway {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
+        let before = try await queue.sensors().first { $0.address == address }
         let sensor = try await queue.addSensor(address: address, details: details)
-        let assignment = try await queue.assign(
-            sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
-            since: await recorder.firstArrival(of: address))
-        return (sensor, assignment)
+        do {
+            let assignment = try await queue.assign(
+                sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
+                since: await recorder.firstArrival(of: address))
+            return (sensor, assignment)
+        } catch {
+            // Without an assignment it is as it was.
+            if let before {
+                try? await queue.updateSensor(sensor.id, details: before.details)
+            } else {
+                try? await queue.forgetSensor(sensor.id)
+            }
+            throw error
+        }
     }
 
     private func report(

@@ -182,7 +182,8 @@ extension BalanceReport {
         self.init(
             received: balance.received, stored: balance.stored,
             undecodable: balance.undecodable, refused: balance.refused,
-            delivered: balance.delivered, pending: balance.pending, held: balance.held,
+            doubled: balance.doubled, delivered: balance.delivered, pending: balance.pending,
+            held: balance.held,
             dead: balance.dead, dropped: balance.dropped, buffered: balance.buffered,
             balanced: balance.isBalanced)
     }

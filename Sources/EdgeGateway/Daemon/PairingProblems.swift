@@ -99,6 +99,14 @@ extension InspectionFault {
                     "it may be paired elsewhere: remove it there, put it into its pairing mode, "
                         + "and try again"
                 )
+            case .addressChanges:
+                (
+                    "address-changes",
+                    "the sensor changes its Bluetooth address every few minutes and would be lost; "
+                        + "only a bond makes it known, and it refused one",
+                    "put it into its pairing mode (see its manual), remove its pairing with phones, "
+                        + "and try again"
+                )
             case .unanswered:
                 (
                     .sensorNotAnswering, "the sensor is connected and does not answer",

@@ -25,6 +25,7 @@ struct Settings: Sendable {
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
+    var powerOn: String { text("bluetooth.power_on") }
     var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitSeconds: Int { integer("storage.commit_seconds") }
