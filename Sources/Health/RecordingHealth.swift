@@ -130,13 +130,18 @@ extension LinkState {
 }
 
 extension HealthSnapshot.Store {
-    fileprivate init(_ health: StoreHealth) {
+    fileprivate init(_ health: StoreFacts) {
         self.init()
         writeFault = health.fault.map {
             Fault(message: "\($0.operation): \($0.cause)", advice: $0.code.advice)
         }
         buffered = health.buffered
         refused = health.refused
+        damagedRows = health.damagedRows
+        missing = health.missing.map {
+            "a store that was here is missing: \($0.detail)"
+                + ($0.isCarried ? "; all of it was carried into new files" : "")
+        }
         salvage = health.salvage.map {
             Salvage(id: $0.id, carried: $0.carried, lost: $0.lost, file: $0.brokenFile)
         }

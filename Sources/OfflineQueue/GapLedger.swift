@@ -9,7 +9,7 @@
 ///       └ ≤ 3 s apart ┘                          └ the cause changed
 ///
 /// Uptimes that go back are taken as the latest known: what is explained is never opened again.
-public struct GapLedger: Sendable, Hashable {
+public struct GapLedger: Sendable, Hashable, Codable {
     /// The longest silence that is no gap, µs. Straps notify once a second; one or two lost
     /// notifications are the air's noise, and one row for each would wear the card.
     ///
@@ -19,7 +19,7 @@ public struct GapLedger: Sendable, Hashable {
     public static let silenceMax: Int64 = 3_000_000
 
     /// A stretch of uptime with one cause; `until` is nil while it goes on.
-    public struct Interval: Sendable, Hashable {
+    public struct Interval: Sendable, Hashable, Codable {
         /// Where it begins, uptime µs.
         public var from: Int64
         /// Where it ends, uptime µs; nil while it goes on.

@@ -1,7 +1,7 @@
 import Foundation
 
 /// What the clocks said at one instant.
-public struct ClockReading: Sendable, Hashable {
+public struct ClockReading: Sendable, Hashable, Codable {
     /// `CLOCK_BOOTTIME` in microseconds: time since boot, suspend included; never set, never steps.
     public var uptimeMicroseconds: Int64
     /// UTC in microseconds since 1970, right or wrong.

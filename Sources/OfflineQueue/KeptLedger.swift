@@ -7,7 +7,7 @@ struct Instant: Sendable, Hashable {
 }
 
 /// A ledger and what of it is in the store.
-struct KeptLedger: Sendable {
+struct KeptLedger: Sendable, Codable {
     var ledger: GapLedger
     /// Whether its assignment is over.
     private(set) var isEnded = false

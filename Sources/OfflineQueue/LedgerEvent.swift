@@ -2,8 +2,8 @@
 ///
 /// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
 /// be lost with the power.
-struct LedgerEvent: Sendable, Hashable {
-    enum Kind: Sendable, Hashable {
+struct LedgerEvent: Sendable, Hashable, Codable {
+    enum Kind: Sendable, Hashable, Codable {
         case note(GapCause?)
         /// The strap sends a frame about so often, µs.
         case cadence(Int64)

@@ -21,6 +21,7 @@ extension SampleQueue {
                 throw QueueError(.unknownReference, "append sample", "no such assignment")
             }
             latest = arrival.uptimeMicroseconds
+            takenUptime = latest
             guard buffer.count < settings.bufferedSamplesMax else {
                 noteRefusal(arrival)
                 refusals[arrival.assignmentID, default: 0] += 1
@@ -49,6 +50,8 @@ extension SampleQueue {
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
         try? salvageIfDamaged()
+        returnToStoreIfDue(uptime: uptime)
+        carryOverIfMissing(uptime: uptime)
         if group.isDue(uptime: uptime) {
             try? commitBuffer(uptime: uptime)
         } else {
@@ -66,13 +69,6 @@ extension SampleQueue {
 
     /// The uptime at which ``commitIfDue()`` has something to do, µs; nil while nothing waits.
     public var nextCommitDeadlineUptime: Int64? { group.deadline }
-
-    /// How well the store takes what comes.
-    public func health() -> StoreHealth {
-        StoreHealth(
-            fault: fault, failingSinceUptimeMicroseconds: failingSince, buffered: buffer.count,
-            refused: refusedCount, salvage: salvage)
-    }
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {
@@ -136,6 +132,10 @@ extension SampleQueue {
         refusedCount += done.unhoused
         isFull = done.isFull
         lent.drop(done.dropped)
+        committedUptime = clock.read().uptimeMicroseconds
+        for arrival in chunk.dropLast(done.unhoused) {
+            storedUptimes[arrival.assignmentID] = arrival.uptimeMicroseconds
+        }
         buffer.removeFirst(count)
         group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
     }
@@ -152,7 +152,7 @@ extension SampleQueue {
 }
 
 /// The running totals of one commit; adopted by the queue only if the transaction succeeds.
-private struct Commit {
+struct Commit {
     let run: Int64
     var nextSample: Int64
     var tails: [Int64: SampleQueue.Tail]

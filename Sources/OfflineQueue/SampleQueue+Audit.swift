@@ -19,11 +19,13 @@ extension SampleQueue {
         path: String, progress: (Double) -> Void = { _ in }
     ) throws(QueueError) -> Audit {
         let operation = "verify store"
+        let log = WriteAheadLog(of: path, readsIndex: true)
         do {
             let database = try StoreFile.openReadOnly(path)
             defer { try? database.close() }
             return try database.read { db in
                 var audit = Audit()
+                if let damage = log.damage { audit.add("log: \(damage)") }
                 let lines = try String.fetchAll(db, sql: "PRAGMA integrity_check(100)")
                 for line in lines where line != "ok" { audit.add("sqlite: \(line)") }
                 do {

@@ -50,7 +50,7 @@ extension SampleQueue {
     /// Tells the ledgers of it, at once if no frame is before it.
     private func tell(_ event: LedgerEvent) {
         guard ledgers[event.assignment] != nil else { return }
-        if buffer.isEmpty, ledgerEvents.isEmpty {
+        if buffer.isEmpty, ledgerEvents.isEmpty, run != 0 {
             ledgers.tell([], [event])
         } else if ledgerEvents.count < LedgerEvent.waitingMax || event.kind == .end {
             ledgerEvents.append(event)
@@ -111,6 +111,7 @@ extension SampleQueue {
                 FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
+            committedUptime = uptime
             fault = nil
             failingSince = nil
         } catch {

@@ -23,6 +23,7 @@ struct GoldenStoreTests {
         for companion in ["-wal", "-shm", ".lock"] {
             try? FileManager.default.removeItem(atPath: path + companion)
         }
+        try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent("store-id"))
     }
 
     @Test(arguments: ["v1", "v3", "v4", "v5"])

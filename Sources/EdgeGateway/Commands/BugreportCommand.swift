@@ -53,6 +53,7 @@ struct BugreportCommand: AsyncParsableCommand {
         add("log", await Self.log())
         let path =
             output ?? "edge-gateway-bugreport-\(Terminal.time(Date()).prefix(10)).txt"
+        try GatewayFiles(settings: settings).check(path)
         try Self.write(redactor.redact(text), to: path)
         if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
         Terminal.print("\(path) is written; please read it before you send it")

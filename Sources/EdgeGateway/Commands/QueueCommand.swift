@@ -40,8 +40,8 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            States: pending, held, dead, delivered. A row that is done with counts as delivered; \
-            as reason stand the policies that dropped samples beside it, if any did.
+            States: pending, held, dead, delivered. A row that is done with counts as delivered; one \
+            that a policy dropped has it as reason where that is certain.
 
             Examples: edge-gateway queue list --state held
                       edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
@@ -114,8 +114,11 @@ struct QueuePurgeCommand: AsyncParsableCommand {
 struct QueueAcknowledgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acknowledge",
-        abstract: "Confirms that somebody knows that the store was broken.",
-        discussion: "The health item store-salvaged ends. Example: edge-gateway queue acknowledge")
+        abstract: "Says that somebody has seen what was wrong with the store.",
+        discussion: """
+            The health items store-salvaged, store-damaged and store-missing end. \
+            Example: edge-gateway queue acknowledge
+            """)
 
     @OptionGroup var daemon: DaemonOptions
 
@@ -123,7 +126,7 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         let seen: [SalvagedStoreReport] = try await daemon.client().post(
             "/v1/queue/acknowledge", [String: String](), secondsMax: 30)
         if daemon.json { return try Terminal.printJSON(seen) }
-        if seen.isEmpty { return Terminal.print("there was nothing to acknowledge") }
+        if seen.isEmpty { return Terminal.print("acknowledged; no store was salvaged since the last time") }
         for salvage in seen {
             Terminal.print(
                 "acknowledged: \(Terminal.time(salvage.at)) UTC, saved \(salvage.carried), "

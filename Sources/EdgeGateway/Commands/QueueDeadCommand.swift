@@ -57,6 +57,7 @@ struct DeadExportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try await daemon.client(isExact: true)
+        try GatewayFiles(settings: try await daemon.settings()).check(file)
         let output = try OutputFile(file)
         let encoder = ReportCoding.encoder()
         var count = 0

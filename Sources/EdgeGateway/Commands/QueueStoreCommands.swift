@@ -87,7 +87,9 @@ struct QueueExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let path = try await daemon.settings().storePath
+        let settings = try await daemon.settings()
+        let path = settings.storePath
+        try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(
             since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased())
         let output = try OutputFile(file)

@@ -46,7 +46,9 @@ struct Daemon {
         }
         var services: [any Service] = [
             supervised("store maintenance") {
-                StoreKeeper(queue: queue, clock: clock, logger: logger)
+                StoreKeeper(
+                    queue: queue, clock: clock, logger: logger,
+                    onReturn: { await gateway.takeUpAfterAbsence() })
             },
             supervised("radio") { RadioService(central: central, recorder: gateway.recorder) },
             supervised("watchdog") {
@@ -74,10 +76,10 @@ struct Daemon {
             try await group.run()
         } catch {
             logger.error("service failed: \(error)")
-            await leave(gateway, queue, notifier, logger)
+            try await leave(gateway, queue, notifier, logger)
             throw SettingsFault(description: "run: \(error); see the log")
         }
-        await leave(gateway, queue, notifier, logger)
+        try await leave(gateway, queue, notifier, logger)
     }
 
     private func centralSettings() -> CentralSettings {
@@ -113,9 +115,14 @@ struct Daemon {
                 atPath: settings.stateDirectory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
         } catch {
-            throw SettingsFault(
-                description: "open store: the directory \(settings.stateDirectory) cannot be made; "
-                    + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
+            // A disk that takes nothing now may do so later; samples wait in memory.
+            let room = DiskRoom(at: settings.stateDirectory)
+            guard let room, room.isFull || room.isReadOnly else {
+                throw SettingsFault(
+                    description:
+                        "open store: the directory \(settings.stateDirectory) cannot be made; "
+                        + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
+            }
         }
         guard let bootID = BootID.current() else {
             throw SettingsFault(description: "open store: /proc is not mounted; mount it")
@@ -130,6 +137,10 @@ struct Daemon {
         if settings.sampleAgeDaysMax > 0 {
             queueSettings.maxAgeMicroseconds = Int64(settings.sampleAgeDaysMax) * 86_400_000_000
         }
+        queueSettings.staysAvailable = true
+        queueSettings.asideDirectories = settings.asideDirectories(
+            ProcessInfo.processInfo.environment)
+        queueSettings.isStoreExpected = settings.hasTokenFiles
         do {
             let pulse = SalvagePulse(notifier)
             return try SampleQueue(
@@ -168,9 +179,11 @@ struct Daemon {
     }
 
     /// Radio and socket are closed by now: write what is in memory, finish token renewals.
+    ///
+    /// - Throws: ``SettingsFault`` if samples are lost.
     private func leave(
         _ gateway: Gateway, _ queue: SampleQueue, _ notifier: SystemdNotifier, _ logger: Logger
-    ) async {
+    ) async throws(SettingsFault) {
         notifier.send("STOPPING=1")
         do {
             try await queue.flush()
@@ -178,11 +191,37 @@ struct Daemon {
             logger.error("flush: \(error)")
         }
         await gateway.lanes.stopAll()
-        do {
-            try await queue.close()
-        } catch {
-            logger.error("close store: \(error)")
+        switch await queue.closeSettingAside() {
+        case .complete: break
+        case .setAside(let frames, let error):
+            logger.error(
+                "close store: \(error); \(frames) samples are set aside for the next start")
+        case .lost(let frames, let error, let isCounted):
+            throw SettingsFault(
+                description: "close store: \(error) \(frames) samples are lost"
+                    + (isCounted ? ", which the next start counts" : ""))
         }
         logger.info("stopped")
+    }
+}
+
+extension Settings {
+    /// Where samples may be set aside that the store does not take at the end: the runtime directory
+    /// is memory and is there until the machine is switched off.
+    func asideDirectories(_ environment: [String: String]) -> [String] {
+        let runtime = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").map(String.init)
+        let socket = URL(filePath: socketPath).deletingLastPathComponent().path
+        var directories: [String] = []
+        for directory in (runtime ?? []) + [socket, stateDirectory]
+        where !directory.isEmpty && !directories.contains(directory) {
+            directories.append(directory)
+        }
+        return directories
+    }
+
+    /// Whether there are tokens of enrollments.
+    var hasTokenFiles: Bool {
+        let names = try? FileManager.default.contentsOfDirectory(atPath: stateDirectory)
+        return names?.contains { $0.hasPrefix("tokens-") } ?? false
     }
 }

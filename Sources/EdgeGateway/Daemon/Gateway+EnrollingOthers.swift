@@ -66,15 +66,11 @@ extension Gateway {
         }
     }
 
-    /// The gateway's own files are in the state directory: nothing may be appended to those.
+    /// Nothing may be appended to the gateway's own files.
     private func checkBeside(_ path: String) throws {
-        let place = URL(filePath: path).standardizedFileURL.resolvingSymlinksInPath()
-        let state = URL(filePath: settings.stateDirectory).standardizedFileURL
-            .resolvingSymlinksInPath()
-        guard place.deletingLastPathComponent().path == state.path, place.pathExtension != "ndjson"
-        else { return }
+        guard let refusal = GatewayFiles(settings: settings).refusal(of: path) else { return }
         throw ProblemReport(
-            code: .badRequest, message: "the state directory holds the gateway's own files",
-            advice: "choose another directory, or a name that ends in .ndjson")
+            code: .badRequest, message: refusal,
+            advice: "choose another directory, or another name that ends in .ndjson")
     }
 }

@@ -28,6 +28,8 @@ actor Gateway {
     /// Today's coverage by sensor, and when it was counted (uptime, µs).
     var coverageCounted: [Int64: (percent: Double?, uptime: Int64)] = [:]
     private let startedUptime: Int64
+    /// Whether all that the store knows is recorded and delivered.
+    private var isTakenUp = false
 
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
@@ -52,11 +54,21 @@ actor Gateway {
         startedUptime = clock.read().uptimeMicroseconds
     }
 
-    /// Takes up what the store knows: straps to record, lanes to deliver.
+    /// Takes up what the store knows: straps to record, lanes to deliver. A store that cannot be written or
+    /// read at the moment keeps nothing from starting; the rest follows when it can be.
     ///
     /// - Throws: ``QueueError``
     func begin() async throws {
         await importDesk.discard()
+        do {
+            try await takeUp()
+        } catch let error as QueueError where error.isStoreTrouble {
+            logger.error("read store: \(error)")
+        }
+    }
+
+    private func takeUp() async throws {
+        var isComplete = true
         let sensors = try await queue.sensors()
         for assignment in try await queue.openAssignments() {
             guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
@@ -65,7 +77,23 @@ actor Gateway {
             await record(sensor, as: assignment.id)
         }
         for enrollment in try await queue.enrollments() {
-            try await startLane(of: enrollment.id)
+            do {
+                try await startLane(of: enrollment.id)
+            } catch let error as QueueError where error.isStoreTrouble {
+                logger.error("start lane: \(error)")
+                isComplete = false
+            }
+        }
+        isTakenUp = isComplete
+    }
+
+    /// The store can be written again: what could not be taken up is taken up now.
+    func takeUpAfterAbsence() async {
+        guard !isTakenUp else { return }
+        do {
+            try await takeUp()
+        } catch {
+            logger.error("read store: \(error)")
         }
     }
 
