@@ -48,6 +48,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case deviceFixed = "device-fixed"
     case enrollAgain = "enroll-again"
     case notEnrolled = "not-enrolled"
+    case nameTaken = "name-taken"
     case exchangeUnreachable = "exchange-unreachable"
     case exchangeTrouble = "exchange-trouble"
     case noHeartRateStudy = "no-heart-rate-study"
@@ -104,7 +105,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .busAbsent, .bluetoothdAbsent, .noAdapter, .radioOff, .radioLost, .adapterFull,
             .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering, .noHeartRate,
             .bondRefused, .passkeyNeeded, .nothingAsked, .chooseEnrollment, .choosePatient,
-            .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .exchangeUnreachable,
+            .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
             .tokensNotErased, .fileNotWritable, .strapRecords, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,

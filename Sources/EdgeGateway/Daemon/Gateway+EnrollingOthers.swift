@@ -18,7 +18,7 @@ extension Gateway {
         do {
             enrolled = try await enroller(wishes).enroll(practitionerKey: key, at: origin)
         } catch {
-            throw notEnrolled(error)
+            throw notEnrolled(error, at: origin)
         }
         return try await asking {
             let existing = try await queue.enrollments()
@@ -29,13 +29,14 @@ extension Gateway {
                         : $0.terms.name == request.name)
             }
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
+                name: try Self.name(
+                    asked: request.name, insteadOf: same, beside: existing),
                 kind: .practitionerKey, origin: "\(origin)", fhirBase: enrolled.fhirBase,
                 clientID: enrolled.tokens.clientID, device: request.device ?? same?.terms.device,
                 codeSystem: same?.terms.codeSystem, code: same?.terms.code,
                 identifierSystem: settings.identifierSystem)
             terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-            return try await begin(terms, insteadOf: same?.id, enrolled.tokens)
+            return try await begin(terms, insteadOf: same, enrolled.tokens)
         }
     }
 
@@ -58,11 +59,12 @@ extension Gateway {
             }
             let code = ObservationCode.omhHeartRate
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
+                name: try Self.name(
+                    asked: request.name, insteadOf: same, beside: existing),
                 kind: .file, origin: origin, fhirBase: "", codeSystem: code.system,
                 code: code.code, identifierSystem: settings.identifierSystem)
             terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-            return try await begin(terms, insteadOf: same?.id, nil)
+            return try await begin(terms, insteadOf: same, nil)
         }
     }
 

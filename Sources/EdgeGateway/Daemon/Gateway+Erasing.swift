@@ -58,31 +58,71 @@ extension Gateway {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// With the lane at rest. If it fails, the lane goes on, and the same command takes it up again.
+    /// With the delivery at rest. If it fails, the delivery goes on with what is left.
     private func empty(_ erasure: Erasure) async throws {
-        await lanes.stop(erasure.enrollment)
-        do {
-            if erasure.patient == nil { try removeTokens(of: erasure.enrollment) }
-            while try await !queue.erase(erasure) {}
-        } catch {
+        try await changingEnrollments {
+            let before = try await queue.balance(of: erasure.scope).stored
+            await lanes.stop(erasure.enrollment)
+            let file = tokenFile(of: erasure.enrollment)
+            do {
+                try failing(.tokens)
+                if erasure.patient == nil { try setAside(file) }
+                try failing(.store)
+                while try await !queue.erase(erasure) {}
+            } catch {
+                if erasure.patient == nil { putBack(file) }
+                try? await startLane(of: erasure.enrollment)
+                let left = try? await queue.balance(of: erasure.scope)
+                throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
+            }
+            await lanes.forget(erasure.enrollment)
+            if erasure.patient == nil { try removeTokens(file) }
             try? await startLane(of: erasure.enrollment)
-            guard let fault = error as? QueueError else { throw error }
-            logger.error("\(fault)")
-            throw ProblemReport(
-                code: ProblemCode(fault.code), message: "\(fault.operation): \(fault.cause)",
-                advice: "some of it may be erased already; mend the cause, then erase again")
         }
-        await lanes.forget(erasure.enrollment)
-        try await startLane(of: erasure.enrollment)
     }
 
-    private func removeTokens(of enrollment: Int64) throws {
+    /// What stopped an erasure, and how far it came: samples go in parts.
+    private func interrupted(_ error: any Error, erased: Int) -> any Error {
+        guard erased > 0 else { return error }
+        let cause = (error as? QueueError).map {
+            (ProblemCode($0.code), "\($0.operation): \($0.cause)")
+        }
+        let known = (error as? ProblemReport).map {
+            (ProblemCode(rawValue: $0.code) ?? .internalFault, $0.message)
+        }
+        let (code, message) = cause ?? known ?? (.internalFault, "\(error)")
+        return ProblemReport(
+            code: code,
+            message: "\(message); \(erased) samples were erased before, the rest was not",
+            advice: "mend the cause, then give the same command again: it goes on from there")
+    }
+
+    private func setAside(_ file: TokenFile) throws {
         do {
-            try tokenFile(of: enrollment).remove()
+            try file.setAside()
         } catch {
             throw ProblemReport(
                 code: .tokensNotErased, message: "\(error)",
-                advice: "make the state directory writable, then erase again")
+                advice: "nothing was erased; make the state directory writable, then erase again")
+        }
+    }
+
+    private func putBack(_ file: TokenFile) {
+        do {
+            try file.putBack()
+        } catch {
+            logger.error("put the tokens back", metadata: ["fault": "\(error)"])
+        }
+    }
+
+    private func removeTokens(_ file: TokenFile) throws {
+        do {
+            try file.remove()
+        } catch {
+            throw ProblemReport(
+                code: .tokensNotErased,
+                message: "the samples are erased, the tokens are not: \(error)",
+                advice: "make the state directory writable, and remove \(file.path)*")
         }
     }
 

@@ -63,7 +63,7 @@ extension Gateway {
                 code: .enrollAgain,
                 message: "\(name): the exchange does not let this gateway in",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        case .failure(.status(let status))
+        case .failure(.status(let status)), .failure(.page(let status))
         where status >= 400 && status != 429 && !patient.allSatisfy(\.isNumber):
             throw ProblemReport(
                 code: .patientRefused,
@@ -79,7 +79,7 @@ extension Gateway {
                 code: .exchangeUnreachable,
                 message: "the exchange cannot be asked about the patient: \(fault)",
                 advice: "mend the network and pair again; straps that are paired go on recording")
-        case .failure(.status(let status)):
+        case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
                 code: .exchangeTrouble,
                 message: "the exchange answers \(status) when it is asked about the patient",

@@ -15,6 +15,10 @@ actor Gateway {
     let recorder: Recorder
     let lanes: Lanes
     let health: HealthMonitor
+    /// Enrollments are changed one at a time: the number of a new one must not go to another's tokens.
+    let enrollmentChanges = OneAtATime()
+    /// Called before each step of a change to an enrollment; what it throws makes the step fail. For tests.
+    var failing: @Sendable (EnrollmentStep) throws -> Void = { _ in }
     let desk = PairingDesk()
     let importDesk: ImportDesk
     let shares: Shares
@@ -122,14 +126,33 @@ actor Gateway {
         }
     }
 
-    /// Starts the lanes whose tokens could not be read, if they can be by now.
-    func startLanesWithoutTokens() async {
-        for id in await lanes.unreadable {
+    /// Starts every delivery that should run and does not: its tokens could not be read, or the store failed
+    /// when it was last to start.
+    func startMissingDeliveries() async {
+        await changingEnrollments {
             do {
-                try await startLane(of: id)
+                for enrollment in try await queue.enrollments()
+                where await !lanes.isRunning(enrollment.id) {
+                    try await startLane(of: enrollment.id)
+                }
             } catch {
-                logger.error("start lane: \(error)")
+                logger.error("start delivery: \(error)")
             }
+        }
+    }
+
+    /// Does `work` while no other change to an enrollment is under way.
+    func changingEnrollments<Value>(
+        _ work: () async throws -> Value
+    ) async rethrows -> Value {
+        await enrollmentChanges.enter()
+        do {
+            let value = try await work()
+            await enrollmentChanges.leave()
+            return value
+        } catch {
+            await enrollmentChanges.leave()
+            throw error
         }
     }
 
