@@ -37,6 +37,13 @@ extension HealthRules {
             ]
         case nil: break
         }
+        if let stopped = delivery.stopped {
+            return [
+                HealthCondition(
+                    .serviceStopped, subject: name,
+                    message: "\(name): the delivery does not run: \(stopped)")
+            ]
+        }
         guard let fault = delivery.fault else { return [] }
         return [
             HealthCondition(

@@ -62,8 +62,11 @@ extension HealthRules {
     ) -> HealthCondition? {
         let explained = causes.contains {
             $0.subject == delivery.name
-                && [.enrollAgain, .consentMissing, .deliveryHeld, .exchangeUnreachable]
-                    .contains($0.name)
+                && [
+                    .enrollAgain, .consentMissing, .deliveryHeld, .exchangeUnreachable,
+                    .serviceStopped,
+                ]
+                .contains($0.name)
         }
         guard !explained else { return nil }
         if delivery.pending > 0, delivery.stalledSeconds > stalledSecondsMax {

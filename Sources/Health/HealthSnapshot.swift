@@ -143,6 +143,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var hold: String?
         /// Why the last request brought no usable answer, in a few words.
         public var fault: String?
+        /// Why the task that delivers does not run.
+        public var stopped: String?
         /// Straps whose patient's samples are held while the others' go on.
         public var heldStraps: [HeldStrap] = []
         /// Samples that wait and are not held.

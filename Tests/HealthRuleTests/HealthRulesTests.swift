@@ -83,6 +83,7 @@ import Testing
         Row(.consentMissing) { $0.deliveries[0].hold = "no-consent" },
         Row(.deliveryHeld) { $0.deliveries[0].hold = "device-unknown" },
         Row(.exchangeUnreachable) { $0.deliveries[0].fault = "answers 503" },
+        Row(.serviceStopped) { $0.deliveries[0].stopped = "it ended by itself" },
         Row(.patientHeld) {
             $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", reason: "no-grant")]
         },

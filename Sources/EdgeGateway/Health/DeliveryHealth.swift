@@ -27,6 +27,7 @@ struct DeliveryHealth: Sendable {
             delivery.hasUnreadableTokens = unreadable.contains(enrollment.id)
             delivery.hold = enrollment.holdReason
             delivery.fault = await lanes.fault(of: enrollment.id)
+            delivery.stopped = await lanes.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
             delivery.stalledSeconds = history.stalledSeconds(
