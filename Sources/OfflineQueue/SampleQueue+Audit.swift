@@ -20,12 +20,17 @@ extension SampleQueue {
     ) throws(QueueError) -> Audit {
         let operation = "verify store"
         let log = WriteAheadLog(of: path, readsIndex: true)
+        // SQLite would make the log's index anew, by which the next start knows how much is missing.
+        if let damage = log.damage {
+            var audit = Audit()
+            audit.add("log: \(damage)")
+            return audit
+        }
         do {
             let database = try StoreFile.openReadOnly(path)
             defer { try? database.close() }
             return try database.read { db in
                 var audit = Audit()
-                if let damage = log.damage { audit.add("log: \(damage)") }
                 let lines = try String.fetchAll(db, sql: "PRAGMA integrity_check(100)")
                 for line in lines where line != "ok" { audit.add("sqlite: \(line)") }
                 do {

@@ -58,9 +58,11 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
+        // Without a log there is none to be made either, which needs a disk that takes files.
+        let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
         do {
             let database = try DatabaseQueue(
-                path: "file:\(escaped)?vfs=unix-none&mode=ro", configuration: configuration)
+                path: "file:\(escaped)?\(mode)", configuration: configuration)
             try database.read(checkVersion)
             let isCurrent = try database.read { try Schema.migrator.hasCompletedMigrations($0) }
             return isCurrent ? database : try migratedCopy(of: database, bytes: bytes(path))

@@ -34,9 +34,10 @@ public struct LaneSettings: Sendable, Hashable {
     /// The same for a sample alone when no answer came at all: a network can lose many answers in a
     /// row, and a sample given up may have been a good one.
     public var silencesMax = 10
-    /// Failures of a halving in which nothing at all is taken, before it is given up. Finding one
-    /// sample among 100 takes 7 failures at most, a pair of neighbours 9.
-    public var halvingFailuresMax = 12
+    /// Failures of a halving in which nothing at all is stored, before it is given up. Finding one sample
+    /// among 100 takes 8 failures and its last attempts 4; four that follow one another are found before
+    /// anything is stored.
+    public var halvingFailuresMax = 40
     /// What is not delivered at all.
     public var policy = DeliveryPolicy()
 
