@@ -41,12 +41,23 @@ import Testing
         table.note(1, .reading)
         table.note(1, .answering)
         table.note(2, .reading)
-        #expect(table.add(4, of: visitor) == 3, "it has asked nothing")
+        #expect(table.add(4, of: visitor) == 2, "the oldest whose request is not whole")
         table.note(4, .reading)
-        #expect(table.add(5, of: visitor) == 2, "its request is not whole")
+        #expect(table.add(5, of: visitor) == 3, "it has asked nothing")
         table.note(4, .answering)
         table.note(5, .answering)
         #expect(table.add(6, of: visitor) == 1, "the oldest answer")
+    }
+
+    /// It used to be closed before its request was read, because all others had begun theirs.
+    @Test func aNewcomerThatHasNotAskedYetIsNotTakenForASilentOne() {
+        var table = ConnectionTable(countMax: 10, perPeerMax: 10)
+        for id in 1...10 {
+            _ = table.add(id, of: visitor)
+            table.note(id, .reading)
+        }
+        #expect(table.add(11, of: visitor) == 1)
+        #expect(table.add(12, of: visitor) == 2, "not 11")
     }
 
     @Test func whatLeftIsNotCounted() {

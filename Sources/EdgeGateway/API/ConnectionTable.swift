@@ -12,24 +12,25 @@ enum ConnectionPeer: Hashable, Sendable {
 /// The connections of one server, and which one has to go when there are too many.
 ///
 /// A newcomer always gets a place. It takes that of its own peer, if that has more than its share, else one of
-/// the peer with the most connections. Among a peer's, one that has asked nothing goes first, then one whose
-/// request is not whole yet, then one that is being answered; the oldest of each. So somebody who connects and
-/// says nothing costs nobody anything.
+/// the peer with the most connections. Among a peer's, the oldest goes that has not sent a whole request since it
+/// connected or was answered; one that is being answered goes last. So somebody who connects and says nothing,
+/// or a byte a second, costs nobody anything, and a newcomer has time to ask.
 struct ConnectionTable {
-    /// What a connection is at, in the order in which they are given up.
-    enum Phase: Int, Comparable, Sendable {
+    /// What a connection is at.
+    enum Phase: Sendable {
         case waiting
         case reading
         case answering
-
-        static func < (left: Phase, right: Phase) -> Bool { left.rawValue < right.rawValue }
     }
 
     private struct Entry {
         let peer: ConnectionPeer
         var phase = Phase.waiting
-        /// Grows with each change of phase of any connection.
+        /// When it connected, was answered, or had sent a whole request; grows with each such event.
         var since: Int
+
+        /// The least is given up first.
+        var rank: (Int, Int) { (phase == .answering ? 1 : 0, since) }
     }
 
     let countMax: Int
@@ -68,16 +69,18 @@ struct ConnectionTable {
         }
         let victim =
             entries.filter { $0.key != id && $0.value.peer == crowded }
-            .min { ($0.value.phase, $0.value.since) < ($1.value.phase, $1.value.since) }?.key ?? id
+            .min { $0.value.rank < $1.value.rank }?.key ?? id
         remove(victim)
         return victim
     }
 
     /// A connection goes on to something else.
     mutating func note(_ id: Int, _ phase: Phase) {
-        guard entries[id] != nil, entries[id]?.phase != phase else { return }
-        clock += 1
+        guard let entry = entries[id], entry.phase != phase else { return }
         entries[id]?.phase = phase
+        // The first byte of a request makes nobody younger.
+        guard phase != .reading else { return }
+        clock += 1
         entries[id]?.since = clock
     }
 
