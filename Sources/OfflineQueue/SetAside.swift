@@ -133,7 +133,7 @@ struct SetAside: Codable, Sendable {
 extension StoreOpening {
     /// Takes up what earlier runs set aside, in their order.
     func takeUpAside(_ database: DatabaseQueue) throws {
-        let store = try database.read(StoreMarker.id(of:))
+        let store = try database.unsafeRead(StoreMarker.id(of:))
         var found: [(path: String, aside: SetAside)] = []
         for path in settings.asideDirectories.flatMap(SetAside.files) {
             guard let aside = SetAside(path: path) else {

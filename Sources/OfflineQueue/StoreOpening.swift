@@ -45,7 +45,7 @@ struct StoreOpening: Sendable {
                     database: database, start: start, findings: try StoreFindings(db))
             }
             // What fails is done by the next start.
-            try? marker.write(try database.read(StoreMarker.id(of:)))
+            try? marker.write(try database.unsafeRead(StoreMarker.id(of:)))
             return begun
         } catch {
             StoreFile.closeKeepingLog(database, path)

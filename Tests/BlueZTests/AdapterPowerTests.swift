@@ -106,18 +106,18 @@ struct DaemonPulseTests {
         pulse.expectsFrames = true
         let asked = pulse.nextDeadline ?? 0
         #expect(asked == 4 * Self.second)
-        #expect(pulse.tick(at: asked))
+        #expect(pulse.tick(at: asked) == true)
         #expect(pulse.isInDoubt)
         #expect(pulse.nextDeadline == nil)
         let overdue = asked + DaemonPulse.answerPatience.microseconds
         #expect(overdue < LinkPolicy().stale.microseconds)
-        #expect(pulse.noteAnswer(false, askedAt: asked))
+        #expect(pulse.noteAnswer(false, askedAt: asked) == true)
         #expect(pulse.hungSince == 0)
         // It is asked again and again.
-        #expect(pulse.tick(at: overdue))
+        #expect(pulse.tick(at: overdue) == true)
         let again = pulse.noteAnswer(false, askedAt: overdue)
         #expect(!again)
-        #expect(pulse.hear(at: 130 * Self.second))
+        #expect(pulse.hear(at: 130 * Self.second) == true)
         #expect(!pulse.isInDoubt)
     }
 
@@ -127,9 +127,9 @@ struct DaemonPulseTests {
         pulse.expectsFrames = true
         for second in Int64(1)...100 {
             _ = pulse.hear(at: second * Self.second)
-            #expect(!pulse.tick(at: second * Self.second + 500_000))
+            #expect(pulse.tick(at: second * Self.second + 500_000) == false)
         }
-        #expect(pulse.tick(at: 104 * Self.second))
+        #expect(pulse.tick(at: 104 * Self.second) == true)
         let hasHung = pulse.noteAnswer(true, askedAt: 104 * Self.second)
         #expect(!hasHung && pulse.hungSince == nil)
     }
@@ -137,7 +137,7 @@ struct DaemonPulseTests {
     @Test("is not hung if something came after the question")
     func lateAnswer() {
         var pulse = DaemonPulse(at: 0)
-        #expect(pulse.tick(at: 20 * Self.second))
+        #expect(pulse.tick(at: 20 * Self.second) == true)
         _ = pulse.hear(at: 21 * Self.second)
         let hasHung = pulse.noteAnswer(false, askedAt: 20 * Self.second)
         #expect(!hasHung)

@@ -198,7 +198,7 @@ struct FrameIntakeTests {
         }.map(\.element)
         let late = run(arrivals).frames.filter { $0.uncertaintyMicroseconds != nil }
         #expect((45...55).contains(late.count))
-        #expect(late.allSatisfy(\.isUncertain))
+        #expect(late.allSatisfy { $0.isUncertain })
     }
 
     @Test("a strap with a frame every 20 s is dated by its cadence")

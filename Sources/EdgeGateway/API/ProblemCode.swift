@@ -39,6 +39,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case sensorNotAnswering = "sensor-not-answering"
     case noHeartRate = "no-heart-rate"
     case bondRefused = "bond-refused"
+    case addressChanges = "address-changes"
     case passkeyNeeded = "passkey-needed"
     case nothingAsked = "nothing-asked"
     // Enrollments, patients and the exchange.
@@ -104,8 +105,10 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .tooManyViewers: .serviceUnavailable
         case .busAbsent, .bluetoothdAbsent, .noAdapter, .radioOff, .radioLost, .adapterFull,
             .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering, .noHeartRate,
-            .bondRefused, .passkeyNeeded, .nothingAsked, .chooseEnrollment, .choosePatient,
-            .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
+            .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseEnrollment,
+            .choosePatient,
+            .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken,
+            .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
             .tokensNotErased, .fileNotWritable, .strapRecords, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,

@@ -126,7 +126,9 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         let seen: [SalvagedStoreReport] = try await daemon.client().post(
             "/v1/queue/acknowledge", [String: String](), secondsMax: 30)
         if daemon.json { return try Terminal.printJSON(seen) }
-        if seen.isEmpty { return Terminal.print("acknowledged; no store was salvaged since the last time") }
+        if seen.isEmpty {
+            return Terminal.print("acknowledged; no store was salvaged since the last time")
+        }
         for salvage in seen {
             Terminal.print(
                 "acknowledged: \(Terminal.time(salvage.at)) UTC, saved \(salvage.carried), "

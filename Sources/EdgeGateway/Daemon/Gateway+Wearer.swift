@@ -54,6 +54,10 @@ extension Gateway {
         await lanes.adopt(standing, device: device, enrollment: enrollment.id)
     }
 
+    private static func isNoIdentifier(_ patient: String, _ status: Int) -> Bool {
+        status >= 400 && status != 429 && Int64(patient) == nil
+    }
+
     private static func usable(
         _ answer: Result<Standing?, ExchangeReader.Fault>?, _ name: String, patient: String
     ) throws -> Standing {
@@ -63,8 +67,9 @@ extension Gateway {
                 code: .enrollAgain,
                 message: "\(name): the exchange does not let this gateway in",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        case .failure(.status(let status)), .failure(.page(let status))
-        where status >= 400 && status != 429 && !patient.allSatisfy(\.isNumber):
+        // The exchange fails over an identifier that is none of its own.
+        case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
+            .failure(.page(let status)) where Self.isNoIdentifier(patient, status):
             throw ProblemReport(
                 code: .patientRefused,
                 message: "the exchange knows no patient with this id (it answers \(status))",

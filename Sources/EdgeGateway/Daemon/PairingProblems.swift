@@ -101,7 +101,7 @@ extension InspectionFault {
                 )
             case .addressChanges:
                 (
-                    "address-changes",
+                    .addressChanges,
                     "the sensor changes its Bluetooth address every few minutes and would be lost; "
                         + "only a bond makes it known, and it refused one",
                     "put it into its pairing mode (see its manual), remove its pairing with phones, "
