@@ -165,7 +165,7 @@ struct CopyFilter: Hashable, Sendable {
         let starts = zip(runs, runs.dropFirst()).map { $1.uptime - $0.uptime }
         let typical = Self.median(starts.filter { $0 >= Self.gapMicrosecondsMin })
         // The last run may go on.
-        let counts = runs.dropLast().map(\.count)
+        let counts = runs.dropLast().map { $0.count }
         guard let most = counts.max(), most > 1, let typical else { return }
         let isRegular = counts.allSatisfy { $0 == most } && counts.count >= 4
         if let cadence, isFast {
