@@ -75,11 +75,6 @@ let package = Package(
             ],
             swiftSettings: house),
 
-        // Whether all is well.
-        .target(
-            name: "Health", dependencies: ["BlueZ", "OfflineQueue", "Recording"],
-            swiftSettings: house),
-
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -97,8 +92,7 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
-                "Uplink",
+                "BlueZ", "CQREncode", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -152,7 +146,7 @@ let package = Package(
         .executableTarget(
             name: "SimulatedDay",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording", "Testbed",
+                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Testbed",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -180,7 +174,6 @@ let package = Package(
             name: "RecordingTests",
             dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: house),
-        .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
         .testTarget(
@@ -189,8 +182,8 @@ let package = Package(
         .testTarget(
             name: "EdgeGatewayTests",
             dependencies: [
-                "BlueZ", "EdgeGateway", "GATTHeartRate", "Health", "OfflineQueue", "Testbed",
-                "Uplink", .product(name: "Logging", package: "swift-log"),
+                "BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed", "Uplink",
+                .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Golden"], swiftSettings: house),
         .testTarget(

@@ -1,7 +1,7 @@
 import GRDB
 
 extension SampleQueue {
-    /// The books of `scope`, read from the segments' counters: of the samples one a segment that waits is read.
+    /// The books of `scope`, read from the segments' counters: no sample row but one is looked at.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
         let (condition, arguments) = Self.condition(scope)
         var balance = try read("read balance") { [patientHolds] db in
@@ -60,14 +60,12 @@ extension SampleQueue {
                 SELECT \(holdSQL) AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
                     sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
-                    a.enrollment, a.patient, sum(s.doubled)
+                    a.enrollment, a.patient
                 \(segmentJoins)
                 WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
                 """, arguments: arguments)
         while let row = try sums.next() {
-            let doubled: Int = row[9] ?? 0
-            balance.received += (row[1] ?? 0) + doubled
-            balance.doubled += doubled
+            balance.received += row[1] ?? 0
             balance.stored += row[2] ?? 0
             balance.undecodable += row[3] ?? 0
             balance.delivered += row[4] ?? 0
@@ -101,18 +99,27 @@ extension SampleQueue {
         return balance
     }
 
-    /// The oldest sample that waits: the first after the cursor of a segment with a known clock. Imported
-    /// samples have later numbers than older ones recorded here, so that each segment counts.
+    /// The oldest sample that waits: the first after the cursor of the segment that began first,
+    /// among those with a known clock, or an older one put back from the dead letters.
     private static func oldestUnsent(
         _ db: Database, _ condition: String, _ arguments: StatementArguments
     ) throws -> Int64? {
-        try Int64.fetchOne(
+        let waiting = try Row.fetchOne(
             db,
             sql: """
-                SELECT min(\(oldestOfSegmentSQL)) \(segmentJoins)
+                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(segmentJoins)
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND \(condition)
+                ORDER BY s.settled_through LIMIT 1
                 """, arguments: arguments)
+        guard let waiting else { return nil }
+        let sample = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
+                """, arguments: [waiting[1] as Int64?, waiting[2] as Int64?, waiting[0] as Int64?])
+        return sample.flatMap { SampleRow($0).time(wallOffset: waiting[3]) }
     }
 
     /// The latest requests of all lanes or of one, newest first.

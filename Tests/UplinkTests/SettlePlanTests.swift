@@ -30,11 +30,9 @@ import Testing
     }
 
     @Test func theListIsReadAsItIsWrittenInTheConfiguration() throws {
+        #expect(DeliveryPolicy().withheld == [.contactLost, .zeroRate, .outOfRange])
         #expect(
-            DeliveryPolicy().withheld == [.contactLost, .zeroRate, .outOfRange, .uncertainTime])
-        #expect(
-            try DeliveryPolicy(withholding: "contactLost, zeroRate,outOfRange uncertainTime")
-                == DeliveryPolicy())
+            try DeliveryPolicy(withholding: "contactLost, zeroRate,outOfRange") == DeliveryPolicy())
         #expect(try DeliveryPolicy(withholding: "none").withheld == [])
         #expect(try DeliveryPolicy(withholding: " ").withheld == [])
         #expect(

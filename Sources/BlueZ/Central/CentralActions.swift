@@ -27,13 +27,12 @@ extension Central {
         }
     }
 
-    func tell(_ link: WatchedLink) {
+    private func tell(_ link: WatchedLink) {
         mailbox.post([
             .link(
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
-                    linkGeneration: link.machine.attempt, isUnreachable: isUnreachable(link),
-                    uptimeMicroseconds: clock.now()))
+                    linkGeneration: link.machine.attempt, uptimeMicroseconds: clock.now()))
         ])
     }
 
@@ -112,8 +111,6 @@ extension Central {
         }
         if kind == .auth || (kind == .transientRadio && isHeard == true) {
             link.connectFailures = min(link.connectFailures + 1, 1000)
-            link.failingSince = link.failingSince ?? clock.now()
-            link.failedHeardAt = link.device.flatMap { heardAt[$0] } ?? clock.now()
         }
     }
 
@@ -151,7 +148,6 @@ extension Central {
                 failure = await self.startNotify(found, of: link, device, client)
             } else {
                 failure = .cache
-                link.cacheFailures += 1
             }
             self.handle(.subscribeFinished(attempt: attempt, failure), link)
             if failure == nil, link.machine.attempt == attempt { self.trust(link) }
@@ -211,9 +207,7 @@ extension Central {
     }
 
     private func forgetDevice(_ link: WatchedLink) {
-        guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired,
-            // What is no such sensor at all is none of our business.
-            !link.isTemporary || device.offers(service: settings.service)
+        guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired
         else { return }
         callInOrder(link) { client throws(DBusFault) in
             try await client.remove(device: path, adapter: device.adapter)

@@ -22,8 +22,6 @@ public struct SensorLink: Sendable {
         case frame
         /// A bond is being made, which may wait for a person.
         case bonding
-        /// bluetoothd goes on after a hang: what was sent meanwhile is yet to come.
-        case awake
         /// Whether the sensor is worn, as far as its frames tell.
         case contact(Bool)
         /// The link is not wanted any more.
@@ -75,11 +73,7 @@ public struct SensorLink: Sendable {
     var isConnected = false
     /// We disconnect, and the end has not come yet.
     var teardownUntil: Int64?
-    /// How often bluetoothd was made to forget the device since the last frame.
-    var forgets = 0
-    /// Links in a row over which no frame came.
-    public internal(set) var muteLinks = 0
-    var rhythm = FrameRhythm()
+    var hasForgotten = false
     var attemptsUnheard = 0
     var busyInRow = 0
     /// End of the present step, or of the back-off.
@@ -124,17 +118,13 @@ public struct SensorLink: Sendable {
         }
     }
 
-    /// How long silence is borne, in µs: by the sensor's own cadence, once it is known.
-    public var silenceLimit: Int64 {
-        let ofCadence = min(3 * (rhythm.typical ?? 0), Self.silenceMicrosecondsMax)
-        guard isWorn, !(wasSilent && !hasFrame), rhythm.typical != nil || !hasFrame else {
-            return max(policy.staleWithoutContact.microseconds, ofCadence)
+    /// How long silence is borne, in µs.
+    var silenceLimit: Int64 {
+        guard isWorn, !(wasSilent && !hasFrame) else {
+            return policy.staleWithoutContact.microseconds
         }
-        return max((hasFrame ? policy.stale : policy.firstFrame).microseconds, ofCadence)
+        return (hasFrame ? policy.stale : policy.firstFrame).microseconds
     }
-
-    /// However rarely a sensor sends, it is not waited for longer, µs.
-    static let silenceMicrosecondsMax: Int64 = 900_000_000
 
     /// Takes an event in; the actions are to be carried out in their order.
     public mutating func handle(_ event: Event, at now: Int64) -> [Action] {
@@ -142,9 +132,6 @@ public struct SensorLink: Sendable {
         case .frame: return takeFrame(at: now)
         case .bonding:
             if state == .subscribing { deadline = now + policy.bond.microseconds }
-            return []
-        case .awake:
-            if isStreaming { state = .streaming(lastFrameAt: now) }
             return []
         case .contact(let isWorn):
             self.isWorn = isWorn

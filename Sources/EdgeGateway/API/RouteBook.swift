@@ -39,7 +39,8 @@ final class RouteBook: RouterMethods {
             let allow = allowed.map(\.rawValue).sorted().joined(separator: ", ")
             for method in Self.knownMethods where !allowed.contains(method) {
                 inner.on(RouterPath(path), method: method) { _, _ in
-                    var response = try Answers.json(.wrongMethod(allow))
+                    var response = try Answers.json(
+                        .wrongMethod(allow), status: .methodNotAllowed)
                     response.headers[.allow] = allow
                     return response
                 }
@@ -52,7 +53,7 @@ final class RouteBook: RouterMethods {
 extension ProblemReport {
     fileprivate static func wrongMethod(_ allowed: String) -> ProblemReport {
         ProblemReport(
-            code: .wrongMethod, message: "this path does not support that method",
+            code: "wrong-method", message: "this path is not asked in this way",
             advice: "use \(allowed)")
     }
 }

@@ -27,8 +27,7 @@ enum CredentialSource {
         }
         guard data.count <= bytesMax else {
             throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "read \(path): the file is too long to be one of these")
+                exitCode: .wrongUsage, message: "read \(path): too long; this is another file")
         }
         return trimmed(data)
     }

@@ -24,7 +24,7 @@ struct DeadListCommand: AsyncParsableCommand {
         let report: DeadLettersReport = try await daemon.client().get(
             "/v1/queue/dead?limit=\(limit)")
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(QueueText.letters(report))
+        print(QueueText.letters(report))
     }
 }
 
@@ -40,7 +40,7 @@ struct DeadShowCommand: AsyncParsableCommand {
     func run() async throws {
         let letter: DeadLetterReport = try await daemon.client().get("/v1/queue/dead/\(id)")
         if daemon.json { return try Terminal.printJSON(letter) }
-        Terminal.print(QueueText.letter(letter))
+        print(QueueText.letter(letter))
     }
 }
 
@@ -56,8 +56,7 @@ struct DeadExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client(isExact: true)
-        try GatewayFiles(settings: try await daemon.settings()).check(file)
+        let client = try await daemon.client()
         let output = try OutputFile(file)
         let encoder = ReportCoding.encoder()
         var count = 0
@@ -73,7 +72,7 @@ struct DeadExportCommand: AsyncParsableCommand {
         }
         try output.finish()
         if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
-        Terminal.print("\(count) dead letters are in \(file)")
+        print("\(count) dead letters are in \(file)")
     }
 }
 
@@ -112,7 +111,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/requeue", choice.request, secondsMax: DeadChoice.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.samples) samples are delivered once more")
+        print("\(report.samples) samples are delivered once more")
     }
 }
 
@@ -131,6 +130,6 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/purge", choice.request, secondsMax: DeadChoice.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("deleted \(report.samples) samples; they count as dropped, purged")
+        print("deleted \(report.samples) samples; they count as dropped, purged")
     }
 }

@@ -24,7 +24,7 @@ extension Gateway {
     func scan(seconds: Int) async throws -> [SightingReport] {
         guard (1...60).contains(seconds) else {
             throw ProblemReport(
-                code: .badRequest, message: "a scan takes 1 to 60 seconds",
+                code: "bad-request", message: "a scan takes 1 to 60 seconds",
                 advice: "edge-gateway scan --seconds 10")
         }
         try await requireRadio()
@@ -49,19 +49,9 @@ extension Gateway {
         await recorder.beginPairing(address)
         do {
             let inspection = try await inspect(address, request)
-            // A bond tells the address behind one that changes.
-            let address = inspection.sighting.address
-            let sensor: Sensor
-            let assignment: Assignment
-            do {
-                if let enrollment { await adopt(wearer, enrollment) }
-                (sensor, assignment) = try await asking {
-                    try await store(address, request, enrollment, inspection)
-                }
-            } catch {
-                await recorder.abandonPairing(address)
-                await central.undo(inspection)
-                throw error
+            if let enrollment { await adopt(wearer, enrollment) }
+            let (sensor, assignment) = try await asking {
+                try await store(address, request, enrollment, inspection)
             }
             await record(sensor, as: assignment.id)
             if let percent = inspection.batteryPercent {
@@ -87,7 +77,7 @@ extension Gateway {
             guard let sensor = try await queue.sensors().first(where: { $0.address == address })
             else {
                 throw ProblemReport(
-                    code: .unknownSensor, message: "no such sensor is paired",
+                    code: "unknown-sensor", message: "no such sensor is paired",
                     advice: "edge-gateway sensors lists them")
             }
             try await queue.flush()
@@ -106,7 +96,7 @@ extension Gateway {
         guard octets.count == 6, octets.allSatisfy({ $0.count == 2 && UInt8($0, radix: 16) != nil })
         else {
             throw ProblemReport(
-                code: .badAddress, message: "this is no Bluetooth address",
+                code: "bad-address", message: "this is no Bluetooth address",
                 advice: "edge-gateway scan shows addresses such as C0:00:00:00:00:01")
         }
         return octets.joined(separator: ":")
@@ -115,7 +105,7 @@ extension Gateway {
     static func check(passkey: Int?) throws {
         guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
         throw ProblemReport(
-            code: .badRequest, message: "a pairing code has at most six digits",
+            code: "bad-request", message: "a pairing code has at most six digits",
             advice: "edge-gateway pair ADDRESS --passkey 123456")
     }
 
@@ -133,19 +123,19 @@ extension Gateway {
         case .ready: return
         case .unknown, .noBus:
             throw ProblemReport(
-                code: .busAbsent, message: "the system bus does not answer",
+                code: "bus-absent", message: "the system bus does not answer",
                 advice: "systemctl status dbus")
         case .noDaemon:
             throw ProblemReport(
-                code: .bluetoothdAbsent, message: "bluetoothd is not running",
+                code: "bluetoothd-absent", message: "bluetoothd is not running",
                 advice: "systemctl start bluetooth")
         case .noAdapter:
             throw ProblemReport(
-                code: .noAdapter, message: "there is no Bluetooth adapter",
+                code: "no-adapter", message: "there is no Bluetooth adapter",
                 advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
         case .poweredOff:
             throw ProblemReport(
-                code: .radioOff, message: "the Bluetooth adapter is powered off",
+                code: "radio-off", message: "the Bluetooth adapter is powered off",
                 advice: "rfkill unblock bluetooth; bluetoothctl power on")
         }
     }
@@ -156,14 +146,14 @@ extension Gateway {
         if let name {
             guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
                 throw ProblemReport(
-                    code: .unknownEnrollment, message: "there is no enrollment \(name)",
+                    code: "unknown-enrollment", message: "there is no enrollment \(name)",
                     advice: "edge-gateway enrollments lists them")
             }
             return enrollment
         }
         guard enrollments.count <= 1 else {
             throw ProblemReport(
-                code: .chooseEnrollment, message: "there are several enrollments",
+                code: "choose-enrollment", message: "there are several enrollments",
                 advice: "name the wearer's: --enrollment NAME (edge-gateway enrollments)")
         }
         return enrollments.first
@@ -190,7 +180,6 @@ extension Gateway {
         }
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)
-        let address = inspection.sighting.address
         while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
             try? await Task.sleep(for: Self.firstBeatPause)
         }
@@ -210,22 +199,11 @@ extension Gateway {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
-        let before = try await queue.sensors().first { $0.address == address }
         let sensor = try await queue.addSensor(address: address, details: details)
-        do {
-            let assignment = try await queue.assign(
-                sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
-                since: await recorder.firstArrival(of: address))
-            return (sensor, assignment)
-        } catch {
-            // Without an assignment it is as it was.
-            if let before {
-                try? await queue.updateSensor(sensor.id, details: before.details)
-            } else {
-                try? await queue.forgetSensor(sensor.id)
-            }
-            throw error
-        }
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
+            since: await recorder.firstArrival(of: address))
+        return (sensor, assignment)
     }
 
     private func report(

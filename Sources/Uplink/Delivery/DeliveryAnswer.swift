@@ -26,13 +26,8 @@ extension DeliveryAnswer {
     var word: String {
         switch self {
         case .entries(let entries):
-            if entries.allSatisfy({ $0.isTaken || $0.verdict == .notWanted }) {
-                "delivered"
-            } else if entries.contains(where: \.isTaken) {
-                "delivered in part"
-            } else {
-                "not delivered"
-            }
+            entries.allSatisfy { [.stored, .storedBefore, .notWanted].contains($0.verdict) }
+                ? "delivered" : "delivered in part"
         case .notSent: "not sent"
         case .throttled: "throttled"
         case .tooLarge: "too large"
@@ -56,9 +51,4 @@ extension DeliveryAnswer {
         case .notSent, .throttled, .held: nil
         }
     }
-}
-
-extension EntryAnswer {
-    /// Whether the destination has the data point.
-    var isTaken: Bool { verdict == .stored || verdict == .storedBefore }
 }

@@ -7,13 +7,11 @@ public struct DeliveryPolicy: Sendable, Hashable {
     public var withheld: Plausibility
 
     /// The default: the sensor itself says that it measured nothing (no skin contact, a rate of 0),
-    /// no heart beats like that, or nobody can say when it was.
+    /// or no heart beats like that.
     ///
     /// What only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
     /// tachycardia jumps, and just these must not be missing. What is dropped is never sent.
-    public static let withheldByDefault: Plausibility = [
-        .contactLost, .zeroRate, .outOfRange, .uncertainTime,
-    ]
+    public static let withheldByDefault: Plausibility = [.contactLost, .zeroRate, .outOfRange]
 
     /// Reasons for which a sample is not delivered; counted under these names.
     static let undecodable = "undecodable"

@@ -20,8 +20,6 @@ public actor LaneRunner {
     private let servesMany: Bool
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
-    private var lastAnswer: String?
-    private var backlog = Backlog()
 
     /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
@@ -54,22 +52,11 @@ public actor LaneRunner {
     /// Where the lane stands.
     public var state: Lane.State { lane.state }
 
-    /// How the delivery goes, without asking anybody.
-    public var facts: DeliveryFacts {
-        get async {
-            DeliveryFacts(
-                state: lane.state, trouble: lane.trouble, fault: await destination.fault,
-                lastAnswer: lastAnswer, latestDeliveryMicroseconds: lane.latestDelivery,
-                backlog: backlog)
-        }
-    }
-
     /// Why single patients' samples are kept back, in a lane that serves many and goes on.
     public var heldPatients: [String: HoldReason] { lane.heldPatients }
 
     /// Delivers until the task is cancelled.
     public func run() async {
-        lane.resume(uptime)
         // What an earlier lane of this enrollment held is this one's to find out.
         await queue.setHolds(enrollment: enrollmentID, patients: [:])
         while !Task.isCancelled {
@@ -93,7 +80,6 @@ public actor LaneRunner {
             switch lane.step(uptime) {
             case .wait(let until):
                 await recordHold()
-                await noteBacklog()
                 return until ?? uptime + Self.sleepMicrosecondsMax
             case .fetch(let limit):
                 await fetch(limit, of: .except(Set(lane.heldPatients.keys)))
@@ -124,14 +110,12 @@ public actor LaneRunner {
         do {
             let (groups, hasMore) = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
-            // Not planned where they are not wanted: they would take the heart rates' place in a request.
-            let hasIntervals = groups.contains { $0.samples.contains(where: \.mayHoldIntervals) }
-            let intervals = hasIntervals ? await destination.mayTakeIntervals() : false
+            let intervals = await destination.mayTakeIntervals()
             plan = SettlePlan(
                 groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
             lane.fetched(
                 plan.known, patients: servesMany ? plan.points.map(\.patient) : [],
-                hasMore: hasMore, arrivalsPerSecond: plan.arrivalsPerSecond, uptime)
+                hasMore: hasMore, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
             lane.storeFailed(uptime)
@@ -189,7 +173,6 @@ public actor LaneRunner {
         let now = uptime
         plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
         isAnswered = answer.isCertain
-        lastAnswer = answer.word
         if let word = answer.recordWord {
             requestRecord = UploadRecord(plan.samples(ofPoints: indices), outcome: word)
         }
@@ -198,7 +181,6 @@ public actor LaneRunner {
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
         await recordPatients()
-        await noteBacklog()
     }
 
     /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered
@@ -251,13 +233,6 @@ public actor LaneRunner {
         } catch {
             logger.error("record hold", metadata: ["fault": "\(error)"])
         }
-    }
-
-    /// Notes once a minute how much waits.
-    private func noteBacklog() async {
-        guard backlog.isDue(uptime) else { return }
-        let waiting = try? await queue.waiting(enrollment: enrollmentID)
-        backlog.note(waiting?.count, uptime)
     }
 
     // MARK: - Sleeping

@@ -11,22 +11,17 @@ public struct BundleWriter: Sendable {
         public var patient: String
         /// The writer for the strap it came from.
         public var writer: DataPointWriter
-        /// The device's identifier at the exchange; nil for the bundle writer's own.
-        public var device: String?
 
         /// An entry.
-        public init(
-            point: DataPoint, patient: String, writer: DataPointWriter, device: String? = nil
-        ) {
+        public init(point: DataPoint, patient: String, writer: DataPointWriter) {
             self.point = point
             self.patient = patient
             self.writer = writer
-            self.device = device
         }
     }
 
     private let beforeIdentity: [UInt8]
-    private let device: String
+    private let afterPatient: [UInt8]
 
     /// Bytes set aside for each entry before writing, to spare growing in steps.
     private static let entryBytesTypical = 1200
@@ -39,7 +34,12 @@ public struct BundleWriter: Sendable {
         json.string(identifierSystem)
         json.raw(#","value":""#)
         beforeIdentity = json.bytes
-        self.device = device
+
+        json.removeAll()
+        json.raw(#"},"device":{"reference":"#)
+        json.string("Device/" + device)
+        json.raw(#"},"valueAttachment":{"contentType":"application/json","data":""#)
+        afterPatient = json.bytes
     }
 
     /// A bundle that creates one observation per entry, in order.
@@ -77,9 +77,7 @@ public struct BundleWriter: Sendable {
         json.raw(entry.writer.coding(of: entry.point))
         json.raw(#"]},"subject":{"reference":"#)
         json.string(entry.patient, after: "Patient/")
-        json.raw(#"},"device":{"reference":"#)
-        json.string(entry.device ?? device, after: "Device/")
-        json.raw(#"},"valueAttachment":{"contentType":"application/json","data":""#)
+        json.raw(afterPatient)
         json.base64(scratch.bytes)
         json.raw(#""}}"#)
     }
