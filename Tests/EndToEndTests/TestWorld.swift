@@ -1,9 +1,6 @@
 import Testbed
 import Testing
 
-/// Until nothing calls it so any more.
-typealias Bench = TestWorld
-
 extension TestWorld {
     /// Runs `body` in a fresh world in the host's time, with quick deliveries and commits, and clears it
     /// away, whatever happens.

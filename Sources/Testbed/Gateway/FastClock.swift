@@ -27,6 +27,8 @@ public final class FastClock: Sendable {
     package let speed: Int64
     /// The file that the gateway reads it from.
     package let path: String
+    // Mapped once, and unmapped by the last owner. Each field is one aligned word with one writer at a time; the
+    // gateway, another process, reads it at any moment.
     private nonisolated(unsafe) let page: UnsafeMutableRawPointer
     /// Nanoseconds since the world began.
     private let world = Atomic<Int64>(0)
