@@ -75,6 +75,11 @@ let package = Package(
             ],
             swiftSettings: house),
 
+        // Whether all is well.
+        .target(
+            name: "Health", dependencies: ["BlueZ", "OfflineQueue", "Recording"],
+            swiftSettings: house),
+
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -92,7 +97,8 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "CQREncode", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink",
+                "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
+                "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -146,7 +152,7 @@ let package = Package(
         .executableTarget(
             name: "SimulatedDay",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording", "Testbed",
+                "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording", "Testbed",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -174,6 +180,7 @@ let package = Package(
             name: "RecordingTests",
             dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: house),
+        .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: house),
         .testTarget(
             name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
         .testTarget(
@@ -182,8 +189,8 @@ let package = Package(
         .testTarget(
             name: "EdgeGatewayTests",
             dependencies: [
-                "BlueZ", "EdgeGateway", "GATTHeartRate", "OfflineQueue", "Testbed", "Uplink",
-                .product(name: "Logging", package: "swift-log"),
+                "BlueZ", "EdgeGateway", "GATTHeartRate", "Health", "OfflineQueue", "Testbed",
+                "Uplink", .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Golden"], swiftSettings: house),
         .testTarget(

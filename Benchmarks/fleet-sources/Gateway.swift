@@ -44,7 +44,8 @@ struct Gateway {
         let most = resolution > 1 ? min(limit, Int(Self.samplesRead / resolution)) : limit
         let taken = max(0, min(most, waiting))
         lane.fetched(
-            Array(repeating: nil, count: taken), hasMore: taken == most, now)
+            Array(repeating: nil, count: taken), hasMore: taken == most,
+            arrivalsPerSecond: taken > 1 ? 1 / Double(resolution) : nil, now)
         first = settled
     }
 

@@ -33,6 +33,7 @@ public actor BlueZClient {
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
     private var isWatched: Bool
+    private var retry: Task<Void, Never>?
 
     /// Makes a client on a connection that nobody else reads `incoming()` of.
     ///
@@ -51,6 +52,7 @@ public actor BlueZClient {
 
     deinit {
         pump?.cancel()
+        retry?.cancel()
         connection.close()
     }
 
@@ -170,6 +172,7 @@ public actor BlueZClient {
             let removed = tree.replace(with: nil, arrival: 0)
             mailbox.post(removed + [.daemonGone(generation: generation)])
         }
+        retry?.cancel()
         guard let new else { return }
         for _ in 0..<Self.resyncAttemptsMax {
             do throws(DBusFault) {
@@ -192,5 +195,16 @@ public actor BlueZClient {
                 await clock.sleep(Self.resyncPause)
             }
         }
+        // It hangs. Nothing else would tell when it goes on.
+        mailbox.post([.daemonSilent])
+        retry = Task { [weak self, clock] in
+            await clock.sleep(Self.resyncPause)
+            if !Task.isCancelled { await self?.meetAgain(new) }
+        }
+    }
+
+    private func meetAgain(_ new: String) async {
+        retry = nil
+        if owner == nil || owner == new { await meetOwner(new) }
     }
 }

@@ -39,6 +39,7 @@ extension BlueZErrorClass {
         "org.bluez.Error.AlreadyConnected": .busy,
         "org.bluez.Error.AlreadyExists": .busy,
         "org.bluez.Error.NotReady": .notPowered,
+        "org.bluez.Error.Blocked": .notPowered,
         "org.bluez.Error.NotConnected": .transientRadio,
         "org.bluez.Error.ConnectionAttemptFailed": .transientRadio,
         "org.bluez.Error.NotAvailable": .transientRadio,

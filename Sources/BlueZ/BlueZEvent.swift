@@ -13,6 +13,8 @@ public enum BlueZEvent: Sendable, Hashable {
     case daemonGone(generation: UInt64)
     /// bluetoothd is on the bus and its objects are read; events of them precede this one.
     case daemonBack(generation: UInt64)
+    /// bluetoothd is on the bus and does not tell what objects it has; asked again and again.
+    case daemonSilent
     /// The bus connection ended; nothing follows.
     case busGone
 }

@@ -9,6 +9,11 @@ extension BlueZClient {
     /// Pairing may wait for a person.
     public static let pairDeadline = Duration.seconds(60)
 
+    /// Asks bluetoothd whether it takes calls at all; does nothing else.
+    func ping(deadline: Duration) async throws(DBusFault) {
+        _ = try await call(Names.root, Names.peer, "Ping", deadline: deadline)
+    }
+
     /// Powers an adapter on.
     public func powerOn(_ adapter: String) async throws(DBusFault) {
         try await setProperty(adapter, Names.adapter, "Powered", .boolean(true))
@@ -119,10 +124,12 @@ extension BlueZClient {
     // MARK: Calls
 
     func setProperty(
-        _ path: String, _ interface: String, _ name: String, _ value: DBusValue
+        _ path: String, _ interface: String, _ name: String, _ value: DBusValue,
+        deadline: Duration = BlueZClient.plainDeadline
     ) async throws(DBusFault) {
         _ = try await call(
-            path, Names.properties, "Set", [.string(interface), .string(name), .variant(value)])
+            path, Names.properties, "Set", [.string(interface), .string(name), .variant(value)],
+            deadline: deadline)
     }
 
     @discardableResult

@@ -11,6 +11,7 @@ enum Names {
     static let agentManager = "org.bluez.AgentManager1"
     static let properties = "org.freedesktop.DBus.Properties"
     static let objectManager = "org.freedesktop.DBus.ObjectManager"
+    static let peer = "org.freedesktop.DBus.Peer"
     static let bus = "org.freedesktop.DBus"
 }
 

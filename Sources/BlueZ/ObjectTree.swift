@@ -11,14 +11,16 @@ struct ObjectTree {
     private(set) var services: [String: Service] = [:]
     private(set) var characteristics: [String: Characteristic] = [:]
 
-    /// The characteristic of a device by service and characteristic UUID, in lower case.
+    /// The characteristic of a device by service and characteristic UUID, in lower case. Of several, one
+    /// that notifies goes before one that indicates, and then the lowest handle: bluetoothd lists them
+    /// in no order.
     func characteristic(
         ofDevice path: String, service: String, uuid: String
     ) -> Characteristic? {
-        characteristics.values.first {
+        characteristics.values.filter {
             $0.uuid == uuid && services[$0.service]?.uuid == service
                 && services[$0.service]?.device == path
-        }
+        }.min { $0.preference < $1.preference }
     }
 
     /// All characteristics of a device.

@@ -44,6 +44,16 @@ public struct Device: Sendable, Hashable {
 
     init(path: String) { self.path = path }
 
+    /// Whether its address is a private one (Core 5.4 Vol 6 Part B §1.3.2.2) that changes every few
+    /// minutes: random, and the top two bits say neither static nor reserved. With a bond, a resolvable
+    /// one is resolved, and this is the identity address.
+    public var hasPrivateAddress: Bool {
+        guard addressType == "random", let top = UInt8(address.prefix(2), radix: 16) else {
+            return false
+        }
+        return top >> 6 == 0b01 || top >> 6 == 0b00
+    }
+
     /// Whether the device is known by a service, by its 128-bit UUID in lower case.
     public func offers(service: String) -> Bool { uuids.contains(service) }
 }
@@ -60,6 +70,18 @@ public struct Characteristic: Sendable, Hashable {
     public internal(set) var isNotifying = false
 
     init(path: String) { self.path = path }
+
+    /// What a subscription prefers: kind, handle, path.
+    var preference: (Int, Int, String) {
+        let kind = flags.contains("notify") ? 0 : flags.contains("indicate") ? 1 : 2
+        return (kind, handle, path)
+    }
+
+    /// The handle, as bluetoothd makes it part of the path: `…/service0010/char0011`.
+    private var handle: Int {
+        let name = path.utf8.suffix(4)
+        return Int(String(decoding: name, as: UTF8.self), radix: 16) ?? .max
+    }
 }
 
 /// A GATT service (`org.bluez.GattService1`).
@@ -101,6 +123,8 @@ extension Adapter: Described {
 extension Device: Described {
     /// The most UUIDs kept of one device.
     static let uuidsMax = 64
+    /// The longest name kept, in characters: a Local Name has 248 octets at most.
+    static let nameMax = 248
 
     mutating func set(_ property: String, to value: DBusValue?) -> Bool {
         switch property {
@@ -110,8 +134,8 @@ extension Device: Described {
             return true
         case "Address": return Self.assign(&address, value?.text ?? "")
         case "AddressType": return Self.assign(&addressType, value?.text ?? "")
-        case "Name": return Self.assign(&name, value?.text)
-        case "Alias": return Self.assign(&alias, value?.text ?? "")
+        case "Name": return Self.assign(&name, value?.text.map { String($0.prefix(Self.nameMax)) })
+        case "Alias": return Self.assign(&alias, String((value?.text ?? "").prefix(Self.nameMax)))
         case "UUIDs":
             let uuids = (value?.texts ?? []).prefix(Self.uuidsMax).map { $0.lowercased() }
             return Self.assign(&self.uuids, Array(uuids))

@@ -18,6 +18,9 @@ struct Cadence: Hashable, Sendable {
     /// Gaps that make a first median.
     static let gapsMin = 3
 
+    /// Sensors with less time between frames are fast, µs.
+    static let fastMicroseconds: Int64 = 250_000
+
     /// When the last frame arrived, microseconds.
     private(set) var lastArrival: Int64?
     /// Whether the last frame was in step.
@@ -34,17 +37,31 @@ struct Cadence: Hashable, Sendable {
         defer { lastArrival = arrival }
         guard let lastArrival else { return .unknown }
         let gap = arrival - lastArrival
-        let typical = gaps.count < Self.gapsMin ? 0 : sorted[sorted.count / 2]
+        let typical = self.typical
         remember(gap)
         guard typical > 0 else { return .unknown }
         // Half of the longest way in step may be this frame's own, the other half is then that of
-        // the one before.
-        if gap > typical + min(typical, BeatTimeline.delayMicrosecondsMax) / 2 {
+        // the one before. A fast sensor's frames come a handful at a time: as long as the whole way
+        // may take, a pause between them tells of no loss.
+        let patience =
+            typical < Self.fastMicroseconds
+            ? BeatTimeline.delayMicrosecondsMax
+            : min(typical, BeatTimeline.delayMicrosecondsMax) / 2
+        if gap > typical + patience {
             return .late(missing: Int(clamping: (gap + typical / 2) / typical) - 1)
         }
         guard gap >= typical / 2 else { return .early }
         isInStep = true
         return .inStep
+    }
+
+    /// The typical gap, µs; 0 while unknown. The median of a fast sensor's gaps is that between two
+    /// frames of one handful, so that the mean counts.
+    private var typical: Int64 {
+        guard gaps.count >= Self.gapsMin else { return 0 }
+        let median = sorted[sorted.count / 2]
+        return median < Self.fastMicroseconds
+            ? max(1, gaps.reduce(0, +) / Int64(gaps.count)) : median
     }
 
     private mutating func remember(_ gap: Int64) {

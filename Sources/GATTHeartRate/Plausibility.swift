@@ -1,7 +1,7 @@
 /// What makes a well-formed measurement hard to believe.
 ///
-/// The first three are judged of one measurement alone, ``judge(_:)``; the others take what came
-/// before it, ``PlausibilityJudge``. A flagged sample is stored like any other. Whether it is
+/// The first three are judged of one measurement alone, ``judge(_:)``; the next two take what came
+/// before it, ``PlausibilityJudge``; the last two are about its time, ``FrameIntake``. A flagged sample is stored like any other. Whether it is
 /// delivered is the delivery's choice.
 public struct Plausibility: OptionSet, Hashable, Sendable {
     public let rawValue: UInt16
@@ -22,10 +22,15 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// The rate is further from the one before it than a heart gets in that time. See
     /// ``PlausibilityJudge/changePerSecondMax``.
     public static let impossibleJump = Plausibility(rawValue: 1 << 4)
+    /// The frame arrived late, and the time at which it was sent is rebuilt: see ``FrameIntake``.
+    public static let estimatedTime = Plausibility(rawValue: 1 << 5)
+    /// The rebuilt time may be off by more than ``TimedFrame/uncertaintyMicrosecondsMax``.
+    public static let uncertainTime = Plausibility(rawValue: 1 << 6)
 
     /// Every flag there is.
     public static let all: Plausibility = [
-        .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump,
+        .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump, .estimatedTime,
+        .uncertainTime,
     ]
 
     /// Rates in beats per minute that are believed of a person. Below 30 not even a trained athlete
@@ -52,6 +57,8 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
         if contains(.outOfRange) { names.append("outOfRange") }
         if contains(.frozenRR) { names.append("frozenRR") }
         if contains(.impossibleJump) { names.append("impossibleJump") }
+        if contains(.estimatedTime) { names.append("estimatedTime") }
+        if contains(.uncertainTime) { names.append("uncertainTime") }
         return names
     }
 

@@ -9,6 +9,8 @@ public struct Balance: Sendable, Hashable {
     /// Frames neither disk nor memory could take, by reason. Lost, and therefore a term of its own:
     /// they were never stored.
     public var refused: [String: Int] = [:]
+    /// Copies of frames, passed over: another program listens to the strap as well.
+    public var doubled = 0
     /// Samples the exchange has.
     public var delivered = 0
     /// Samples that wait for their turn.
@@ -33,10 +35,10 @@ public struct Balance: Sendable, Hashable {
     public var unsent: Int { pending + held.values.reduce(0, +) }
 
     /// Whether both equations hold:
-    /// `received = stored + undecodable + refused` and
+    /// `received = stored + undecodable + refused + doubled` and
     /// `stored = delivered + pending + held + dead + dropped`.
     public var isBalanced: Bool {
-        received == stored + undecodable + refused.values.reduce(0, +)
+        received == stored + undecodable + refused.values.reduce(0, +) + doubled
             && stored == delivered + unsent + dead + dropped.values.reduce(0, +)
     }
 }

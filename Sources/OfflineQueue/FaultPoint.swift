@@ -36,6 +36,8 @@ enum FaultPoint: String, CaseIterable {
     case migrated
     case ledgersClosed = "ledgers-closed"
     case runBegun = "run-begun"
+    /// What an earlier run set aside is in the store, and its file is still there.
+    case asideTakenUp = "aside-taken-up"
     /// An orderly stop: written, not committed; the log copied into the file and gone.
     case runEnded = "run-ended"
     case closed

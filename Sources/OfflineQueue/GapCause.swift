@@ -1,5 +1,5 @@
 /// Why there is no data for a while; the raw values are stored and shown.
-public enum GapCause: String, Sendable, Hashable, CaseIterable {
+public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
     /// The strap says that it does not touch skin.
     case noContact = "no-contact"
     /// The strap is not heard.

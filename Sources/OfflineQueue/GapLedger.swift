@@ -9,7 +9,7 @@
 ///       └ ≤ 3 s apart ┘                          └ the cause changed
 ///
 /// Uptimes that go back are taken as the latest known: what is explained is never opened again.
-public struct GapLedger: Sendable, Hashable {
+public struct GapLedger: Sendable, Hashable, Codable {
     /// The longest silence that is no gap, µs. Straps notify once a second; one or two lost
     /// notifications are the air's noise, and one row for each would wear the card.
     ///
@@ -19,7 +19,7 @@ public struct GapLedger: Sendable, Hashable {
     public static let silenceMax: Int64 = 3_000_000
 
     /// A stretch of uptime with one cause; `until` is nil while it goes on.
-    public struct Interval: Sendable, Hashable {
+    public struct Interval: Sendable, Hashable, Codable {
         /// Where it begins, uptime µs.
         public var from: Int64
         /// Where it ends, uptime µs; nil while it goes on.
@@ -32,6 +32,12 @@ public struct GapLedger: Sendable, Hashable {
     public private(set) var closed: [Interval] = []
     /// What the caller last noted; nil while frames are expected.
     public private(set) var noted: GapCause?
+
+    /// The longest silence of this strap that is no gap, µs: ``silenceMax``, or more where it sends
+    /// rarely.
+    public private(set) var patience = Self.silenceMax
+    /// What was told of the time since then is void: late samples came from it.
+    public private(set) var voidSince: Int64?
 
     /// Where the present silence begins: at the last sample, or at the beginning.
     private var silenceFrom: Int64
@@ -58,11 +64,34 @@ public struct GapLedger: Sendable, Hashable {
             // A sample from before the present cause was known does not undo it, if it made a gap.
             let isLate =
                 parts.last.map { uptime <= $0.from } ?? false
-                && Self.isGap(from: silenceFrom, until: settled)
+                && isGap(from: silenceFrom, until: settled)
             closeSilence(at: isLate ? settled : uptime)
         }
         prevailing = noted
         emptyFrame = nil
+    }
+
+    /// A sample arrived late that was sent at `uptime`: what was told of the time since is void.
+    public mutating func lateSample(at uptime: Int64) {
+        guard uptime > silenceFrom else { return sample(at: uptime) }
+        let told = closed.filter { $0.from >= silenceFrom } + parts
+        closed.removeAll { $0.from >= silenceFrom }
+        parts.removeAll(keepingCapacity: true)
+        voidSince = min(voidSince ?? silenceFrom, silenceFrom)
+        if isGap(from: silenceFrom, until: uptime) {
+            closed.append(
+                Interval(from: silenceFrom, until: uptime, cause: told.first?.cause ?? .silent))
+        }
+        silenceFrom = uptime
+        settled = uptime
+        prevailing = noted
+        emptyFrame = nil
+    }
+
+    /// The strap sends a frame about so often, µs: its silences are judged by that.
+    public mutating func note(cadence: Int64) {
+        let (longest, overflow) = cadence.multipliedReportingOverflow(by: 3)
+        patience = overflow ? Self.silenceMax : max(Self.silenceMax, longest)
     }
 
     /// A frame came that is no sample: it could not be decoded, or not be stored.
@@ -92,7 +121,7 @@ public struct GapLedger: Sendable, Hashable {
     /// while the silence is still short.
     public mutating func open(at uptime: Int64) -> Interval? {
         let uptime = max(uptime, settled)
-        guard Self.isGap(from: silenceFrom, until: uptime) else { return nil }
+        guard isGap(from: silenceFrom, until: uptime) else { return nil }
         explain(until: uptime)
         close(parts.count - 1, until: uptime)
         return parts.first
@@ -101,6 +130,7 @@ public struct GapLedger: Sendable, Hashable {
     /// Forgets what is over: it is stored.
     public mutating func removeClosed() {
         closed.removeAll(keepingCapacity: true)
+        voidSince = nil
     }
 
     /// Whether no data between these instants is a gap.
@@ -109,8 +139,13 @@ public struct GapLedger: Sendable, Hashable {
         return until > from && (overflow || length > silenceMax)
     }
 
+    private func isGap(from: Int64, until: Int64) -> Bool {
+        let (length, overflow) = until.subtractingReportingOverflow(from)
+        return until > from && (overflow || length > patience)
+    }
+
     private mutating func closeSilence(at uptime: Int64) {
-        if Self.isGap(from: silenceFrom, until: uptime) {
+        if isGap(from: silenceFrom, until: uptime) {
             explain(until: uptime)
             close(parts.count, until: uptime)
         }
@@ -139,9 +174,9 @@ public struct GapLedger: Sendable, Hashable {
     /// Frames expected for a moment only, after a cause or before one, belong to that cause: the
     /// second between "connected" and the first frame is not `silent`.
     private mutating func settle(to uptime: Int64) {
-        if let frame = emptyFrame, let cause = prevailing, Self.isGap(from: frame, until: uptime) {
+        if let frame = emptyFrame, let cause = prevailing, isGap(from: frame, until: uptime) {
             addPart(cause)
-            settled = frame + Self.silenceMax  // Less than `uptime`, so it cannot overflow.
+            settled = frame + patience  // Less than `uptime`, so it cannot overflow.
             prevailing = noted
             emptyFrame = nil
         }
@@ -149,7 +184,7 @@ public struct GapLedger: Sendable, Hashable {
         if let prevailing {
             addPart(prevailing)
             settled = uptime
-        } else if Self.isGap(from: settled, until: uptime) {
+        } else if isGap(from: settled, until: uptime) {
             addPart(.silent)
             settled = uptime
         }

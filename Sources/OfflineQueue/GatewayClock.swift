@@ -1,7 +1,7 @@
 import Foundation
 
 /// What the clocks said at one instant.
-public struct ClockReading: Sendable, Hashable {
+public struct ClockReading: Sendable, Hashable, Codable {
     /// `CLOCK_BOOTTIME` in microseconds: time since boot, suspend included; never set, never steps.
     public var uptimeMicroseconds: Int64
     /// UTC in microseconds since 1970, right or wrong.
@@ -32,6 +32,24 @@ public struct ClockReading: Sendable, Hashable {
 public protocol GatewayClock: Sendable {
     /// Both clocks and whether to believe the wall clock, now.
     func read() -> ClockReading
+}
+
+/// When a sample can have been measured.
+public enum PlausibleTime {
+    /// 2010-01-01T00:00:00Z: there was no Bluetooth Low Energy, and so no sensor like these, before.
+    public static let earliestMicroseconds: Int64 = 1_262_304_000_000_000
+    /// How far behind this machine's clock another one's may be, µs: a day.
+    private static let aheadMicroseconds: Int64 = 86_400_000_000
+    /// How long after it was built this program may run, at most, where no clock is trusted, µs: 20 years.
+    private static let lifetimeMicroseconds: Int64 = 631_152_000_000_000
+
+    /// The times that a file or a person may give to a sample, UTC µs: up to a day after now.
+    public static func range(at reading: ClockReading) -> ClosedRange<Int64> {
+        let latest =
+            reading.trustedWallMicroseconds.map { $0 &+ aheadMicroseconds }
+            ?? ClockTrust.earliestCredibleMicroseconds + lifetimeMicroseconds
+        return earliestMicroseconds...max(latest, earliestMicroseconds)
+    }
 }
 
 /// When the wall clock counts.

@@ -7,7 +7,7 @@ struct Instant: Sendable, Hashable {
 }
 
 /// A ledger and what of it is in the store.
-struct KeptLedger: Sendable {
+struct KeptLedger: Sendable, Codable {
     var ledger: GapLedger
     /// Whether its assignment is over.
     private(set) var isEnded = false
@@ -27,6 +27,11 @@ struct KeptLedger: Sendable {
     ) throws -> Bool {
         let open = isEnded ? nil : ledger.open(at: uptime)
         let over = ledger.closed
+        let voidSince = ledger.voidSince
+        if let voidSince {
+            try db.deleteGaps(of: assignment, boot: boot, since: voidSince)
+            if let from = storedFrom, from >= voidSince { storedFrom = nil }
+        }
         for interval in over {
             let until = Instant(boot: boot, uptime: interval.until ?? uptime)
             if interval.from == storedFrom {
@@ -45,7 +50,7 @@ struct KeptLedger: Sendable {
             storedFrom = nil
             guard open != nil else { return true }
         }
-        guard let open, open.from != storedFrom else { return !over.isEmpty }
+        guard let open, open.from != storedFrom else { return !over.isEmpty || voidSince != nil }
         try db.insertGap(
             of: assignment, open.cause, from: Instant(boot: boot, uptime: open.from), until: nil)
         storedFrom = open.from
@@ -85,6 +90,13 @@ extension Database {
                 """
         ).execute(arguments: [until.boot, until.uptime, assignment])
         return changesCount > 0
+    }
+
+    /// Gaps of a boot that turned out to be none.
+    func deleteGaps(of assignment: Int64, boot: Int64, since uptime: Int64) throws {
+        try cachedStatement(
+            sql: "DELETE FROM gap WHERE assignment = ? AND from_boot = ? AND from_uptime_us >= ?"
+        ).execute(arguments: [assignment, boot, uptime])
     }
 
     func deleteOpenGap(of assignment: Int64) throws {

@@ -2,9 +2,11 @@
 ///
 /// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
 /// be lost with the power.
-struct LedgerEvent: Sendable, Hashable {
-    enum Kind: Sendable, Hashable {
+struct LedgerEvent: Sendable, Hashable, Codable {
+    enum Kind: Sendable, Hashable, Codable {
         case note(GapCause?)
+        /// The strap sends a frame about so often, µs.
+        case cadence(Int64)
         /// Frames that memory could not take, the last of them at this uptime.
         case refused(through: Int64)
         case end
@@ -40,6 +42,8 @@ extension [Int64: KeptLedger] {
                 self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
             } else if arrival.faultStored != nil {
                 self[arrival.assignmentID]?.ledger.frame(without: .undecodable, at: uptime)
+            } else if arrival.isLate {
+                self[arrival.assignmentID]?.ledger.lateSample(at: uptime)
             } else {
                 self[arrival.assignmentID]?.ledger.sample(at: uptime)
             }
@@ -54,6 +58,7 @@ extension [Int64: KeptLedger] {
         let id = event.assignment
         switch event.kind {
         case .note(let cause): self[id]?.ledger.note(cause, at: event.uptime)
+        case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence)
         case .refused(let last):
             var uptime = event.uptime
             while uptime < last {

@@ -8,6 +8,8 @@ struct RunStart: Sendable {
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
     var salvage: SalvageReport?
+    /// The last sample whose row was checked; 0 if none was.
+    var walkedThrough: Int64 = 0
     /// The ledgers of the open assignments, which begin with this run.
     var ledgers: [Int64: KeptLedger] = [:]
 
@@ -40,6 +42,7 @@ struct RunStart: Sendable {
         salvage = try Row.fetchOne(
             db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
         ).map(SalvageReport.init(row:))
+        walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
         for assignment in try previous?.assignments(db) ?? [] {
             let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime

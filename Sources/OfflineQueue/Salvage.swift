@@ -13,18 +13,21 @@ import GRDB
 // A power cut before 2 leaves the broken store, which is salvaged again; one after it is made up for
 // by `finish`, which every opening begins with.
 //
+// SQLite never opens the broken file, nor its log: it reads a second name of the file beside a log
+// made of the frames that are sound (SalvageView).
+//
 // Samples are found by their checksum in the bytes of the pages, so that it does not matter what
 // became of the tree above them. They are never changed after they were written, so any version of a
 // row is the right one. Ids and nonces are carried over, hence identities are too: a sample whose
 // delivery is not known any more is sent again, and the exchange says that it has it.
 
 /// Replaces a broken store by a new one with all that can be read of it.
-struct Salvage {
+struct Salvage: Sendable {
     let path: String
     /// UTC µs, for the names of files and the report.
     let wallMicroseconds: Int64
     /// Called at each page of the broken store.
-    var onPage: () -> Void = {}
+    var onPage: @Sendable () -> Void = {}
 
     /// Replaces the store. Throws, and leaves the broken one in place, if the disk cannot take it.
     func run(cause: QueueError) throws(QueueError) {
@@ -46,7 +49,7 @@ struct Salvage {
     private var temporary: String { path + ".salvaged-tmp" }
 
     /// `20261122T001500Z`.
-    private var stamp: String {
+    var stamp: String {
         let date = Date(timeIntervalSince1970: Double(wallMicroseconds) / 1_000_000)
         let style = Date.ISO8601FormatStyle(
             dateSeparator: .omitted, timeSeparator: .omitted, timeZone: .gmt)
@@ -57,11 +60,12 @@ struct Salvage {
         StoreSwap.remove(temporary)
         let database = try StoreFile.create(temporary)
         let shapes = try database.read { try TableShape.all($0) }
-        let source = try SalvageSource(path: path, shapes: shapes)
+        let log = WriteAheadLog(of: path, readsIndex: true)
+        let source = try SalvageSource(path: path, log: log, shapes: shapes)
         try database.write { db in
             var writer = SalvageWriter(source, shapes: shapes)
             try writer.insertRoster(db)
-            try StorePages(path: path).forEach { page, isFirst in
+            try StorePages(path: path).forEach(log) { page, isFirst in
                 onPage()
                 try writer.insertSamples(of: page, isFirst: isFirst, keepsSettled: keepsSettled, db)
             }

@@ -85,9 +85,11 @@ struct SalvageSource: Sendable {
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
 
-    init(path: String, shapes: [TableShape]) throws(QueueError) {
+    init(path: String, log: WriteAheadLog, shapes: [TableShape]) throws(QueueError) {
         var isComplete = true
-        if let database = Self.open(path) {
+        let view = SalvageView(of: path, log)
+        defer { view?.remove() }
+        if let view, let database = Self.open(view.path) {
             for shape in shapes {
                 if !read(shape, database) { isComplete = false }
             }
@@ -95,7 +97,12 @@ struct SalvageSource: Sendable {
         } else {
             isComplete = false
         }
-        if !isComplete { try carve(path, shapes) }
+        if !isComplete {
+            try carve(path, log, shapes, from: nil)
+        } else if log.damage != nil {
+            // What a damaged frame held may be missing, or older than it was.
+            try carve(path, log, shapes, from: log.firstBad)
+        }
     }
 
     /// Reads only, so that the broken file and its log stay as they are.
@@ -146,11 +153,13 @@ struct SalvageSource: Sendable {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Adds the rows SQLite could not reach. Of several versions of one, that of the newest page of
-    /// the log is the last to come.
-    private mutating func carve(_ path: String, _ shapes: [TableShape]) throws(QueueError) {
+    /// Adds the rows SQLite could not reach, from the frame `first` of the log on, or of all. Of several
+    /// versions of one, that of the newest page of the log is the last to come.
+    private mutating func carve(
+        _ path: String, _ log: WriteAheadLog, _ shapes: [TableShape], from first: Int?
+    ) throws(QueueError) {
         var carved: [String: [Int64: Values]] = [:]
-        try StorePages(path: path).forEach { page, isFirst in
+        func take(_ page: [UInt8], _ isFirst: Bool) {
             for row in PageCarver.rows(of: page, isFirst: isFirst).rows where row.rowID > 0 {
                 let fitting = shapes.filter { $0.fits(row) }
                 guard let shape = fitting.first, fitting.count == 1 else { continue }
@@ -159,10 +168,70 @@ struct SalvageSource: Sendable {
                 carved[shape.name, default: [:]][row.rowID] = values
             }
         }
+        let pages = StorePages(path: path)
+        if let first {
+            do {
+                try pages.forEachFrame(
+                    of: log, where: { $0 >= first && log.frames[$0].isCurrent }, take)
+            } catch {
+                throw QueueError("salvage store", error)
+            }
+        } else {
+            try pages.forEach(log, take)
+        }
         for (name, found) in carved {
             rows[name, default: [:]].merge(found) { read, carved in
-                name == "segment" && !SalvagedSegment.isSound(read) ? carved : read
+                name == "segment" && SalvagedSegment.isNewer(carved, than: read) ? carved : read
             }
+        }
+    }
+}
+
+/// A broken store as SQLite may read it: a second name of the file, beside a log of sound frames only.
+/// SQLite deletes the log of an empty file and empties one that it does not understand; here it may.
+struct SalvageView {
+    let path: String
+
+    /// Nil if there can be none: then everything is found in the bytes of the pages.
+    init?(of store: String, _ log: WriteAheadLog) {
+        path = store + ".salvage-view"
+        StoreSwap.remove(path)
+        do {
+            let frames = log.usable
+            var status = stat()
+            if stat(store, &status) == 0, status.st_size > 0 {
+                guard link(store, path) == 0 else { return nil }
+                if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }
+            } else {
+                guard !frames.isEmpty else { return nil }
+                try Self.fill(path, with: frames, of: log, store)
+            }
+        } catch {
+            StoreSwap.remove(path)
+            return nil
+        }
+    }
+
+    func remove() { StoreSwap.remove(path) }
+
+    /// Makes a file of what the log has of it.
+    private static func fill(
+        _ path: String, with frames: [Int], of log: WriteAheadLog, _ store: String
+    ) throws {
+        let isMade = FileManager.default.createFile(
+            atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
+        guard isMade, let file = FileHandle(forUpdatingAtPath: path) else {
+            throw QueueError(errno: errno, "salvage store")
+        }
+        defer { try? file.close() }
+        let wanted = Set(frames)
+        try StorePages.read(
+            store + "-wal", skip: WriteAheadLog.headerBytes, stride: WriteAheadLog.frameBytes
+        ) { bytes, index in
+            guard wanted.contains(index) else { return }
+            let page = UInt64(log.frames[index].page)
+            try file.seek(toOffset: (page - 1) * UInt64(StoreFile.pageBytes))
+            try file.write(contentsOf: bytes[WriteAheadLog.frameHeaderBytes...])
         }
     }
 }

@@ -62,6 +62,18 @@ struct SalvagedSegment: Sendable {
             && counts[1] >= counts[4] + counts[5] + counts[6] && counts[7] <= counts[4] + counts[6]
     }
 
+    /// Whether `row` is a later state of the same segment than `other`.
+    static func isNewer(
+        _ row: SalvageSource.Values, than other: SalvageSource.Values
+    ) -> Bool {
+        guard isSound(other) else { return true }
+        for name in ["received", "settled_through", "delivered", "pruned_through"] {
+            let (new, old) = (number(row, name) ?? 0, number(other, name) ?? 0)
+            if new != old { return new > old }
+        }
+        return false
+    }
+
     /// Whether the sample was not settled.
     func isWaiting(_ sample: Int64) -> Bool { sample > settledThrough }
 

@@ -21,6 +21,7 @@ extension SampleQueue {
                 throw QueueError(.unknownReference, "append sample", "no such assignment")
             }
             latest = arrival.uptimeMicroseconds
+            takenUptime = latest
             guard buffer.count < settings.bufferedSamplesMax else {
                 noteRefusal(arrival)
                 refusals[arrival.assignmentID, default: 0] += 1
@@ -36,12 +37,21 @@ extension SampleQueue {
         }
     }
 
+    /// Counts copies of frames that were taken over, as `doubled`: bluetoothd signals each frame once for
+    /// every program that listens. The count is written with the next commit.
+    public func note(copies count: Int, of assignment: Int64) {
+        guard count > 0, assignmentIDs.contains(assignment) else { return }
+        copies[assignment, default: 0] += count
+    }
+
     /// Commits if the oldest buffered sample is old enough by the clock; call at
     /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``. A store
     /// that some call found broken is salvaged first.
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
         try? salvageIfDamaged()
+        returnToStoreIfDue(uptime: uptime)
+        carryOverIfMissing(uptime: uptime)
         if group.isDue(uptime: uptime) {
             try? commitBuffer(uptime: uptime)
         } else {
@@ -53,19 +63,12 @@ extension SampleQueue {
     ///
     /// If it throws, all that could not be written still waits in memory.
     public func flush() throws(QueueError) {
-        guard !buffer.isEmpty || !refusals.isEmpty else { return }
+        guard !buffer.isEmpty || !refusals.isEmpty || !copies.isEmpty else { return }
         try commitBuffer(uptime: clock.read().uptimeMicroseconds)
     }
 
     /// The uptime at which ``commitIfDue()`` has something to do, µs; nil while nothing waits.
     public var nextCommitDeadlineUptime: Int64? { group.deadline }
-
-    /// How well the store takes what comes.
-    public func health() -> StoreHealth {
-        StoreHealth(
-            fault: fault, failingSinceUptimeMicroseconds: failingSince, buffered: buffer.count,
-            refused: refusedCount, salvage: salvage)
-    }
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {
@@ -87,6 +90,7 @@ extension SampleQueue {
         let count = min(buffer.count, Self.commitRowsMax)
         let chunk = buffer[..<count]
         let refused = refusals
+        let doubled = copies
         let offset = wallOffset ?? Self.offset(in: chunk)
         let isNewOffset = wallOffset == nil && offset != nil
         let plan = Commit(run: run, nextSample: nextSample, tails: tails)
@@ -101,6 +105,9 @@ extension SampleQueue {
             FaultPoint.commitRows.reach()
             for (assignment, count) in refused.sorted(by: { $0.key < $1.key }) {
                 try commit.refuse(count, assignment: assignment, Self.storeUnwritable, db)
+            }
+            for (assignment, count) in doubled.sorted(by: { $0.key < $1.key }) {
+                try commit.double(count, assignment: assignment, db)
             }
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
@@ -121,9 +128,14 @@ extension SampleQueue {
         aliveUptime = told
         wallOffset = offset
         refusals = [:]
+        copies = [:]
         refusedCount += done.unhoused
         isFull = done.isFull
         lent.drop(done.dropped)
+        committedUptime = clock.read().uptimeMicroseconds
+        for arrival in chunk.dropLast(done.unhoused) {
+            storedUptimes[arrival.assignmentID] = arrival.uptimeMicroseconds
+        }
         buffer.removeFirst(count)
         group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
     }
@@ -140,7 +152,7 @@ extension SampleQueue {
 }
 
 /// The running totals of one commit; adopted by the queue only if the transaction succeeds.
-private struct Commit {
+struct Commit {
     let run: Int64
     var nextSample: Int64
     var tails: [Int64: SampleQueue.Tail]
@@ -155,6 +167,7 @@ private struct Commit {
         var stored = 0
         var undecodable = 0
         var refused = 0
+        var doubled = 0
         var lastSample: Int64
         var lastUptime: Int64
         /// Of the last frame stored as a sample; nil if there is none.
@@ -242,6 +255,14 @@ private struct Commit {
         try db.count(count, .refused, reason, segment: segment.segment)
     }
 
+    mutating func double(_ count: Int, assignment: Int64, _ db: Database) throws {
+        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let segment = try segment(for: assignment, uptime: latest, db)
+        var change = change(of: segment, uptime: latest)
+        change.doubled += count
+        changes[segment.segment] = change
+    }
+
     func updateSegments(_ db: Database) throws {
         for (segment, change) in changes.sorted(by: { $0.key < $1.key }) {
             try db.cachedStatement(
@@ -250,13 +271,14 @@ private struct Commit {
                         undecodable = undecodable + ?, refused = refused + ?, last_sample = ?,
                         last_uptime_us = max(last_uptime_us, ?),
                         last_sample_uptime_us = coalesce(
-                            max(coalesce(last_sample_uptime_us, ?7), ?7), last_sample_uptime_us)
-                    WHERE id = ?8
+                            max(coalesce(last_sample_uptime_us, ?7), ?7), last_sample_uptime_us),
+                        doubled = doubled + ?8
+                    WHERE id = ?9
                     """
             ).execute(arguments: [
                 change.stored + change.undecodable + change.refused, change.stored,
                 change.undecodable, change.refused, change.lastSample, change.lastUptime,
-                change.lastSampleUptime, segment,
+                change.lastSampleUptime, change.doubled, segment,
             ])
         }
     }

@@ -19,6 +19,13 @@ extension SampleQueue {
         path: String, progress: (Double) -> Void = { _ in }
     ) throws(QueueError) -> Audit {
         let operation = "verify store"
+        let log = WriteAheadLog(of: path, readsIndex: true)
+        // SQLite would make the log's index anew, by which the next start knows how much is missing.
+        if let damage = log.damage {
+            var audit = Audit()
+            audit.add("log: \(damage)")
+            return audit
+        }
         do {
             let database = try StoreFile.openReadOnly(path)
             defer { try? database.close() }

@@ -1,7 +1,7 @@
 import GRDB
 
 extension SampleQueue {
-    /// The books of `scope`, read from the segments' counters: no sample row but one is looked at.
+    /// The books of `scope`, read from the segments' counters: of the samples one a segment that waits is read.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
         let (condition, arguments) = Self.condition(scope)
         var balance = try read("read balance") { [patientHolds] db in
@@ -60,12 +60,14 @@ extension SampleQueue {
                 SELECT \(holdSQL) AS hold,
                     sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
                     sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
-                    a.enrollment, a.patient
+                    a.enrollment, a.patient, sum(s.doubled)
                 \(segmentJoins)
                 WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
                 """, arguments: arguments)
         while let row = try sums.next() {
-            balance.received += row[1] ?? 0
+            let doubled: Int = row[9] ?? 0
+            balance.received += (row[1] ?? 0) + doubled
+            balance.doubled += doubled
             balance.stored += row[2] ?? 0
             balance.undecodable += row[3] ?? 0
             balance.delivered += row[4] ?? 0
@@ -99,27 +101,18 @@ extension SampleQueue {
         return balance
     }
 
-    /// The oldest sample that waits: the first after the cursor of the segment that began first,
-    /// among those with a known clock, or an older one put back from the dead letters.
+    /// The oldest sample that waits: the first after the cursor of a segment with a known clock. Imported
+    /// samples have later numbers than older ones recorded here, so that each segment counts.
     private static func oldestUnsent(
         _ db: Database, _ condition: String, _ arguments: StatementArguments
     ) throws -> Int64? {
-        let waiting = try Row.fetchOne(
+        try Int64.fetchOne(
             db,
             sql: """
-                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us \(segmentJoins)
+                SELECT min(\(oldestOfSegmentSQL)) \(segmentJoins)
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND \(condition)
-                ORDER BY s.settled_through LIMIT 1
                 """, arguments: arguments)
-        guard let waiting else { return nil }
-        let sample = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
-                WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
-                """, arguments: [waiting[1] as Int64?, waiting[2] as Int64?, waiting[0] as Int64?])
-        return sample.flatMap { SampleRow($0).time(wallOffset: waiting[3]) }
     }
 
     /// The latest requests of all lanes or of one, newest first.

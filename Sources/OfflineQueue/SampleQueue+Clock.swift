@@ -38,7 +38,8 @@ extension SampleQueue {
         bootID: String, wallOffsetMicroseconds: Int64
     ) throws(QueueError) {
         let operation = "release boot"
-        let now = clock.read().trustedWallMicroseconds ?? .max
+        let reading = clock.read()
+        let now = reading.trustedWallMicroseconds ?? PlausibleTime.range(at: reading).upperBound
         let released = try write(operation) { db -> Int64 in
             let row = try Row.fetchOne(
                 db, sql: "SELECT id, wall_offset_us FROM boot WHERE boot_id = ?",

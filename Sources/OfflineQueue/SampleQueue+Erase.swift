@@ -54,7 +54,7 @@ extension SampleQueue {
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
     /// another program reads the store; then the log empties itself later.
     public func emptyLog() throws(QueueError) {
-        try mustBeOpen("empty the log")
+        try mustBeWritable("empty the log")
         do {
             try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         } catch {

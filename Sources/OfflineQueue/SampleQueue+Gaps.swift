@@ -22,6 +22,15 @@ extension SampleQueue {
                 kind: .note(cause)))
     }
 
+    /// Says how often this assignment's strap sends a frame, µs: a silence is a gap when it is longer than
+    /// three of these, and than ``GapLedger/silenceMax``.
+    public func note(cadence: Int64, of assignment: Int64, at uptimeMicroseconds: Int64) {
+        tell(
+            LedgerEvent(
+                frames: buffer.count, assignment: assignment, uptime: uptimeMicroseconds,
+                kind: .cadence(cadence)))
+    }
+
     /// A frame was refused at the door.
     func noteRefusal(_ arrival: Arrival) {
         let uptime = arrival.uptimeMicroseconds
@@ -41,7 +50,7 @@ extension SampleQueue {
     /// Tells the ledgers of it, at once if no frame is before it.
     private func tell(_ event: LedgerEvent) {
         guard ledgers[event.assignment] != nil else { return }
-        if buffer.isEmpty, ledgerEvents.isEmpty {
+        if buffer.isEmpty, ledgerEvents.isEmpty, run != 0 {
             ledgers.tell([], [event])
         } else if ledgerEvents.count < LedgerEvent.waitingMax || event.kind == .end {
             ledgerEvents.append(event)
@@ -102,6 +111,7 @@ extension SampleQueue {
                 FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
+            committedUptime = uptime
             fault = nil
             failingSince = nil
         } catch {

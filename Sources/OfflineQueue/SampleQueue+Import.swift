@@ -68,13 +68,14 @@ extension SampleQueue {
     ) async throws(QueueError) -> ImportSummary {
         let patient = try await patient(for: target)
         var told = ImportProgress()
-        var survey = ImportSurvey(patient: patient)
+        var survey = ImportSurvey(patient: patient, times: PlausibleTime.range(at: clock.read()))
         var reader = try ImportReader(path: path)
         while let sample = try reader.nextSample() {
             do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }
             told.checked += 1
             if told.checked.isMultiple(of: Self.importSliceSamples) { await progress(told) }
         }
+        try survey.checkTimes()
         told.total = told.checked
         await progress(told)
         let chosen = try survey.choose(target)
@@ -142,6 +143,8 @@ struct ImportSurvey: Sendable {
         var lastUptime: Int64
         var firstTime: Int64?
         var lastTime: Int64?
+        /// The line of its first sample.
+        var line = 0
     }
     /// No store has so many; a file that claims to is none of ours.
     private static let spansMax = 100_000
@@ -152,7 +155,37 @@ struct ImportSurvey: Sendable {
     private let patient: String?
     private var strangers: [Int64: Int] = [:]
 
-    init(patient: String?) { self.patient = patient }
+    /// When samples can have been measured, UTC µs.
+    private let times: ClosedRange<Int64>
+    /// UTC − uptime of each run, by the first of its samples with a time.
+    private var offsets: [UInt64: Int64] = [:]
+
+    init(patient: String?, times: ClosedRange<Int64>) {
+        self.patient = patient
+        self.times = times
+    }
+
+    /// Whether samples without a time would get a plausible one, as the others of their run have.
+    func checkTimes() throws(QueueError) {
+        for (key, span) in spans {
+            guard let offset = offsets[key.nonce] else { continue }
+            let (first, isEarly) = span.firstUptime.addingReportingOverflow(offset)
+            let (last, isLate) = span.lastUptime.addingReportingOverflow(offset)
+            guard !isEarly, !isLate, times.contains(first), times.contains(last) else {
+                throw QueueError(
+                    .invalidFile, "import samples",
+                    "line \(span.line): by its uptime the sample, or one of its run, would be from "
+                        + Self.described(times))
+            }
+        }
+    }
+
+    private static func described(_ times: ClosedRange<Int64>) -> String {
+        func day(_ time: Int64) -> String {
+            UTCText.text(time).map { String($0.prefix(10)) } ?? "?"
+        }
+        return "before \(day(times.lowerBound)) or after \(day(times.upperBound))"
+    }
 
     mutating func add(_ sample: ImportLine, line: Int) throws(ImportFault) {
         if sample.isWaiting, let named = sample.patient, named != patient {
@@ -162,10 +195,19 @@ struct ImportSurvey: Sendable {
             throw ImportFault(reason: "its run was in another boot before")
         }
         boots[sample.nonce] = sample.bootID
+        if let time = sample.timeMicroseconds {
+            guard times.contains(time) else {
+                let text = UTCText.text(time).map { String($0.prefix(10)) } ?? "another age"
+                throw ImportFault(
+                    reason: "its time, \(text), cannot be: it is \(Self.described(times))")
+            }
+            offsets[sample.nonce] = offsets[sample.nonce] ?? time - sample.uptime
+        }
         let key = Key(nonce: sample.nonce, assignment: sample.assignment)
         var span =
             spans[key]
-            ?? Span(firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: nil)
+            ?? Span(
+                firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: nil, line: line)
         span.firstUptime = min(span.firstUptime, sample.uptime)
         span.lastUptime = max(span.lastUptime, sample.uptime)
         if let time = sample.timeMicroseconds {

@@ -26,8 +26,8 @@ public struct ListedSample: Sendable, Hashable {
     public let frame: [UInt8]
     /// Where it stands.
     public let state: State
-    /// Why it is held or dead; of one that is done with, the policies that dropped samples of its
-    /// segment, if any did.
+    /// Why it is held or dead; of one that is done with, the policy that dropped it, where that is certain:
+    /// nothing of its segment was delivered, and one policy alone dropped samples of it.
     public let reason: String?
 }
 
@@ -149,8 +149,8 @@ private struct ListedSegment: Sendable {
             sql: """
                 SELECT s.id, a.sensor, a.enrollment, b.wall_offset_us,
                     \(SampleQueue.holdSQL) AS hold,
-                    (SELECT group_concat(l.reason, ', ') FROM loss l
-                        WHERE l.segment = s.id AND l.kind = 'dropped' AND l.count > 0),
+                    iif(s.delivered = 0, (SELECT iif(count(*) = 1, max(l.reason), NULL) FROM loss l
+                        WHERE l.segment = s.id AND l.kind = 'dropped' AND l.count > 0), NULL),
                     s.pruned_through, s.settled_through, s.last_sample, a.patient
                 \(SampleQueue.segmentJoins)
                 WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned

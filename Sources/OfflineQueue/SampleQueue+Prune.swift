@@ -17,12 +17,13 @@ extension SampleQueue {
         guard let now = clock.read().trustedWallMicroseconds else { return 0 }
         let horizon = now &- settings.keepDeliveredMicroseconds
         let ageHorizon = settings.maxAgeMicroseconds.map { now &- $0 }
-        let (pruned, dropped) = try write("prune samples") { db in
+        let (pruned, dropped) = try write("prune samples") { [walk] db in
             var dropped: [DroppedRange] = []
             if let ageHorizon { try Self.dropAged(db, horizon: ageHorizon, into: &dropped) }
             try db.execute(
                 sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
                 arguments: [Self.uploadsKeptMax])
+            try walk.store(db)
             return (try Self.prune(db, horizon: horizon), dropped)
         }
         FaultPoint.pruned.reach()

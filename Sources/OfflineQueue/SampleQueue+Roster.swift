@@ -28,6 +28,21 @@ extension SampleQueue {
         }
     }
 
+    /// Notes that a sensor is known by another address from now on: bluetoothd uses the identity address
+    /// of one whose address changed before it was bonded. Throws if the store has another sensor of that
+    /// address.
+    public func readdress(sensor id: Int64, to address: String) throws(QueueError) {
+        let address = address.uppercased()
+        guard (1...Self.textCharactersMax).contains(address.count) else {
+            throw QueueError(
+                .invalidArgument, "readdress sensor", "the address is empty or too long")
+        }
+        try write("readdress sensor") { db in
+            try db.execute(
+                sql: "UPDATE sensor SET address = ? WHERE id = ?", arguments: [address, id])
+        }
+    }
+
     /// Replaces what is known of a sensor.
     public func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
         try write("update sensor") { db in
@@ -59,9 +74,20 @@ extension SampleQueue {
         }
     }
 
-    /// Records an authorization. Throws `already-set` if the name is taken.
+    /// The number that the next enrollment may have: its tokens are stored under it before the enrollment
+    /// is.
+    public func nextEnrollmentID() throws(QueueError) -> Int64 {
+        try read("number enrollment") { db in
+            (try Int64.fetchOne(db, sql: "SELECT max(id) FROM enrollment") ?? 0) + 1
+        }
+    }
+
+    /// Records an authorization, under the number `id` if one is given, held for `hold` if a reason is.
+    /// Throws `already-set` if the name is taken.
     @discardableResult
-    public func enroll(_ terms: EnrollmentTerms) throws(QueueError) -> Enrollment {
+    public func enroll(
+        _ terms: EnrollmentTerms, as id: Int64? = nil, hold: String? = nil
+    ) throws(QueueError) -> Enrollment {
         let wall = clock.read().trustedWallMicroseconds
         return try write("enroll") { db in
             let taken = try Int64.fetchOne(
@@ -74,9 +100,12 @@ extension SampleQueue {
                 sql: """
                     INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
                         device, code_system, code, identifier_system, resolution, state,
-                        created_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?)
-                    """, arguments: Self.arguments(terms) + [wall])
+                        created_wall_us, id, hold_reason, hold_since_wall_us)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
+                    """,
+                arguments: Self.arguments(terms) + [
+                    wall, id, hold?.bounded, hold == nil ? nil : wall,
+                ])
             return try Self.enrollment(db, db.lastInsertedRowID)
         }
     }
@@ -84,21 +113,38 @@ extension SampleQueue {
     /// Fills in or corrects the terms. Throws `already-set` if it would change a known patient: that
     /// would attribute stored samples anew.
     public func updateEnrollment(_ id: Int64, terms: EnrollmentTerms) throws(QueueError) {
-        try write("update enrollment") { db in
-            let known = try Self.enrollment(db, id).terms
-            guard known.patient == nil || known.patient == terms.patient,
-                known.kind == terms.kind
-            else {
-                throw QueueError(.alreadySet, "update enrollment", "its patient is fixed")
-            }
+        try write("update enrollment") { db in try Self.update(db, id, terms) }
+    }
+
+    /// Puts a new authorization in the place of an earlier one, whole or not at all: its terms, and that it
+    /// is in force, held for `hold` if a reason is given. Throws as ``updateEnrollment(_:terms:)`` does.
+    public func renewEnrollment(
+        _ id: Int64, terms: EnrollmentTerms, hold: String?
+    ) throws(QueueError) {
+        let wall = clock.read().trustedWallMicroseconds
+        try write("renew enrollment") { db in
+            try Self.update(db, id, terms)
             try db.execute(
                 sql: """
-                    UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
-                        client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
-                        identifier_system = ?, resolution = ?
+                    UPDATE enrollment SET state = 'active', hold_reason = ?, hold_since_wall_us = ?
                     WHERE id = ?
-                    """, arguments: Self.arguments(terms) + [id])
+                    """, arguments: [hold?.bounded, hold == nil ? nil : wall, id])
         }
+    }
+
+    private static func update(_ db: Database, _ id: Int64, _ terms: EnrollmentTerms) throws {
+        let known = try Self.enrollment(db, id).terms
+        guard known.patient == nil || known.patient == terms.patient, known.kind == terms.kind
+        else {
+            throw QueueError(.alreadySet, "update enrollment", "its patient is fixed")
+        }
+        try db.execute(
+            sql: """
+                UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
+                    client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
+                    identifier_system = ?, resolution = ?
+                WHERE id = ?
+                """, arguments: Self.arguments(terms) + [id])
     }
 
     /// Says whether the authorization is in force.

@@ -8,75 +8,74 @@ extension SampleQueue {
     /// Pause between two salvages while running, µs; ten minutes. A card that breaks the new store at
     /// once is not helped by writing more to it.
     static let salvagePauseMicroseconds: Int64 = 600_000_000
-
-    /// Opens the store and begins a run; a broken store is salvaged first, once.
-    static func begin(
-        path: String, settings: QueueSettings, reading: ClockReading, bootID: String,
-        nonce: UInt64, _ whileSalvaging: @escaping @Sendable () -> Void
-    ) throws(QueueError) -> (DatabaseQueue, RunStart) {
-        func start() throws(QueueError) -> (DatabaseQueue, RunStart) {
-            let database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-            do {
-                let start = try database.write { db in
-                    try RunStart(db, bootID: bootID, nonce: nonce, reading: reading)
-                }
-                return (database, start)
-            } catch {
-                try? database.close()
-                throw QueueError("begin run", error)
-            }
-        }
-        do {
-            return try start()
-        } catch {
-            guard error.isDamage else { throw error }
-            try Salvage(
-                path: path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging
-            ).run(cause: error)
-            return try start()
-        }
-    }
+    /// The same after one for which the disk had no room, µs.
+    static let retryMicroseconds: Int64 = 60_000_000
 
     /// Remembers that a call met damage. `rowsOnly`: the call's arguments cannot be at fault, so that a
     /// check of the schema that fails speaks of damaged rows too.
     func note(_ error: QueueError, rowsOnly: Bool = false) {
         // SQLite does not understand SQL that every test runs: the schema it reads is not ours any more.
         let isSchemaLost = error.code == .internalFault && error.cause.hasPrefix("SQLite 1:")
-        guard damage == nil,
+        guard damage == nil, absence == nil,
             error.code == .corrupt || isSchemaLost || (rowsOnly && error.isDamage)
         else { return }
         damage = error
     }
 
     /// Salvages the store if a call has met damage. The run goes on, under the same nonce.
+    ///
+    /// With ``QueueSettings/staysAvailable`` it is done beside the queue, which answers from the broken store
+    /// meanwhile and takes frames into memory.
     func salvageIfDamaged() throws(QueueError) {
-        guard let cause = damage, lock != nil else { return }
+        guard let cause = damage, !isClosed, absence?.isSalvaging != true else { return }
         let reading = clock.read()
         let now = reading.uptimeMicroseconds
         if let salvagedUptime, now &- salvagedUptime < Self.salvagePauseMicroseconds { return }
         // What the schema's checks refuse may be a defect of this program and not of the disk: once.
         if cause.code == .internalFault, salvagedUptime != nil { return }
+        if lock == nil { lock = try StoreLock(path) }
         salvagedUptime = now
-        isOut = true
-        try? database.close()
-        defer {
-            // If it could not be salvaged, the broken one still serves what it can.
-            if isOut, let database = try? StoreFile.open(path, pageCountMax: nil) {
-                self.database = database
-                isOut = false
+        leaveStore(
+            because: QueueError(.corrupt, "salvage store", "the store is being salvaged"),
+            at: now)
+        absence?.isSalvaging = true
+        let salvage = Salvage(
+            path: path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging)
+        guard settings.staysAvailable else {
+            do {
+                try salvage.run(cause: cause)
+            } catch {
+                endSalvage(error)
+                throw error
+            }
+            return endSalvage(nil)
+        }
+        DispatchQueue.global(qos: .utility).async {
+            var failure: QueueError?
+            do throws(QueueError) { try salvage.run(cause: cause) } catch { failure = error }
+            let met = failure
+            Task { await self.endSalvage(met) }
+        }
+    }
+
+    /// If it could not be salvaged, the broken one still serves what it can.
+    private func endSalvage(_ error: QueueError?) {
+        absence?.isSalvaging = false
+        if error == nil { damage = nil }
+        let uptime = clock.read().uptimeMicroseconds
+        absence?.nextAttempt = uptime
+        if let error {
+            absence?.error = error
+            // Somebody may make room soon.
+            if !error.isDamage {
+                salvagedUptime = uptime &- Self.salvagePauseMicroseconds &+ Self.retryMicroseconds
             }
         }
-        try Salvage(
-            path: path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging
-        ).run(cause: cause)
-        database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-        isOut = false
-        damage = nil
-        try resume(reading)
+        returnToStoreIfDue(uptime: uptime)
     }
 
     /// Puts boot and run back if their rows were lost, and forgets what is known of segments.
-    private func resume(_ reading: ClockReading) throws(QueueError) {
+    func resume(_ reading: ClockReading) throws(QueueError) {
         let offset = wallOffset
         let (last, assignments) = try write("resume run") { [boot, run, bootID, runNonce] db in
             try db.execute(
@@ -112,12 +111,15 @@ extension SampleQueue {
         }
     }
 
-    /// Somebody has seen the reports; ``health()`` names none any more.
+    /// Somebody has seen the reports, the damaged rows and that a store was missing; ``facts()`` names none
+    /// any more.
     public func acknowledgeSalvages() throws(QueueError) {
         try write("acknowledge salvages") { db in
             try db.execute(sql: "UPDATE salvage SET is_acknowledged = 1")
+            try StoreFindings.acknowledge(db)
         }
         salvage = nil
+        findings = StoreFindings()
     }
 }
 

@@ -16,7 +16,9 @@ import GRDB
 //  6. A sample is handed out for sending only with a time somebody vouches for.
 //  7. A store of a newer schema is refused; the schema only moves by migrations.
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
-//     is refused, counted as "store-unwritable", and the count is written with the next commit.
+//     is refused, counted as "store-unwritable", and the count is written with the next commit. What
+//     waits at the end is set aside in a file, and taken up once by the next start.
+//  9. SQLite opens no file before it has been looked at, and none that is damaged (WriteAheadLog).
 //
 // Format (one SQLite file, pages of 1,024 bytes; times are Int64 microseconds)
 //
@@ -48,7 +50,7 @@ import GRDB
 //
 // Books. Counters change in the transaction that moves what they count, so they cannot drift:
 //
-//     received = stored + undecodable + refused
+//     received = stored + undecodable + refused + doubled
 //     stored   = delivered + pending + held + dead + dropped
 //
 // `pending + held` is the difference; `audit()` counts it row by row.
@@ -71,25 +73,19 @@ public struct QueueSettings: Sendable, Hashable {
     public var fullPolicy = FullPolicy.refuseNew
     /// Samples that wait longer than this are dropped, µs; nil: they wait for ever.
     public var maxAgeMicroseconds: Int64?
+    /// Whether the queue opens, takes frames into memory and answers while its files cannot be written or
+    /// are being salvaged, and opens them when they can be. Else ``SampleQueue/init`` throws, and a salvage
+    /// holds up every call.
+    public var staysAvailable = false
+    /// Where what could not be written at the end of an earlier run may lie, the best place first.
+    public var asideDirectories: [String] = []
+    /// Whether there are other signs of a store having been here, such as tokens.
+    public var isStoreExpected = false
     /// Cap on the file in pages of 1,024 bytes; nil for none but the disk's.
     public var pageCountMax: Int?
 
     /// The defaults.
     public init() {}
-}
-
-/// How well the store takes what comes.
-public struct StoreHealth: Sendable, Hashable {
-    /// Why the last commit failed, or nil if it did not.
-    public var fault: QueueError?
-    /// Uptime of the first failure since the last success, µs.
-    public var failingSinceUptimeMicroseconds: Int64?
-    /// Samples in memory and not yet on disk.
-    public var buffered: Int
-    /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
-    public var refused: Int
-    /// The latest salvage of a broken store that nobody has acknowledged.
-    public var salvage: SalvageReport?
 }
 
 /// Every sample from its arrival until it is delivered, dropped by policy, or dead.
@@ -120,13 +116,21 @@ public actor SampleQueue {
 
     let path: String
     var database: DatabaseQueue
-    private(set) var lock: StoreLock?
+    /// Held while the store is open for writing.
+    var lock: StoreLock?
+    private(set) var isClosed = false
+    /// Why the store is not open for writing; nil while it is.
+    var absence: Absence?
+    /// The files it was opened with; nil until it is.
+    var files: StoreFiles?
     let clock: any GatewayClock
     let settings: QueueSettings
-    /// The rows of this boot and this run, and this run's nonce.
-    let boot: Int64
-    let run: Int64
+    /// The rows of this boot and this run, and this run's nonce; 0 until the run has begun.
+    var boot: Int64 = 0
+    var run: Int64 = 0
     let bootID: String
+    /// When the program started.
+    let started: ClockReading
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
     /// UTC − uptime of this boot, once somebody vouches for it.
@@ -135,18 +139,28 @@ public actor SampleQueue {
     var buffer: [Arrival] = []
     var group: GroupCommit
     var refusals: [Int64: Int] = [:]
+    /// Copies that were passed over since the last commit, by assignment.
+    var copies: [Int64: Int] = [:]
     var refusedCount = 0
     var fault: QueueError?
     var failingSince: Int64?
     var isFull = false
     var lent = LentSamples()
     var patientHolds: [Int64: [String: String]] = [:]
-    /// Damage some call met, until the store has been salvaged; when that was last done; whether the
-    /// store is closed meanwhile; and what nobody has seen yet of it.
+    /// Damage some call met, until the store has been salvaged; when that was last done; and what nobody
+    /// has seen yet of it.
     var damage: QueueError?
     var salvagedUptime: Int64?
-    var isOut = false
     var salvage: SalvageReport?
+    var findings = StoreFindings()
+    /// When the files were last found missing.
+    var carriedUptime: Int64?
+    var walk = ChecksumWalk()
+    /// Uptimes of the last commit, of the last frame that was taken, and by assignment of the newest that
+    /// is stored.
+    var committedUptime: Int64?
+    var takenUptime: Int64?
+    var storedUptimes: [Int64: Int64] = [:]
     var nextSample: Int64
     var tails: [Int64: Tail] = [:]
     var assignmentIDs: Set<Int64>
@@ -171,44 +185,71 @@ public actor SampleQueue {
     ) throws(QueueError) {
         thread = executor ?? SerialThread()
         self.whileSalvaging = whileSalvaging
-        let lock = try StoreLock(path)
-        let reading = clock.read()
-        let nonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
-        let (database, start) = try Self.begin(
-            path: path, settings: settings, reading: reading, bootID: bootID, nonce: nonce,
-            whileSalvaging)
-        FaultPoint.runBegun.reach()
-        self.lock = lock
         self.path = path
-        self.database = database
         self.clock = clock
         self.settings = settings
         self.bootID = bootID
-        runNonce = nonce
-        salvage = start.salvage
-        boot = start.boot
-        run = start.run
-        wallOffset = start.wallOffset
-        nextSample = start.nextSample
-        assignmentIDs = start.assignmentIDs
-        ledgers = start.ledgers
-        aliveUptime = reading.uptimeMicroseconds
+        started = clock.read()
+        runNonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
+        aliveUptime = started.uptimeMicroseconds
         group = GroupCommit(
             samplesMax: settings.commitSamplesMax,
             ageMicrosecondsMax: settings.commitAgeMicrosecondsMax)
+        let opening = StoreOpening(
+            path: path, settings: settings, started: started, bootID: bootID, nonce: runNonce)
+        do throws(QueueError) {
+            lock = try StoreLock(path)
+            let begun = try opening.begin(
+                salvaging: !settings.staysAvailable, whileSalvaging: whileSalvaging)
+            FaultPoint.runBegun.reach()
+            database = begun.database
+            files = StoreFiles(of: path)
+            salvage = begun.start.salvage
+            findings = begun.findings
+            walk.through = begun.start.walkedThrough
+            boot = begun.start.boot
+            run = begun.start.run
+            wallOffset = begun.start.wallOffset
+            nextSample = begun.start.nextSample
+            assignmentIDs = begun.start.assignmentIDs
+            ledgers = begun.start.ledgers
+        } catch {
+            let error = error.located(at: path)
+            guard settings.staysAvailable, error.isAbsence else { throw error }
+            let standIn: DatabaseQueue
+            if let readable = StoreFile.openStandIn(path) {
+                standIn = readable
+            } else {
+                standIn = try StoreFile.openEmpty()
+            }
+            database = standIn
+            absence = Absence(error, uptime: started.uptimeMicroseconds)
+            if error.isDamage { damage = error }
+            fault = error
+            failingSince = started.uptimeMicroseconds
+            nextSample = 1
+            let roster = StandInRoster(standIn, uptime: started.uptimeMicroseconds)
+            assignmentIDs = roster.assignmentIDs
+            ledgers = roster.ledgers
+        }
     }
 
     /// Writes what is buffered, ends the run, and lets go of the file. Afterwards every call throws
     /// `closed`; another `close` does nothing. If it throws, the store is still open.
     public func close() throws(QueueError) {
-        guard lock != nil else { return }
-        try? salvageIfDamaged()
+        guard !isClosed else { return }
+        if let absence {
+            guard buffer.isEmpty, refusals.isEmpty else { throw absence.error }
+            return try abandon()
+        }
+        if !settings.staysAvailable { try? salvageIfDamaged() }
         try flush()
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
-        try write("end run") { [run, boot] db in
+        try write("end run") { [run, boot, walk] db in
             for id in kept.keys { kept[id]?.end(at: uptime) }
             try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime)
+            try walk.store(db)
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
             FaultPoint.runEnded.reach()
@@ -216,12 +257,14 @@ public actor SampleQueue {
         ledgers = kept
         do { try database.close() } catch { throw QueueError("close store", error) }
         FaultPoint.closed.reach()
+        isClosed = true
         lock = nil
     }
 
-    /// Loses what is in memory and lets go of the file, as if the process had been killed: for tests.
-    func abandon() throws {
-        try database.close()
+    /// Loses what is in memory and lets go of the file, as if the process had been killed.
+    func abandon() throws(QueueError) {
+        do { try database.close() } catch { throw QueueError("close store", error) }
+        isClosed = true
         lock = nil
     }
 
@@ -230,11 +273,11 @@ public actor SampleQueue {
     func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
-        try mustBeOpen(operation)
+        try mustBeWritable(operation)
         do {
             return try database.write(body)
         } catch {
-            let error = QueueError(operation, error)
+            let error = QueueError(operation, error).located(at: path)
             note(error)
             throw error
         }
@@ -252,7 +295,7 @@ public actor SampleQueue {
         do {
             return try database.unsafeRead(body)
         } catch {
-            let error = QueueError(operation, error)
+            let error = QueueError(operation, error).located(at: path)
             note(error)
             throw error
         }
@@ -260,7 +303,12 @@ public actor SampleQueue {
 
     /// GRDB traps when a closed database is used; here it is an error.
     func mustBeOpen(_ operation: String) throws(QueueError) {
-        guard lock != nil else { throw QueueError(.closed, operation, "the store is closed") }
-        guard !isOut else { throw QueueError(.corrupt, operation, "the store is being salvaged") }
+        guard !isClosed else { throw QueueError(.closed, operation, "the store is closed") }
+    }
+
+    /// Throws why nothing can be written at the moment, if that is known.
+    func mustBeWritable(_ operation: String) throws(QueueError) {
+        try mustBeOpen(operation)
+        if let error = absence?.error { throw QueueError(error.code, operation, error.cause) }
     }
 }

@@ -1,5 +1,5 @@
 /// A frame as it comes from a sensor, on its way into the store.
-public struct Arrival: Sendable, Hashable {
+public struct Arrival: Sendable, Hashable, Codable {
     /// ATT caps an attribute value at 512 octets (Core 5.4 Vol 3 Part F §3.2.9); what is longer is
     /// no notification.
     public static let frameBytesMax = 512
@@ -16,6 +16,9 @@ public struct Arrival: Sendable, Hashable {
     public var flags: UInt32
     /// Why the frame cannot be decoded; nil for a sample. At most 200 characters are kept.
     public var fault: String?
+    /// It arrived late, and its uptime is when it was sent: whatever was taken for a silence since then
+    /// was none.
+    public var isLate: Bool
 
     /// Why it is stored as undecodable; nil for a sample.
     var faultStored: String? {
@@ -25,7 +28,7 @@ public struct Arrival: Sendable, Hashable {
     /// A frame that arrived at `reading`.
     public init(
         assignmentID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
-        fault: String? = nil
+        fault: String? = nil, isLate: Bool = false
     ) {
         self.assignmentID = assignmentID
         uptimeMicroseconds = reading.uptimeMicroseconds
@@ -33,6 +36,7 @@ public struct Arrival: Sendable, Hashable {
         self.frame = frame
         self.flags = flags
         self.fault = fault
+        self.isLate = isLate
     }
 }
 

@@ -10,6 +10,7 @@ enum Schema {
         migrator.registerMigration("v2") { try step($0, version2) }
         migrator.registerMigration("v3") { try step($0, version3) }
         migrator.registerMigration("v4") { try step($0, version4) }
+        migrator.registerMigration("v5") { try step($0, version5) }
         return migrator
     }
 

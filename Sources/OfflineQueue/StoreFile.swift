@@ -19,19 +19,106 @@ enum StoreFile {
         try StoreSwap(path: path).finish()
         try createPrivately(path)
         try checkHeader(path)
+        // Before SQLite sees it, which deletes or shortens a log that it does not understand.
+        if let damage = WriteAheadLog(of: path, readsIndex: true).damage {
+            throw QueueError(.corrupt, operation, damage)
+        }
         do {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
-            try database.read(checkVersion)
-            try Schema.migrator.migrate(database)
+            do {
+                try database.read(checkVersion)
+                try Schema.migrator.migrate(database)
+            } catch {
+                closeKeepingLog(database, path)
+                throw error
+            }
             FaultPoint.migrated.reach()
             #if DEBUG
                 database.inDatabase(FaultPoint.watchCheckpoints)
             #endif
             return database
         } catch {
-            throw QueueError(operation, error)
+            throw QueueError(operation, error).located(at: path)
         }
+    }
+
+    /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log. For a store
+    /// that nobody can write to at the moment. Nil if there is nothing to be read.
+    static func openStandIn(_ path: String) -> DatabaseQueue? {
+        guard bytes(path) > 0, (try? checkHeader(path)) != nil,
+            let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
+        else { return nil }
+        var configuration = Configuration()
+        configuration.label = "offline-queue-stand-in"
+        configuration.readonly = true
+        configuration.prepareDatabase { db in
+            // In this mode SQLite keeps the log's index in memory.
+            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+            try db.execute(sql: "PRAGMA cell_size_check = ON")
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
+        }
+        // Without a log there is none to be made either, which needs a disk that takes files.
+        let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
+        do {
+            let database = try DatabaseQueue(
+                path: "file:\(escaped)?\(mode)", configuration: configuration)
+            try database.read(checkVersion)
+            let isCurrent = try database.read { try Schema.migrator.hasCompletedMigrations($0) }
+            return isCurrent ? database : try migratedCopy(of: database, bytes: bytes(path))
+        } catch {
+            return nil
+        }
+    }
+
+    /// A store of an older version as this one would see it, in memory.
+    private static func migratedCopy(
+        of database: DatabaseQueue, bytes: Int64
+    ) throws -> DatabaseQueue? {
+        defer { try? database.close() }
+        guard bytes <= copyBytesMax else { return nil }
+        let copy = try DatabaseQueue()
+        try database.backup(to: copy)
+        try Schema.migrator.migrate(copy)
+        return copy
+    }
+
+    /// The largest store that is copied into memory: what a day of eight straps takes.
+    private static let copyBytesMax: Int64 = 32 << 20
+
+    /// A store without anything in it, in memory.
+    static func openEmpty() throws(QueueError) -> DatabaseQueue {
+        do {
+            let database = try DatabaseQueue()
+            try Schema.migrator.migrate(database)
+            return database
+        } catch {
+            throw QueueError("open store", error)
+        }
+    }
+
+    /// Closes the last connection to the store without copying its log home: what may be damaged stays as
+    /// it is, beside the file.
+    static func closeKeepingLog(_ database: DatabaseQueue, _ path: String) {
+        // SQLite copies the log home when the last connection closes that may write.
+        var configuration = Configuration()
+        configuration.readonly = true
+        let reader = try? DatabaseQueue(path: path, configuration: configuration)
+        _ = try? reader?.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM sqlite_master") }
+        try? database.close()
+        try? reader?.close()
+    }
+
+    /// A copy of an open store, as it is, in a file of its own.
+    ///
+    /// - Parameter onPages: called at each megabyte.
+    static func copy(
+        _ database: DatabaseQueue, to path: String, onPages: @escaping () -> Void
+    ) throws {
+        try createPrivately(path)
+        let copy = try DatabaseQueue(path: path)
+        try database.backup(to: copy, pagesPerStep: 1024) { _ in onPages() }
+        try copy.close()
     }
 
     /// A connection to the store at `path` that changes nothing, beside a daemon or without one.
@@ -72,7 +159,8 @@ enum StoreFile {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw QueueError(errno: errno, "open store") }
         defer { _ = Glibc.close(descriptor) }
-        let magic = Array("SQLite format 3\0".utf8)
+        // The magic text, and the size of a page (file format, §1.3).
+        let magic = Array("SQLite format 3\0".utf8) + [UInt8(pageBytes >> 8), 0]
         var header = [UInt8](repeating: 0, count: magic.count)
         switch read(descriptor, &header, header.count) {
         case 0 where logBytes(path) == 0: break
@@ -98,6 +186,9 @@ enum StoreFile {
 
     /// Bytes of the write-ahead log beside the store; 0 if there is none.
     static func logBytes(_ path: String) -> Int64 { bytes(path + "-wal") }
+
+    /// Whether there is anything of a store at `path`.
+    static func isThere(_ path: String) -> Bool { bytes(path) > 0 || logBytes(path) > 0 }
 
     private static func bytes(_ path: String) -> Int64 {
         var status = stat()
@@ -149,7 +240,11 @@ final class StoreLock: Sendable {
     private let descriptor: Int32
 
     init(_ storePath: String) throws(QueueError) {
-        descriptor = Glibc.open(storePath + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let path = storePath + ".lock"
+        var opened = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        // A disk that cannot be written to does not keep anybody from locking what is there.
+        if opened < 0, errno == EROFS { opened = Glibc.open(path, O_RDONLY | O_CLOEXEC) }
+        descriptor = opened
         guard descriptor >= 0 else { throw QueueError(errno: errno, "create lock file") }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let code = errno
@@ -174,4 +269,45 @@ extension QueueError {
             }
         self.init(kind, operation, String(cString: strerror(code)))
     }
+
+    /// The same by what the disk at `path` says: SQLite has many names for a full disk, some of which are
+    /// those of a broken one.
+    func located(at path: String) -> QueueError {
+        guard code == .inputOutput || code == .cannotOpen,
+            let room = DiskRoom(at: path)
+        else { return self }
+        if room.isReadOnly { return QueueError(.readOnly, operation, cause) }
+        return room.isFull ? QueueError(.diskFull, operation, cause) : self
+    }
+}
+
+/// What is left of the file system that holds a file.
+public struct DiskRoom: Sendable, Hashable {
+    /// Less than this is no room: what SQLite needs at once, for the index of its log.
+    private static let bytesMin: Int64 = 64 << 10
+
+    /// Bytes that this user may still take.
+    public let freeBytes: Int64
+    /// Whether no further file can be made.
+    public let isWithoutInodes: Bool
+    /// Whether it is mounted read-only.
+    public let isReadOnly: Bool
+
+    /// Asks the file system of `path`, or of the nearest directory above it that is there; nil if none is.
+    public init?(at path: String) {
+        var status = statvfs()
+        var place = URL(fileURLWithPath: path)
+        while statvfs(place.path, &status) != 0 {
+            let above = place.deletingLastPathComponent()
+            guard errno == ENOENT, above.path != place.path else { return nil }
+            place = above
+        }
+        freeBytes = Int64(clamping: UInt64(status.f_bavail) &* UInt64(status.f_frsize))
+        // A file system without inodes says that it has none.
+        isWithoutInodes = status.f_files > 0 && status.f_favail == 0
+        isReadOnly = status.f_flag & UInt(ST_RDONLY) != 0
+    }
+
+    /// Whether nothing can be written for want of room.
+    public var isFull: Bool { freeBytes < Self.bytesMin || isWithoutInodes }
 }

@@ -3,32 +3,46 @@ import Foundation
 /// The pages of a store file and of its write-ahead log as they lie on the disk, oldest first, a
 /// megabyte at a time.
 struct StorePages {
-    /// Octets of the log's header, and of the header before each of its pages (file format, §4.1).
-    private static let logHeader = 32
-    private static let frameHeader = 24
     private static let chunkPages = 1024
 
     let path: String
 
     /// Calls `body` with each page and whether it is the first of the file. A part of the disk that
     /// cannot be read is passed over.
-    func forEach(_ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void) throws(QueueError) {
+    ///
+    /// First what is left in `log` from before its last checkpoint, then the file, then the log.
+    func forEach(
+        _ log: WriteAheadLog, _ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void
+    ) throws(QueueError) {
         do {
+            try forEachFrame(of: log, where: { !log.frames[$0].isCurrent }, body)
             try Self.read(path, skip: 0, stride: StoreFile.pageBytes) { bytes, index in
                 try body(bytes, index == 0)
             }
-            let frame = Self.frameHeader + StoreFile.pageBytes
-            try Self.read(path + "-wal", skip: Self.logHeader, stride: frame) { bytes, _ in
-                guard bytes.count == frame else { return }
-                let number = bytes[0..<4].reduce(0) { $0 << 8 | Int($1) }
-                try body(Array(bytes[Self.frameHeader...]), number == 1)
-            }
+            try forEachFrame(of: log, where: { log.frames[$0].isCurrent }, body)
         } catch {
             throw QueueError("salvage store", error)
         }
     }
 
-    private static func read(
+    /// Calls `body` with the page of each frame that is wanted, as ``forEach(_:_:)`` does.
+    func forEachFrame(
+        of log: WriteAheadLog, where isWanted: (Int) -> Bool,
+        _ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void
+    ) throws {
+        try Self.read(
+            path + "-wal", skip: WriteAheadLog.headerBytes, stride: WriteAheadLog.frameBytes
+        ) { bytes, index in
+            guard bytes.count == WriteAheadLog.frameBytes, index < log.frames.count,
+                isWanted(index)
+            else { return }
+            try body(Array(bytes[WriteAheadLog.frameHeaderBytes...]), log.frames[index].page == 1)
+        }
+    }
+
+    /// Calls `body` with each piece of `stride` bytes and its number; the last may be shorter. Pieces that
+    /// cannot be read are passed over.
+    static func read(
         _ path: String, skip: Int, stride: Int, _ body: ([UInt8], Int) throws -> Void
     ) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

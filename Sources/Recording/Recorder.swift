@@ -25,7 +25,14 @@ public actor Recorder {
     private var sessions: [String: SensorSession] = [:]
     private var links: [String: LinkChange] = [:]
     private var waiting: [String: [SensorFrame]] = [:]
-    private var isStopping = false
+    /// The daemon leaves.
+    public private(set) var isStopping = false
+    /// bluetoothd is on the bus and does not answer.
+    public var isHung: Bool { hungSince != nil }
+    /// Since when it has not answered, `CLOCK_BOOTTIME` µs; nil while it does.
+    public private(set) var hungSince: Int64?
+    private var alarm: Task<Void, Never>?
+    private var alarmAt: Int64?
     private var isBusPresent: Bool?
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
@@ -54,8 +61,7 @@ public actor Recorder {
         for event in batch {
             switch event {
             case .frame(let frame):
-                guard let arrival = take(frame, now) else { continue }
-                arrivals.append(arrival)
+                arrivals += await take(frame, now)
                 if hasContactChanged(of: frame.address) {
                     await append(arrivals)
                     arrivals = []
@@ -64,6 +70,7 @@ public actor Recorder {
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
                 // What came before is stored before: the ledger of gaps goes by the order.
+                arrivals += follow(change, now)
                 await append(arrivals)
                 arrivals = []
                 await take(change)
@@ -76,6 +83,14 @@ public actor Recorder {
                 if !isStopping {
                     logger.notice("bluetoothd \(isPresent ? "is there" : "is gone")")
                 }
+            case .daemonHung(let since):
+                await append(arrivals)
+                arrivals = []
+                await noteHang(since: since, now)
+            case .renamed(let old, let new):
+                await append(arrivals)
+                arrivals = []
+                await rename(old, to: new)
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
             case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
@@ -84,31 +99,112 @@ public actor Recorder {
             }
         }
         await append(arrivals)
+        settleIntakes()
         // Nothing more comes for a while: what is in memory need not wait for its group. A failure
         // shows in the store's health.
         if hasLinkEnded { try? await queue.flush() }
     }
 
-    private func take(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
+    private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
         if let count = waiting[frame.address]?.count {
             // The assignment begins with the oldest that is kept: those before are nobody's.
             if count >= Self.waitingFramesMax { waiting[frame.address]?.removeFirst() }
             waiting[frame.address]?.append(frame)
-            return nil
+            return []
         }
-        let before = sessions[frame.address]
-        let arrival = receive(frame, now)
-        guard let before, let after = sessions[frame.address] else { return arrival }
+        guard let before = sessions[frame.address] else { return [] }
+        let arrivals =
+            sessions[frame.address]?.take(
+                frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy) ?? []
+        await tellIntake(of: frame.address, at: frame.uptimeMicroseconds)
+        guard let after = sessions[frame.address] else { return arrivals }
         if let contact = after.latest?.contact, contact != before.latest?.contact {
             noteContact(contact, of: frame.address)
         }
         if after.wantsEnergyReset, !before.wantsEnergyReset { resetEnergy(of: frame.address) }
-        return arrival
+        return arrivals
     }
 
-    private func receive(_ frame: SensorFrame, _ now: ClockReading) -> Arrival? {
-        sessions[frame.address]?.receive(
-            frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
+    // MARK: - Frames that are kept back
+
+    /// Frames of a link come to their times when it ends, and none was sent before it began.
+    private func follow(_ change: LinkChange, _ now: ClockReading) -> [Arrival] {
+        if case .streaming = change.state {
+            return sessions[change.address]?.beginLink(
+                at: change.uptimeMicroseconds, now: now, policy: policy) ?? []
+        }
+        return sessions[change.address]?.release(all: true, now: now, policy: policy) ?? []
+    }
+
+    /// Tells the store what the intake found out: copies, and how often the strap sends.
+    private func tellIntake(of address: String, at uptime: Int64) async {
+        guard let copies = sessions[address]?.newCopies(),
+            let assignment = sessions[address]?.assignmentID
+        else { return }
+        let cadence = sessions[address]?.newCadence()
+        if copies > 0 { await queue.note(copies: copies, of: assignment) }
+        if let cadence { await queue.note(cadence: cadence, of: assignment, at: uptime) }
+    }
+
+    /// Sees to it that frames that are kept back do not wait for the next one.
+    private func settleIntakes() {
+        guard let next = sessions.values.compactMap(\.deadline).min() else { return }
+        if let alarmAt, alarmAt <= next { return }
+        alarm?.cancel()
+        alarmAt = next
+        let pause = Duration.microseconds(max(0, next - clock.read().uptimeMicroseconds))
+        alarm = Task { [weak self, sleep = central.clock.sleep] in
+            await sleep(pause)
+            if !Task.isCancelled { await self?.releaseDue() }
+        }
+    }
+
+    private func releaseDue() async {
+        alarmAt = nil
+        await release(all: false)
+        settleIntakes()
+    }
+
+    private func release(all: Bool) async {
+        let now = clock.read()
+        var arrivals: [Arrival] = []
+        for address in sessions.keys.sorted() {
+            arrivals += sessions[address]?.release(all: all, now: now, policy: policy) ?? []
+        }
+        await append(arrivals)
+        for address in sessions.keys.sorted() {
+            await tellIntake(of: address, at: now.uptimeMicroseconds)
+        }
+    }
+
+    /// bluetoothd does not answer since then, or answers again (nil).
+    private func noteHang(since: Int64?, _ now: ClockReading) async {
+        hungSince = since
+        for address in sessions.keys.sorted() {
+            if isHung { sessions[address]?.noteHang() }
+            if sessions[address]?.silence.follow(isHung: isHung) == true {
+                await noteSilence(of: address, at: since ?? now.uptimeMicroseconds)
+            }
+        }
+        guard !isStopping else { return }
+        if isHung {
+            logger.warning("bluetoothd does not answer")
+        } else {
+            logger.notice("bluetoothd answers again")
+        }
+    }
+
+    /// bluetoothd knows a sensor by its identity address from now on.
+    private func rename(_ old: String, to new: String) async {
+        if let frames = waiting.removeValue(forKey: old) { waiting[new] = frames }
+        if let change = links.removeValue(forKey: old) { links[new] = change }
+        guard let session = sessions.removeValue(forKey: old) else { return }
+        sessions[new] = session
+        do {
+            try await queue.readdress(sensor: session.sensorID, to: new)
+        } catch {
+            logger.error("note the strap's new address: \(error)")
+        }
     }
 
     /// A strap whose energy count has reached its end counts on only after a reset.
@@ -155,7 +251,10 @@ public actor Recorder {
     }
 
     /// The daemon leaves: what ends from now on ends because of us.
-    public func stop() { isStopping = true }
+    public func stop() async {
+        isStopping = true
+        await release(all: true)
+    }
 
     private func loseDaemon() {
         isDaemonPresent = false
@@ -229,21 +328,27 @@ public actor Recorder {
         while let frames = waiting[address], !frames.isEmpty {
             waiting[address] = []
             let now = clock.read()
-            await append(
-                frames.map {
-                    session.receive(
-                        $0.bytes, uptime: $0.uptimeMicroseconds, now: now, policy: policy)
-                })
+            var arrivals: [Arrival] = []
+            for frame in frames {
+                arrivals += session.take(
+                    frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
+            }
+            await append(arrivals)
         }
         waiting[address] = nil
         // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
         if let change = links[address] { _ = session.silence.follow(change) }
+        _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
+        await tellIntake(of: address, at: clock.read().uptimeMicroseconds)
+        settleIntakes()
         await noteSilence(of: address, at: clock.read().uptimeMicroseconds)
     }
 
     /// Stores nothing of this sensor any more.
-    public func forget(_ address: String) {
+    public func forget(_ address: String) async {
+        let now = clock.read()
+        await append(sessions[address]?.release(all: true, now: now, policy: policy) ?? [])
         sessions[address] = nil
         links[address] = nil
         waiting[address] = nil

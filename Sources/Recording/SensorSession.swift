@@ -13,6 +13,9 @@ public struct SensorSession: Sendable {
 
     /// The last measurement.
     public private(set) var latest: HeartRateMeasurement?
+    private var intake = FrameIntake()
+    private var copiesTold = 0
+    private var cadenceTold: Int64 = 0
     private var judge = PlausibilityJudge()
     private var doubling = DoubledStream()
     private var beats = BeatTimeline()
@@ -46,17 +49,82 @@ public struct SensorSession: Sendable {
         Double(uptime - (latestUptimeMicroseconds ?? beganUptimeMicroseconds)) / 1_000_000
     }
 
-    /// Takes one frame.
+    /// The typical time between two frames, µs; nil while unknown.
+    public var cadenceMicroseconds: Int64? { intake.cadenceMicroseconds }
+
+    /// For how many seconds it may send nothing before that is worth a word: a minute, or three times its
+    /// own cadence.
+    public var silenceLimitSeconds: Double {
+        max(60, Double(intake.cadenceMicroseconds ?? 0) * 3 / 1_000_000)
+    }
+
+    /// When frames that are kept back are due, `CLOCK_BOOTTIME` µs.
+    var deadline: Int64? { intake.deadline }
+
+    /// Takes one notification; returns the frames that are ready to be stored: none while it is not
+    /// clear when they were sent, and none for a copy.
     ///
     /// - Parameters:
     ///   - uptime: when it arrived, `CLOCK_BOOTTIME` µs.
-    ///   - now: a clock reading taken since; the wall time of arrival is counted back from it.
-    mutating func receive(
+    ///   - now: a clock reading taken since; the wall time of a frame is counted back from it.
+    mutating func take(
         _ frame: [UInt8], uptime: Int64, now: ClockReading, policy: DecodePolicy
-    ) -> Arrival {
-        let arrived = now.at(uptime: uptime)
+    ) -> [Arrival] {
         latestUptimeMicroseconds = uptime
         _ = doubling.note(frame, at: uptime)
+        return receive(intake.take(frame, at: uptime), now, policy)
+    }
+
+    /// A link was made at `uptime`: no frame that comes was sent before.
+    mutating func beginLink(
+        at uptime: Int64, now: ClockReading, policy: DecodePolicy
+    ) -> [Arrival] {
+        receive(intake.beginLink(at: uptime), now, policy)
+    }
+
+    /// bluetoothd does not answer.
+    mutating func noteHang() { intake.noteHang() }
+
+    /// Frames that were kept back and are due; all of them if the link or the run ends.
+    mutating func release(
+        all: Bool = false, now: ClockReading, policy: DecodePolicy
+    ) -> [Arrival] {
+        receive(
+            all ? intake.releaseAll() : intake.release(at: now.uptimeMicroseconds), now, policy)
+    }
+
+    /// Copies that were passed over since the last call.
+    mutating func newCopies() -> Int {
+        defer { copiesTold = intake.copiesDropped }
+        return intake.copiesDropped - copiesTold
+    }
+
+    /// The cadence of a strap that sends rarely, if it is another than at the last call.
+    mutating func newCadence() -> Int64? {
+        guard let cadence = intake.cadenceMicroseconds,
+            max(cadence, cadenceTold) > GapLedger.silenceMax / 3,
+            abs(cadence - cadenceTold) > cadenceTold / 4
+        else { return nil }
+        cadenceTold = cadence
+        return cadence
+    }
+
+    private mutating func receive(
+        _ frames: [TimedFrame], _ now: ClockReading, _ policy: DecodePolicy
+    ) -> [Arrival] {
+        frames.map {
+            receive(
+                $0.bytes, uptime: $0.uptimeMicroseconds,
+                uncertainty: $0.uncertaintyMicroseconds, now: now, policy: policy)
+        }
+    }
+
+    /// Takes one frame that was sent at `uptime`; `uncertainty` is that of a rebuilt time.
+    mutating func receive(
+        _ frame: [UInt8], uptime: Int64, uncertainty: Int64? = nil, now: ClockReading,
+        policy: DecodePolicy
+    ) -> Arrival {
+        let arrived = now.at(uptime: uptime)
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement
@@ -64,15 +132,29 @@ public struct SensorSession: Sendable {
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    judge.judge(measurement, at: uptime), anomalies: measurement.anomalies))
+                    judge.judge(measurement, at: uptime), anomalies: measurement.anomalies,
+                    uncertainty: uncertainty),
+                isLate: uncertainty != nil)
         } catch {
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
         }
     }
 
-    /// Plausibility in the low 16 bits, anomalies in the next 8.
-    static func flags(_ plausibility: Plausibility, anomalies: FrameAnomalies) -> UInt32 {
-        UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16
+    /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 the uncertainty of a
+    /// rebuilt time in quarters of a second, 255 for any above.
+    static func flags(
+        _ plausibility: Plausibility, anomalies: FrameAnomalies, uncertainty: Int64? = nil
+    ) -> UInt32 {
+        var plausibility = plausibility
+        var quarters: UInt32 = 0
+        if let uncertainty {
+            plausibility.insert(.estimatedTime)
+            if uncertainty > TimedFrame.uncertaintyMicrosecondsMax {
+                plausibility.insert(.uncertainTime)
+            }
+            quarters = UInt32(min(max(1, (uncertainty + 249_999) / 250_000), 255))
+        }
+        return UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16 | quarters << 24
     }
 }

@@ -5,34 +5,52 @@ import OfflineQueue
 /// What would explain it if a strap sent nothing now: a value that follows its link and its contact.
 struct SilenceCause: Equatable {
     /// Nil while frames are expected. A link that nobody has told of yet waits for bluetoothd.
-    private(set) var cause: GapCause? = .daemonGone
+    var cause: GapCause? { isHung ? .daemonGone : linkCause }
+    private var linkCause: GapCause? = .daemonGone
+    private var isHung = false
     private var isStreaming = false
     private var hasContact = true
 
     /// Follows the link; true if the cause changed.
     mutating func follow(_ change: LinkChange) -> Bool {
         let before = cause
+        linkCause = followed(change)
+        return cause != before
+    }
+
+    /// bluetoothd stops answering, or answers again; true if the cause changed.
+    mutating func follow(isHung: Bool) -> Bool {
+        let before = cause
+        self.isHung = isHung
+        return cause != before
+    }
+
+    private mutating func followed(_ change: LinkChange) -> GapCause? {
+        let before = linkCause
         isStreaming = false
         switch change.state {
         case .streaming:
             isStreaming = true
-            cause = hasContact ? nil : .noContact
-        case .suspended(.adapter): cause = .adapterDown
-        case .suspended(.daemon): cause = .daemonGone
-        case .suspended(.outOfRange): cause = .outOfRange
-        case .suspended(.adapterFull): cause = .adapterFull
-        case .absent: cause = change.reason == .removed && wasUp(before) ? .linkLost : .outOfRange
+            return hasContact ? nil : .noContact
+        case .suspended(.adapter): return .adapterDown
+        case .suspended(.daemon): return .daemonGone
+        case .suspended(.adapterFull): return .adapterFull
+        // It is heard, and no link to it lasts: it is being connected all that time.
+        case .absent where change.isUnreachable, .suspended(.outOfRange) where change.isUnreachable:
+            return .connecting
+        case .suspended(.outOfRange): return .outOfRange
+        case .absent: return change.reason == .removed && wasUp(before) ? .linkLost : .outOfRange
         case .seen, .connecting, .resolving, .subscribing, .draining:
             // A lost strap is tried for at once; until it is heard again it is lost, not connecting.
-            if change.reason == .linkLost {
-                cause = .linkLost
-            } else if cause != .linkLost || change.reason == .heard
+            // A link that ended before a frame came over it was none.
+            if change.reason == .linkLost { return wasUp(before) ? .linkLost : .connecting }
+            if before != .linkLost || change.isUnreachable || change.reason == .heard
                 || change.state == .resolving || change.state == .subscribing
             {
-                cause = .connecting
+                return .connecting
             }
+            return before
         }
-        return cause != before
     }
 
     private func wasUp(_ cause: GapCause?) -> Bool {
@@ -43,7 +61,7 @@ struct SilenceCause: Equatable {
     mutating func follow(contact: SensorContact) -> Bool {
         let before = cause
         hasContact = contact != .notDetected
-        if isStreaming { cause = hasContact ? nil : .noContact }
+        if isStreaming { linkCause = hasContact ? nil : .noContact }
         return cause != before
     }
 }

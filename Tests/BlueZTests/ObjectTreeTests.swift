@@ -53,6 +53,56 @@ struct ObjectTreeTests {
                 ])),
         ])
 
+    @Test(
+        "of several measurements one that notifies is taken, then the lowest handle, in any order")
+    mutating func choice() {
+        let second = Self.device + "/service0020"
+        func characteristic(_ path: String, _ service: String, _ flags: [String]) -> DBusMessage {
+            .signal(
+                path: "/", interface: Names.objectManager, member: "InterfacesAdded",
+                body: [
+                    .objectPath(path),
+                    Self.interfaces([
+                        Names.characteristic: [
+                            "UUID": .string("2A37"), "Service": .objectPath(service),
+                            "Flags": .strings(flags),
+                        ]
+                    ]),
+                ])
+        }
+        let signals = [
+            DBusMessage.signal(
+                path: "/", interface: Names.objectManager, member: "InterfacesAdded",
+                body: [
+                    .objectPath(second),
+                    Self.interfaces([
+                        Names.gattService: [
+                            "UUID": .string("180D"), "Device": .objectPath(Self.device),
+                        ]
+                    ]),
+                ]),
+            characteristic(Self.service + "/char0009", Self.service, ["read"]),
+            characteristic(Self.service + "/char000b", Self.service, ["indicate"]),
+            characteristic(second + "/char0021", second, ["notify"]),
+            characteristic(second + "/char0101", second, ["notify"]),
+        ]
+        for _ in 0..<20 {
+            tree = ObjectTree()
+            _ = tree.replace(with: Self.objects, arrival: 1)
+            _ = apply(
+                .signal(
+                    path: "/", interface: Names.objectManager, member: "InterfacesRemoved",
+                    body: [.objectPath(Self.characteristic), .strings([Names.characteristic])]),
+                arrival: 2)
+            for (index, signal) in signals.shuffled().enumerated() {
+                _ = apply(signal, arrival: UInt64(3 + index))
+            }
+            let found = tree.characteristic(
+                ofDevice: Self.device, service: "180d", uuid: "2a37")
+            #expect(found?.path == second + "/char0021")
+        }
+    }
+
     mutating func apply(_ signal: DBusMessage, arrival: UInt64, asOf: UInt64 = 0) -> [BlueZEvent] {
         var signal = signal
         signal.arrival = arrival

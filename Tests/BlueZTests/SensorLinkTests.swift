@@ -61,6 +61,9 @@ struct SensorLinkTests {
             var bench = subscribing(change)
             bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
             bench.tell(.frame)
+            // Its cadence is known: a frame a second.
+            bench.now += 1_000_000
+            bench.tell(.frame)
             return bench
         }
     }
@@ -154,7 +157,7 @@ struct SensorLinkTests {
         // No disconnect while StartNotify is unanswered, however long the silence.
         #expect(bench.wait(.seconds(20)) == [])
         #expect(bench.link.isStreaming)
-        #expect(bench.wait(.seconds(20)).contains(.disconnect))
+        #expect(bench.wait(.seconds(40)).contains(.disconnect))
     }
 
     @Test("a slot that is granted too late is given back")
@@ -240,19 +243,74 @@ struct SensorLinkTests {
         #expect(bench.link.isStreaming)
     }
 
-    @Test("first frame: 5 s, and 60 s the next time, because it may not be worn")
+    @Test(
+        "first frame: 5 s, then it is found anew from scratch; 60 s the next time: not worn, maybe")
     func firstFrameDeadline() {
         var bench = Bench.subscribing()
         bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
         #expect(bench.wait(.milliseconds(4_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect])
+        #expect(bench.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
         #expect(bench.link.reason == .noFirstFrame)
-        #expect(bench.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
+        #expect(bench.link.state == .absent)
+        bench.tell(.vanished)
+        bench.now += 5_000_000
+        #expect(bench.tell(.sighted) == [.requestSlot])
         bench.tell(.slotGranted)
         bench.tell(.device(isConnected: true, isResolved: true))
         bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
         #expect(bench.wait(.milliseconds(59_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect])
+        #expect(bench.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+        #expect(bench.link.muteLinks == 2)
+    }
+
+    @Test(
+        "a mute strap is found anew as often as it takes, more and more rarely, until a frame comes"
+    )
+    func muteForLong() {
+        var bench = Bench.ready()
+        var pauses: [Int64] = []
+        for _ in 0..<7 {
+            let begun = bench.now
+            while bench.link.state != .connecting {
+                if bench.link.isQueued { bench.tell(.slotGranted) } else { bench.tell(.sighted) }
+                if !bench.link.isQueued, bench.link.state == .seen { bench.wait(.seconds(1)) }
+            }
+            pauses.append((bench.now - begun) / 1_000_000)
+            bench.tell(.device(isConnected: true, isResolved: true))
+            bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
+            #expect(bench.wait(.seconds(60)).contains(.forgetDevice))
+            bench.tell(.device(isConnected: false, isResolved: false))
+            bench.tell(.vanished)
+        }
+        #expect(pauses.first == 0)
+        #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $0 <= $1 })
+        #expect((pauses.last ?? 0) >= 240 && (pauses.last ?? 0) <= 600)
+    }
+
+    @Test("a strap with a frame every 20 s keeps its link, and is missed after a minute")
+    func rareFrames() {
+        var bench = Bench.subscribing()
+        bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
+        bench.wait(.seconds(4))
+        bench.tell(.frame)
+        for _ in 0..<50 {
+            #expect(bench.wait(.milliseconds(19_900)) == [])
+            bench.now += 100_000
+            bench.tell(.frame)
+        }
+        #expect(bench.link.isStreaming)
+        #expect(bench.link.silenceLimit == 60_000_000)
+        #expect(bench.wait(.seconds(60)).contains(.disconnect))
+        #expect(bench.link.reason == .stale)
+    }
+
+    @Test("after bluetoothd hung, what was sent meanwhile is waited for")
+    func awake() {
+        var bench = Bench.streaming()
+        bench.now += 100_000_000
+        bench.tell(.awake)
+        #expect(bench.wait(.seconds(9)) == [])
+        #expect(bench.link.isStreaming)
     }
 
     @Test("stale: 10 s worn, 60 s not worn")
@@ -429,7 +487,7 @@ struct SensorLinkTests {
         #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
     }
 
-    @Test("cache: the device is forgotten once, never in a loop")
+    @Test("cache: the device is forgotten, and the next time only after half a minute")
     func cacheError() {
         var bench = Bench.subscribing()
         let first = bench.tell(.subscribeFinished(attempt: bench.link.attempt, .cache))
@@ -441,8 +499,11 @@ struct SensorLinkTests {
         bench.tell(.slotGranted)
         bench.tell(.device(isConnected: true, isResolved: true))
         let second = bench.tell(.subscribeFinished(attempt: bench.link.attempt, .cache))
-        #expect(second == [.disconnect])
-        #expect(bench.link.state == .seen)
+        #expect(second == [.disconnect, .forgetDevice])
+        #expect(bench.link.state == .absent)
+        bench.tell(.vanished)
+        bench.tell(.sighted)
+        #expect(bench.link.nextDeadline == bench.now + 30_000_000)
     }
 
     @Test("daemon: waits for it, or a second if it is there and just did not answer")

@@ -31,6 +31,7 @@ struct ChaosJudge {
         if !isPruned {
             for hole in try store.holes(run.clock) { fault("ledger of gaps", hole) }
         }
+        for falseWell in run.log.falseWells { fault("health", falseWell) }
         let audit = try SampleQueue.verify(path: store.path)
         if !audit.isClean { fault("store", "\(audit)") }
     }

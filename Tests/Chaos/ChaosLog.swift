@@ -10,6 +10,7 @@ final class ChaosLog: Sendable {
         var full: [(from: Int64, until: Int64)] = []
         var notes: [String] = []
         var unexpectedDeaths = 0
+        var falseWells: [String] = []
     }
     private let state = Mutex(State())
     private let clock: FastClock
@@ -23,6 +24,20 @@ final class ChaosLog: Sendable {
 
     /// How often the daemon ended that nobody had killed.
     var unexpectedDeaths: Int { state.withLock { $0.unexpectedDeaths } }
+
+    /// What did not flow while the gateway said that it was well.
+    var falseWells: [String] { state.withLock { $0.falseWells } }
+
+    func wellThough(_ text: String) {
+        note("well, though \(text)")
+        state.withLock { $0.falseWells.append("\(Int(clock.seconds)) s: well, though \(text)") }
+    }
+
+    /// Whether the daemon died so recently.
+    func hasDied(withinSeconds seconds: Double) -> Bool {
+        let since = clock.now - Int64(seconds * 1e6)
+        return state.withLock { $0.deaths.contains { $0 >= since } }
+    }
 
     func endedByItself(_ text: String) {
         note("ended by itself: \(text)")

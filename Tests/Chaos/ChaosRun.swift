@@ -55,16 +55,17 @@ final class ChaosRun: Sendable {
             let run = ChaosRun(world, clock, proxy)
             async let sending: Void = run.straps.run(run.bluez, every: frameSeconds)
             async let watching: Void = run.watchDeaths()
+            async let asking: Void = run.watchHealth()
             do {
                 try await body(run)
             } catch {
                 run.straps.stop()
-                _ = await (sending, watching)
+                _ = await (sending, watching, asking)
                 let notes = run.log.notes.suffix(20).joined(separator: "\n")
                 throw GatewayProcess.Fault(description: "seed \(seed): \(error)\n\(notes)")
             }
             run.straps.stop()
-            _ = await (sending, watching)
+            _ = await (sending, watching, asking)
         }
     }
 
@@ -127,6 +128,36 @@ final class ChaosRun: Sendable {
             log.note("enroll e\(index) again")
             let link = await exchange.invite(patient: patient)
             _ = try await command("enroll", "-", input: link)
+        }
+    }
+
+    // MARK: Health
+
+    /// Minutes for which nothing of a patient may reach the exchange while the gateway says that it is
+    /// well: a cause shows after two at the latest, and then comes the way of what was under way.
+    private static let unnoticedMinutesMax = 5
+    /// A gateway that has just started has nothing to say yet, in seconds.
+    private static let startSeconds = 240.0
+
+    /// Asks once a minute of the world whether the gateway is well, and compares it with what the exchange
+    /// gets: if heartbeats do not flow, it must not be well. Until the straps stop.
+    func watchHealth() async {
+        var arrived: [Int: [Int]] = [:]
+        while straps.isSending {
+            await clock.sleep(until: clock.seconds + 60)
+            let rows = await exchange.stored
+            for patient in Self.patients {
+                let count = rows.count { $0.patient == patient }
+                let before = arrived[patient, default: []].suffix(Self.unnoticedMinutesMax)
+                arrived[patient] = before + [count]
+                guard before.count == Self.unnoticedMinutesMax, before.first == count,
+                    straps.isSending, !log.hasDied(withinSeconds: Self.startSeconds),
+                    let status = try? await gateway.status(), status.well,
+                    await exchange.stored.count(where: { $0.patient == patient }) == count
+                else { continue }
+                log.wellThough(
+                    "nothing of patient \(patient) arrived for \(Self.unnoticedMinutesMax) min")
+            }
         }
     }
 

@@ -175,7 +175,8 @@ struct ChaosStore {
         return holes
     }
 
-    /// A silence that is no gap, µs (docs/operations.md), and what is lost in computing the truth.
-    private static let silenceMax: Int64 = 3_000_000 + rounding
+    /// A silence that is no gap, µs: three times the cadence of the straps, 2.5 s (docs/operations.md), and
+    /// what is lost in computing the truth.
+    private static let silenceMax: Int64 = 7_500_000 + rounding
     private static let rounding: Int64 = 1_000
 }

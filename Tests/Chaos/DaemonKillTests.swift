@@ -76,11 +76,11 @@ private struct DaemonKiller {
         }
     }
 
-    /// How often a step may be passed before the daemon dies there; nil for those of a new store and of
-    /// erasing, which have tests of their own.
+    /// How often a step may be passed before the daemon dies there; nil for those of a new store, of
+    /// erasing and of what was set aside, which have tests of their own.
     private static func passes(_ point: FaultPoint) -> Int? {
         switch point {
-        case .migrate, .migrated, .eraseRoster, .erased: nil
+        case .migrate, .migrated, .eraseRoster, .erased, .asideTakenUp: nil
         case .append: 100
         case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 6
         case .settleSegment, .settleUpload, .settled: 4

@@ -149,7 +149,7 @@ import Testing
             try await Self.delivers(run)
             try await Self.eventually("well", in: run) { try await !Self.wantsEnrollment(run) }
             let log = try String(contentsOf: run.gateway.logFile, encoding: .utf8)
-            #expect(log.components(separatedBy: "load tokens").count == names.count + 1)
+            #expect(log.components(separatedBy: "] load tokens").count == names.count + 1)
         }
     }
 }

@@ -2,6 +2,7 @@ import BlueZ
 import Foundation
 import GATTHeartRate
 import HTTPTypes
+import Health
 import Logging
 import OfflineQueue
 import Testing
@@ -34,7 +35,7 @@ import Uplink
             clock: clock, logger: logger)
         let server = ControlServer(
             gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
-            policy: ChangePolicy(group: nil), socketPath: "", logger: logger, onReady: {})
+            policy: ChangePolicy(group: nil), place: ControlSocketPlace(""), logger: logger)
         let routes = server.routes().routes
         try await queue.close()
         return Set(
@@ -78,31 +79,17 @@ import Uplink
         )
     }
 
+    @Test func eachProblemHasItsCodeInTheDocument() throws {
+        #expect(try names(of: "ProblemCode") == Set(ProblemCode.allCases.map(\.rawValue)))
+        // A fault of the store keeps its name.
+        for code in QueueError.Code.allCases {
+            #expect(ProblemCode(code).rawValue == code.rawValue)
+        }
+    }
+
     @Test func causesAndReasonsAreThoseOfTheProgram() throws {
         #expect(try names(of: "GapCause") == Set(GapCause.allCases.map(\.rawValue)))
         #expect(try names(of: "HoldReason") == Set(HoldReason.allCases.map(\.rawValue)))
-        #expect(try names(of: "HealthName") == (try HealthNames.inTheProgram()))
-    }
-}
-
-/// The names of `status`'s health items, as the sources have them.
-enum HealthNames {
-    static let root = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-
-    static func inTheProgram() throws -> Set<String> {
-        let folder = root.appending(path: "Sources/EdgeGateway/Daemon")
-        var names: Set<String> = []
-        for file in try FileManager.default.contentsOfDirectory(atPath: folder.path)
-        where file.hasSuffix("Health.swift") {
-            let text = try String(contentsOf: folder.appending(path: file), encoding: .utf8)
-            // Also `name: isFull ? "one" : "other"`.
-            for line in text.split(separator: "\n") where line.contains(/\bname: ("|\S+ \? ")/) {
-                for name in line.matches(of: /"([a-z][a-z0-9-]+)"/) {
-                    names.insert(String(name.output.1))
-                }
-            }
-        }
-        return names
+        #expect(try names(of: "HealthName") == Set(HealthName.allCases.map(\.rawValue)))
     }
 }

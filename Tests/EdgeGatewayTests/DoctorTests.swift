@@ -134,4 +134,39 @@ private final class Tree {
             """
         #expect(redactor.redact(plain) == plain)
     }
+
+    /// "Ada", and how fast her heart beat, used to be in it.
+    @Test func aReportNamesNobodyAndHasNoRate() throws {
+        var status = StatusReport.sample
+        status.sensors[0].name = "Ada Lovelace"
+        status.sensors[0].bpm = 137
+        status.enrollments[0].name = "Ben \"Bär\""
+        status.health[0].message = "Ada Lovelace has sent nothing for 60 s"
+        status.health[1].message = "BEN \"BÄR\": the patient has not consented"
+        let redactor = Redactor(
+            patients: ["40001"],
+            names: Redactor.labels(sensors: status.sensors, enrollments: status.enrollments))
+        let text = redactor.redact(
+            BugreportCommand.json(status.withoutPeople, redactor)
+                + """
+
+                2026-11-22T04:00:00 gw edge-gateway[1]: notice edge-gateway: enrollment=Ben "Bär" [EdgeGateway] enrolled
+                2026-11-22T04:00:00 gw edge-gateway[1]: info edge-gateway: enrollment=Cleo Erased [EdgeGateway] enrolled
+                2026-11-22T04:00:00 gw edge-gateway[1]: info edge-gateway: enrollment=e1 outcome=fresh [Uplink] token
+                2026-11-22T04:00:00 gw edge-gateway[1]: warning edge-gateway: [EdgeGateway] ada lovelace: battery at 9 %
+                Adamant
+                """)
+        for word in ["Ada Lovelace", "ada lovelace", "Ben", "BÄR", "Cleo", "137", "40001"] {
+            #expect(!text.contains(word), "\(word) in \(text)")
+        }
+        for word in [
+            "strap-1 has sent nothing", "enrollment-1: the patient", "strap-1: battery",
+            "enrollment=e1 outcome=fresh", "enrollment=<name> [EdgeGateway]", "Adamant",
+        ] {
+            #expect(text.contains(word), "\(word) not in \(text)")
+        }
+        #expect(
+            Redactor(patients: [], names: ["Ada": "strap-1"]).redact("Ada, adapter, Ada2, (ADA)")
+                == "strap-1, adapter, Ada2, (strap-1)")
+    }
 }

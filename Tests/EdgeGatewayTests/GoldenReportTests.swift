@@ -24,9 +24,10 @@ import Testing
         pending: 2, held: ["not-enrolled": 1], dead: 1, dropped: ["zeroRate": 1], buffered: 4,
         balanced: true)
     private static let health = HealthItem(
-        name: "battery-low", since: noon, message: "Ada: battery at 9 %", advice: "change it")
+        name: "battery-low", severity: "warning", since: noon, message: "Ada: battery at 9 %",
+        advice: "change it")
     private static let problem = ProblemReport(
-        code: "no-adapter", message: "there is no Bluetooth adapter", advice: "plug one in")
+        code: .noAdapter, message: "there is no Bluetooth adapter", advice: "plug one in")
     private static let salvage = SalvagedStoreReport(
         at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
         orphaned: 0, lost: 2, acknowledged: false)

@@ -8,17 +8,21 @@ import Testing
 
     private static let ours: Set<String> = [
         "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording", "CCurl",
-        "Uplink", "CQREncode", "EdgeGateway", "Testbed", "GatewayDemo",
+        "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed", "GatewayDemo",
     ]
 
     @Test(
         arguments: [
             ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
             ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
+            ("Health", ["BlueZ", "OfflineQueue", "Recording"]),
             ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
             (
                 "EdgeGateway",
-                ["BlueZ", "CQREncode", "GATTHeartRate", "OfflineQueue", "Recording", "Uplink"]
+                [
+                    "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
+                    "Uplink",
+                ]
             ),
             ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])

@@ -162,8 +162,10 @@ extension StatusReport {
     static let sample = StatusReport(
         version: "1.2.3", well: false,
         health: [
-            HealthItem(name: "strap-silent", since: Date(), message: "m", advice: "a"),
-            HealthItem(name: "strap-silent", since: Date(), message: "n", advice: "a"),
+            HealthItem(
+                name: "strap-silent", severity: "error", since: Date(), message: "m", advice: "a"),
+            HealthItem(
+                name: "strap-silent", severity: "error", since: Date(), message: "n", advice: "a"),
         ],
         uptimeSeconds: 12.5, clockTrusted: true,
         sensors: [

@@ -42,7 +42,7 @@ import Testing
         #expect(
             try json(Self.queue)
                 == #"{"balance":{"balanced":true,"buffered":0,"dead":1,"delivered":3,"#
-                + #""dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
+                + #""doubled":0,"dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
                 + #""refused":{},"stored":9,"undecodable":1},"full":false,"#
                 + #""full_policy":"refuse-new","log_bytes":0,"max_bytes":2147483648,"#
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
@@ -94,7 +94,7 @@ import Testing
                 stored 9 = delivered 3 + pending 2 + held 2 (not-enrolled 2) + dead 1 \
                 + dropped 1 (purged 1)
                 oldest unsent sample: 2026-12-01 12:00:00 UTC
-                boots whose clock nobody knows: 1 (edge-gateway queue release)
+                boots with an unknown clock: 1 (edge-gateway queue release)
                 ! the store broke on 2026-12-01 12:00:00 UTC
                     saved 8, damaged 1, orphaned 0, lost 2
                     queue.sqlite.broken-1
@@ -107,7 +107,7 @@ import Testing
             QueueText.samples(SamplesReport(samples: [Self.sample("Ada")], more: true)) == """
                 ID    TIME (UTC)           BPM  STATE  SENSOR  REASON
                 4711  2026-12-01 12:00:00  72   held   Ada     no-consent
-                … and more: ask with --limit
+                … there are more: use --limit
                 """)
         #expect(QueueText.samples(SamplesReport(samples: [], more: false)).contains("no such"))
     }
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func wrongReferencesAndArgumentsAreTheAskersFault() {
-        for (code, status) in [("unknown-reference", 404), ("invalid-argument", 400)] {
+        for (code, status) in [(ProblemCode.unknownReference, 404), (.invalidArgument, 400)] {
             let problem = ProblemReport(code: code, message: "", advice: "")
             #expect(problem.httpStatus.code == status)
         }

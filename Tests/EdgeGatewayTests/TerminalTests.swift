@@ -22,6 +22,69 @@ import Testing
         #expect(table.split(separator: "\n").count == 2)
     }
 
+    /// Escape sequences, also as C1; overrides of the reading order; line ends of every kind.
+    private static let hostile =
+        "Ada\u{1B}]0;x\u{7}\u{1B}[2J\u{9B}31m\u{202E}evil\u{2066}\u{2028}\u{85}\r\n! radio-off\t\u{0}\u{E0041}z"
+
+    private func isHarmless(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy {
+            switch $0.properties.generalCategory {
+            case .control: $0 == "\n"
+            case .format, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+    }
+
+    @Test func aHostileNameIsOnePrintableLine() {
+        let line = Printable.line(Self.hostile)
+        #expect(isHarmless(line) && !line.contains("\n"), "\(line.debugDescription)")
+        #expect(line.contains("Ada") && line.contains("evil") && line.contains("! radio-off"))
+        #expect(isHarmless(Printable.lines("a\nb" + Self.hostile.replacing("\t", with: ""))))
+        #expect(Printable.lines("a\n\tb") == "a\n\tb")
+        #expect(Printable.line("Jürgen 💓 Łódź 心拍") == "Jürgen 💓 Łódź 心拍")
+    }
+
+    @Test func jsonKeepsAHostileNameAndEscapesWhatSteers() throws {
+        let bytes = try ReportCoding.encoder(pretty: true).encode(["name": Self.hostile])
+        let text = Printable.json(String(decoding: bytes, as: UTF8.self))
+        #expect(isHarmless(text), "\(text.debugDescription)")
+        let back = try JSONDecoder().decode([String: String].self, from: Data(text.utf8))
+        #expect(back["name"] == Self.hostile)
+    }
+
+    @Test func answersForPeopleHavePrintableTextsAndTheSameNumbers() throws {
+        let sensor = SensorReport(
+            id: .max, address: "C0:00:00:00:00:01", name: Self.hostile, link: "streaming",
+            contact: true, secondsSinceFrame: 0.25, stored: 123_456_789, pending: 0)
+        let bytes = try ReportCoding.encoder().encode([sensor])
+        let shown = try ReportCoding.decoder().decode(
+            [SensorReport].self, from: Printable.strings(inJSON: bytes))
+        var expected = sensor
+        expected.name = Printable.line(Self.hostile)
+        #expect(shown == [expected])
+        #expect(Printable.strings(inJSON: Data("no JSON".utf8)) == Data("no JSON".utf8))
+    }
+
+    /// One place writes; whatever goes another way is seen here.
+    @Test func noCommandWritesPastTheTerminal() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Sources/EdgeGateway")
+        for folder in ["Commands", "Doctor"] {
+            let directory = root.appending(path: folder).path
+            for file in try FileManager.default.contentsOfDirectory(atPath: directory)
+            where file != "Terminal.swift" {
+                let text = try String(contentsOfFile: directory + "/" + file, encoding: .utf8)
+                #expect(
+                    !text.contains(#/(^|[^\w.])(print|puts|fputs|debugPrint|dump)\(/#), "\(file)")
+                #expect(!text.contains("Swift.print"), "\(file)")
+                #expect(!text.contains("FileHandle.standard(Output|Error)\\.write"), "\(file)")
+                #expect(!text.contains(#"\u{1B}"#), "\(file)")
+            }
+        }
+    }
+
     @Test(arguments: [
         (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d"),
         (-5, "in the future"), (1e300, "99999 d"),
@@ -41,30 +104,6 @@ import Testing
     @Test(arguments: ["1", "zz", "１６", "1 6 0"])
     func whatIsNotAFrameIsRefused(text: String) {
         #expect(DecodeReport.octets(hexadecimal: text) == nil)
-    }
-}
-
-@Suite struct HealthLogTests {
-    @Test func aConditionKeepsItsBeginningUntilItEnds() {
-        var log = HealthLog()
-        let radio = HealthCondition(name: "radio-off", message: "m", advice: "a")
-        let start = Date(timeIntervalSince1970: 100)
-        log.update([radio], at: start)
-        log.update([radio], at: start + 60)
-        #expect(log.items.map(\.since) == [start])
-        log.update([], at: start + 90)
-        #expect(log.items.isEmpty)
-        log.update([radio], at: start + 120)
-        #expect(log.items.map(\.since) == [start + 120])
-    }
-
-    @Test func twoSensorsWithTheSameConditionAreTwoItems() {
-        var log = HealthLog()
-        let one = HealthCondition(name: "strap-silent", subject: "1", message: "m", advice: "a")
-        let two = HealthCondition(name: "strap-silent", subject: "2", message: "m", advice: "a")
-        log.update([one], at: Date(timeIntervalSince1970: 1))
-        log.update([one, two], at: Date(timeIntervalSince1970: 2))
-        #expect(log.items.map(\.since.timeIntervalSince1970) == [1, 2])
     }
 }
 

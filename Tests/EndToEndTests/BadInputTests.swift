@@ -40,7 +40,8 @@ import Testing
     @Test func aClientKeyThatEverybodyMayReadStopsTheDaemonAndTheCheck() async throws {
         try await TestWorld.run(starts: false) { bench in
             let key = bench.gateway.directory.appending(path: "key.pem").path
-            try "PEM".write(toFile: key, atomically: true, encoding: .utf8)
+            try "-----BEGIN CERTIFICATE-----\n".write(
+                toFile: key, atomically: true, encoding: .utf8)
             chmod(key, 0o644)
             let path = bench.gateway.directory.appending(path: "key.yaml").path
             try """
@@ -65,11 +66,32 @@ import Testing
         }
     }
 
+    /// A second daemon, with other settings than the bench's.
+    private static func run(
+        _ bench: TestWorld, _ variables: [String: String]
+    ) async throws -> Command.Outcome {
+        try await Command.run(
+            GatewayProcess.program("edge-gateway").path, ["run"],
+            environment: bench.gateway.environment.merging(variables) { $1 })
+    }
+
     @Test func aSecondDaemonOnTheSameStoreRefuses() async throws {
         try await TestWorld.run { bench in
-            let outcome = try await bench.gateway.command(["run"])
+            let other = bench.gateway.directory.appending(path: "other.sock").path
+            let outcome = try await Self.run(bench, ["EDGE_GATEWAY_SOCKET": other])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("in-use"))
+            _ = try await bench.gateway.status()
+        }
+    }
+
+    /// It used to remove the first one's socket, and to end only then.
+    @Test func aSecondDaemonLeavesTheFirstOnesSocketAlone() async throws {
+        try await TestWorld.run { bench in
+            let elsewhere = bench.gateway.directory.appending(path: "elsewhere").path
+            let outcome = try await Self.run(bench, ["EDGE_GATEWAY_STATE": elsewhere])
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("another daemon has"), "\(outcome.complaint)")
             _ = try await bench.gateway.status()
         }
     }

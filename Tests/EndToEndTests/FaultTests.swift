@@ -116,6 +116,39 @@ import Testing
 
     @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
     func aFullDiskLosesNothingAndIsSaid() async throws {
+        try await Self.onSmallDisk { bench, filler in
+            _ = try await Self.fill(bench, filler)
+            try FileManager.default.removeItem(atPath: filler)
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
+            #expect(status.balance.received == sent, "what waited in memory is there")
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
+    func aStopAndAStartOnAFullDiskLoseNothing() async throws {
+        try await Self.onSmallDisk { bench, filler in
+            let before = try await Self.fill(bench, filler).balance
+            let stop = await bench.gateway.stop()
+            #expect(stop.status == 0)
+            try await bench.gateway.start()
+            let again = try await bench.eventually("records on a full disk") { status in
+                status.health.contains { $0.name == "store-unwritable" }
+                    && status.balance.buffered >= 2
+            }.balance
+            try FileManager.default.removeItem(atPath: filler)
+            let status = try await bench.settle(withinSeconds: 90)
+            await bench.expectExactlyOnce(status.balance)
+            #expect(status.balance.stored >= before.stored + before.buffered + again.buffered)
+        }
+    }
+
+    /// Runs a world whose state directory is on a disk of a megabyte, with a strap on; `body` gets the path
+    /// of the file to fill it with.
+    private static func onSmallDisk(
+        _ body: (TestWorld, String) async throws -> Void
+    ) async throws {
         let disk = FileManager.default.temporaryDirectory
             .appending(path: "disk-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
@@ -125,21 +158,20 @@ import Testing
         try await TestWorld.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { bench in
             try await bench.put(on: 0)
             try await bench.eventually("samples") { $0.balance.delivered >= 2 }
-            let filler = disk + "/filler"
-            // It ends when the disk is full.
-            _ = try await Command.run("/bin/dd", ["if=/dev/zero", "of=\(filler)", "bs=4k"])
-            try await bench.eventually("a full disk said") { status in
-                status.health.contains { $0.name == "store-unwritable" }
-                    && status.balance.buffered >= 4
-            }
-            try FileManager.default.removeItem(atPath: filler)
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
-            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
-            #expect(status.balance.received == sent, "what waited in memory is there")
+            try await body(bench, disk + "/filler")
         }
         _ = try await Command.run("/bin/umount", ["-l", disk])
         try? FileManager.default.removeItem(atPath: disk)
+    }
+
+    /// Fills the disk, and waits until that is said and samples wait in memory.
+    private static func fill(_ bench: TestWorld, _ filler: String) async throws -> GatewayStatus {
+        // It ends when the disk is full.
+        _ = try await Command.run("/bin/dd", ["if=/dev/zero", "of=\(filler)", "bs=4k"])
+        return try await bench.eventually("a full disk said") { status in
+            status.health.contains { $0.name == "store-unwritable" }
+                && status.balance.buffered >= 4
+        }
     }
 
     @Test func logsAndListingsHoldNoSecret() async throws {

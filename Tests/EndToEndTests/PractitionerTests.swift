@@ -127,7 +127,7 @@ import Testing
                 $0.balance.held["wrong-patient", default: 0] > 0
             }
             let plain = try await bench.gateway.command(["status"]).output
-            #expect(plain.contains("Strap 2: ward may not deliver for its wearer"))
+            #expect(plain.contains("Strap 2: ward may not deliver for the patient who wears it"))
             #expect(plain.contains("must share an organization with the practitioner"))
             #expect(!plain.contains("40002"))
             let status = try await bench.gateway.status()

@@ -140,7 +140,7 @@ import Testing
             try await recordUnenrolled(bench)
             let uuids = try await export(bench, to: "site.ndjson").compactMap(\.uuid)
             let again = try await bench.gateway.command(["queue", "export", "site.ndjson"])
-            #expect(again.status == 2 && again.complaint.contains("is there already"))
+            #expect(again.status == 2 && again.complaint.contains("exists already"))
             let other = try GatewayProcess(
                 busAddress: bench.bus.address,
                 settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])

@@ -96,7 +96,12 @@ struct PlausibilityTests {
         #expect(Plausibility.outOfRange.rawValue == 4)
         #expect(Plausibility.frozenRR.rawValue == 8)
         #expect(Plausibility.impossibleJump.rawValue == 16)
-        let names = ["contactLost", "zeroRate", "outOfRange", "frozenRR", "impossibleJump"]
+        #expect(Plausibility.estimatedTime.rawValue == 32)
+        #expect(Plausibility.uncertainTime.rawValue == 64)
+        let names = [
+            "contactLost", "zeroRate", "outOfRange", "frozenRR", "impossibleJump", "estimatedTime",
+            "uncertainTime",
+        ]
         #expect(Plausibility.all.names == names)
         for (bit, name) in names.enumerated() {
             #expect(Plausibility(name: name) == Plausibility(rawValue: 1 << UInt16(bit)))

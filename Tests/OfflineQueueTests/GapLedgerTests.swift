@@ -31,6 +31,30 @@ struct GapLedgerTests {
         #expect(gaps == ["2–6 silent", "7–20 silent"])
     }
 
+    @Test func samplesThatComeLateMakeDataOfWhatWasTakenForASilence() {
+        let gaps = history(until: 101) { ledger in
+            for second in Int64(1)...10 { ledger.sample(at: second * Self.second) }
+            // Looked at meanwhile, its parts are found one by one.
+            _ = ledger.open(at: 20 * Self.second)
+            ledger.note(.daemonGone, at: 22 * Self.second)
+            _ = ledger.open(at: 50 * Self.second)
+            ledger.note(nil, at: 100 * Self.second)
+            for second in Int64(11)...60 { ledger.lateSample(at: second * Self.second) }
+            for second in Int64(80)...100 { ledger.lateSample(at: second * Self.second) }
+        }
+        #expect(gaps == ["60–80 silent"])
+    }
+
+    @Test func aStrapThatSendsRarelyHasGapsByItsOwnCadence() {
+        let gaps = history(until: 400) { ledger in
+            ledger.note(cadence: 20 * Self.second)
+            for second in [10, 30, 50, 90, 110, 200, 220] as [Int64] {
+                ledger.sample(at: second * Self.second)
+            }
+        }
+        #expect(gaps == ["110–200 silent", "220–400 silent"])
+    }
+
     @Test func aSilenceIsSplitWhereItsCauseChanges() {
         let gaps = history(until: 31) { ledger in
             ledger.sample(at: 1 * Self.second)

@@ -46,6 +46,51 @@ struct GapTests {
             ])
     }
 
+    @Test func aFloodAfterASilenceIsDataAlsoWhereTheGapIsStoredAlready() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        let begin = clock.read()
+        for second in 0..<130 {
+            if second == 12 {
+                await queue.note(
+                    .daemonGone, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+            }
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+        #expect(try await !queue.gaps(assignment: worn.assignment.id).isEmpty)
+        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        let now = clock.read()
+        for second in Int64(0)..<130 {
+            let uptime = begin.uptimeMicroseconds + second * 1_000_000
+            try await queue.append(
+                Arrival(
+                    assignmentID: worn.assignment.id, at: now.at(uptime: uptime), frame: [0, 60],
+                    isLate: true))
+        }
+        try await queue.flush()
+        try await stream(queue, [worn.assignment], seconds: 5)
+        #expect(try await told(queue, worn.assignment) == [])
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
+    @Test func copiesAreReceivedAndCountedAsDoubled() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        await queue.note(copies: 9, of: worn.assignment.id)
+        try await queue.flush()
+        let balance = try await queue.balance()
+        #expect(balance.doubled == 9 && balance.received == 19 && balance.isBalanced)
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+        let again = try await store.open(clock)
+        #expect(try await again.balance().doubled == 9)
+        try await again.close()
+    }
+
     /// It is stamped when it arrives, and may reach the store after a commit that called the silence
     /// before it a gap. Once every further commit failed then: "UNIQUE constraint failed".
     @Test func aFrameThatReachesTheStoreLateLeavesNoGapThatNeverEnds() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 /// Stores of every version of the schema that was ever released, each made by the code of its time.
 ///
-/// A new version gets its files by `OFFLINE_QUEUE_GOLDEN=v5 swift test --filter GoldenStoreTests`, once.
+/// A new version gets its files by `OFFLINE_QUEUE_GOLDEN=v6 swift test --filter GoldenStoreTests`, once.
 @Suite("Stores of earlier versions")
 struct GoldenStoreTests {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
@@ -23,9 +23,10 @@ struct GoldenStoreTests {
         for companion in ["-wal", "-shm", ".lock"] {
             try? FileManager.default.removeItem(atPath: path + companion)
         }
+        try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent("store-id"))
     }
 
-    @Test(arguments: ["v1", "v3", "v4"])
+    @Test(arguments: ["v1", "v3", "v4", "v5"])
     func opensAndIsDeliveredAsItWas(version: String) async throws {
         let store = try TestStore()
         try FileManager.default.copyItem(

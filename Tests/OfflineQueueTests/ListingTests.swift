@@ -38,7 +38,7 @@ struct ListingTests {
         #expect(dead.map(\.id) == [batch[0].id] && dead[0].reason == "refused")
         let done = try await queue.samples(state: .delivered)
         #expect(done.map(\.id) == batch[2...].map(\.id).reversed())
-        #expect(done.allSatisfy { $0.reason == "zeroRate" })
+        #expect(done.allSatisfy { $0.reason == nil }, "which of them was dropped is not known")
         let pending = try await queue.samples(state: .pending)
         #expect(pending.count == 6 && pending.last?.id == batch[1].id)
         #expect(pending.allSatisfy { $0.reason == nil && $0.timeMicroseconds != nil })
@@ -46,6 +46,28 @@ struct ListingTests {
         #expect(held.count == 10 && held.allSatisfy { $0.reason == "not-enrolled" })
         #expect(try await queue.samples(sensor: spare.id, limit: 3).map(\.id) == [20, 18, 16])
         #expect(try await queue.samples(sensor: 99).isEmpty)
+    }
+
+    @Test func aReasonStandsBesideADroppedSampleOnlyWhereItIsCertain() async throws {
+        let queue = try await store.open(clock)
+        let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        for sensor in worn {
+            for _ in 0..<4 { try await queue.beat(sensor.assignment, clock) }
+        }
+        try await queue.flush()
+        for (sensor, reasons) in zip(worn, [["zeroRate"], ["zeroRate", "contactLost"]]) {
+            let lane = sensor.enrollment.id
+            let batch = try await queue.nextBatch(enrollment: lane, limit: 10)
+            try await queue.settle(
+                enrollment: lane,
+                batch.enumerated().map { index, sample in
+                    SettledSample(sample, .dropped(reason: reasons[index % reasons.count]))
+                })
+        }
+        let one = try await queue.samples(state: .delivered, sensor: worn[0].sensor.id)
+        #expect(one.count == 4 && one.allSatisfy { $0.reason == "zeroRate" })
+        let two = try await queue.samples(state: .delivered, sensor: worn[1].sensor.id)
+        #expect(two.count == 4 && two.allSatisfy { $0.reason == nil })
     }
 
     @Test func purgingTakesWhatIsDoneWithAndNothingElse() async throws {

@@ -21,20 +21,23 @@ import Testing
                 enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) },
                 upload: UploadRecord(batch, outcome: "delivered"), isAnswered: true)
         }
-        #expect(try await queue.compiledAgain() == 0)
+        let again = try await queue.compiledAgain()
+        #expect(again == [])
     }
 }
 
 extension SampleQueue {
-    /// How often SQLite had to compile any statement of this connection anew.
-    fileprivate func compiledAgain() throws -> Int {
+    /// The statements of this connection that SQLite had to compile anew.
+    fileprivate func compiledAgain() throws -> [String] {
         try read("count") { db in
-            var count = 0
+            var found: [String] = []
             var statement: OpaquePointer?
             while true {
                 statement = sqlite3_next_stmt(db.sqliteConnection, statement)
-                guard let statement else { return count }
-                count += Int(sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0))
+                guard let statement else { return found }
+                if sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0) > 0 {
+                    found.append(sqlite3_sql(statement).map { String(cString: $0) } ?? "")
+                }
             }
         }
     }

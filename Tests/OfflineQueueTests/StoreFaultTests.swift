@@ -18,7 +18,7 @@ struct StoreFaultTests {
         let queue = try await store.open(clock)
         _ = try await Worn(queue)
         let files = try FileManager.default.contentsOfDirectory(atPath: store.directory.path)
-        #expect(files.count == 4)
+        #expect(files.count == 5)
         for file in files {
             let path = store.directory.appendingPathComponent(file).path
             let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -213,9 +213,10 @@ final class SmallDisk: Sendable {
         return (try? SmallDisk(at: store.directory, kibibytes: 64)) != nil
     }()
 
-    init(at directory: URL, kibibytes: Int) throws {
+    init(at directory: URL, kibibytes: Int, inodes: Int = 1_000) throws {
         self.directory = directory
-        guard mount("tmpfs", directory.path, "tmpfs", 0, "size=\(kibibytes)k") == 0 else {
+        let options = "size=\(kibibytes)k,nr_inodes=\(inodes)"
+        guard mount("tmpfs", directory.path, "tmpfs", 0, options) == 0 else {
             throw POSIXError(.EPERM)
         }
     }
@@ -232,12 +233,41 @@ final class SmallDisk: Sendable {
         try handle.close()
     }
 
+    /// Leaves nothing free.
+    func fillWhole() throws {
+        try fill()
+        let handle = try FileHandle(forWritingTo: filler)
+        try handle.seekToEnd()
+        while (try? handle.write(contentsOf: Data(count: 512))) != nil {}
+        try handle.close()
+    }
+
+    /// Leaves no inode free.
+    func takeInodes() throws {
+        var number = 0
+        while FileManager.default.createFile(
+            atPath: directory.appendingPathComponent("inode-\(number)").path, contents: nil)
+        {
+            number += 1
+        }
+    }
+
+    func giveInodes() {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        for name in names where name.hasPrefix("inode-") {
+            unlink(directory.appendingPathComponent(name).path)
+        }
+    }
+
     func makeRoom() { try? FileManager.default.removeItem(at: filler) }
 
-    func remountReadOnly() throws {
-        guard
-            mount("tmpfs", directory.path, "tmpfs", UInt(MS_REMOUNT | MS_RDONLY), nil)
-                == 0
-        else { throw POSIXError(.EPERM) }
+    func remountReadOnly() throws { try remount(UInt(MS_REMOUNT | MS_RDONLY)) }
+
+    func remountWritable() throws { try remount(UInt(MS_REMOUNT)) }
+
+    private func remount(_ flags: UInt) throws {
+        guard mount("tmpfs", directory.path, "tmpfs", flags, nil) == 0 else {
+            throw POSIXError(.EPERM)
+        }
     }
 }

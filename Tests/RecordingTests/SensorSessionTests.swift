@@ -46,6 +46,48 @@ import Testing
         #expect(marks.contains(.contactLost))
     }
 
+    @Test func framesOfAFloodAreMarkedWithTheUncertaintyOfTheirTimes() {
+        var session = SensorSession(sensorID: 1, assignmentID: 7)
+        func take(_ bpm: UInt8, _ uptime: Int64) -> [Arrival] {
+            let reading = ClockReading(
+                uptimeMicroseconds: uptime, wallMicroseconds: 1_800_000_000_000_000 + uptime,
+                isTrusted: true)
+            return session.take([0, bpm], uptime: uptime, now: reading, policy: .clinical)
+        }
+        var arrivals: [Arrival] = []
+        for second in Int64(0)...20 { arrivals += take(60 + UInt8(second), second * 1_000_000) }
+        for index in Int64(1)...60 { arrivals += take(100 + UInt8(index), 80_000_000 + index) }
+        #expect(arrivals.count == 21, "kept back until it is over")
+        arrivals += take(61, 81_000_000)
+        #expect(arrivals.count == 82)
+        for (index, arrival) in arrivals[21..<81].enumerated() {
+            let sent = Int64(21 + index) * 1_000_000
+            #expect(abs(arrival.uptimeMicroseconds - sent) < 2_000_000)
+            let wall = 1_800_000_000_000_000 + arrival.uptimeMicroseconds
+            #expect(arrival.trustedWallMicroseconds == wall)
+            let marks = Plausibility(rawValue: UInt16(truncatingIfNeeded: arrival.flags))
+            #expect(marks.contains(.estimatedTime) && !marks.contains(.uncertainTime))
+            #expect((1...20).contains(arrival.flags >> 24))
+            #expect(arrival.isLate)
+        }
+        #expect(arrivals.last?.flags == 0)
+    }
+
+    @Test func aCopyIsCountedAndNotStored() {
+        var session = SensorSession(sensorID: 1, assignmentID: 7)
+        var arrivals: [Arrival] = []
+        for second in Int64(0)..<30 {
+            for copy in Int64(0)...1 {
+                let uptime = second * 1_000_000 + copy * 9_000
+                var reading = now
+                reading.uptimeMicroseconds = uptime
+                arrivals += session.take([0, 60], uptime: uptime, now: reading, policy: .clinical)
+            }
+        }
+        let (copies, again) = (session.newCopies(), session.newCopies())
+        #expect(arrivals.count == 30 && copies == 30 && again == 0)
+    }
+
     @Test func anomaliesAreMarkedBesidePlausibility() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         let odd: [UInt8] = [0x10, 0x3e, 0xb1, 0x03, 0xde]

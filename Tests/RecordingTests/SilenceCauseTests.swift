@@ -33,6 +33,44 @@ import Testing
         #expect(follow(.seen, .heard) == .connecting)
     }
 
+    @Test mutating func aLinkThatIsLostBeforeAFrameCameWasNone() {
+        _ = follow(.seen, .heard)
+        for _ in 0..<5 {
+            #expect(follow(.connecting, .progress) == .connecting)
+            #expect(follow(.resolving, .progress) == .connecting)
+            #expect(follow(.seen, .linkLost) == .connecting)
+        }
+    }
+
+    @Test mutating func aStrapThatIsHeardAndCannotBeConnectedIsConnectingAllThatTime() {
+        func change(_ state: LinkState, _ reason: LinkReason) -> LinkChange {
+            LinkChange(
+                address: "C0:00:00:00:00:01", state: state, reason: reason, linkGeneration: 1,
+                isUnreachable: true, uptimeMicroseconds: 0)
+        }
+        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.seen, .linkLost)
+        for _ in 0..<5 {
+            for (state, reason) in [
+                (LinkState.seen, LinkReason.heard), (.connecting, .progress),
+                (.seen, .error(.transientRadio)), (.connecting, .progress),
+                (.suspended(.outOfRange), .connectTimeout),
+            ] {
+                _ = silence.follow(change(state, reason))
+                #expect(silence.cause == .connecting)
+            }
+        }
+        #expect(follow(.suspended(.outOfRange), .connectTimeout) == .outOfRange)
+    }
+
+    @Test mutating func aHungBluetoothdExplainsAnySilence() {
+        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        let begins = silence.follow(isHung: true)
+        #expect(begins && silence.cause == .daemonGone)
+        let ends = silence.follow(isHung: false)
+        #expect(ends && silence.cause == nil)
+    }
+
     @Test mutating func aReconnectedStrapIsNotLostAnyMore() {
         _ = follow(.seen, .linkLost)
         _ = follow(.connecting, .progress)

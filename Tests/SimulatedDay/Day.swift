@@ -60,6 +60,7 @@ final class Day {
             }
             at(trouble.end) { $0.end(trouble) }
         }
+        lookAtHealthEveryMinute()
         let end = hours * DayScript.hour
         while time.now < end {
             let next = [bus.nextDue, time.nextDue, agenda.first?.due, end].compactMap { $0 }.min()
@@ -70,6 +71,11 @@ final class Day {
                 time.settle()
             }
         }
+        try check()
+    }
+
+    /// - Throws: ``DayFault`` if anything that was done with the gateway has failed.
+    func check() throws {
         if let failure = failures.first { throw DayFault(description: failure) }
     }
 
@@ -102,6 +108,13 @@ final class Day {
             move(to: max(next, time.now))
         }
         if let failure = outcome.failure { failures.append(failure) }
+    }
+
+    private func lookAtHealthEveryMinute() {
+        at(time.now + DayScript.minute) { day in
+            day.perform { gateway, _ in try await gateway.lookAtHealth() }
+            day.lookAtHealthEveryMinute()
+        }
     }
 
     // MARK: Troubles
@@ -145,6 +158,7 @@ final class Day {
                 bus.inject(ScriptedFault(member, times: nil, .hang))
             }
             for strap in straps.suffix(3) { bus.drop(strap) }
+        case .stopped: bus.setFrozen(true)
         case .poweredOff: bus.setPowered(subject, false)
         case .outOfRange: bus.setOnAir(subject, false)
         case .vanishing:
@@ -169,6 +183,7 @@ final class Day {
         case .unplugged: bus.setPlugged(subject, true, index: subject == Self.adapters[0] ? 0 : 4)
         case .noContact: bus.setStyle(subject, .chest)
         case .hung: bus.clearFaults()
+        case .stopped: bus.setFrozen(false)
         case .poweredOff: bus.setPowered(subject, true)
         case .outOfRange: bus.setOnAir(subject, true)
         case .vanishing: bus.setHabits { $0.vanishesOnDrop = 0 }

@@ -1,5 +1,6 @@
 import BlueZ
 import GATTHeartRate
+import Health
 import Logging
 import OfflineQueue
 import Recording
@@ -17,6 +18,11 @@ actor DayGateway {
     private var central: Central?
     private var recorder: Recorder?
     private var tasks: [Task<Void, Never>] = []
+    private var history = HealthHistory()
+    /// What the store had of each strap at the last looks, since the start.
+    private var stored: [[Int64: Int]] = []
+    /// Straps of which nothing was stored while the gateway would have said that it is well.
+    private(set) var falseWells: [String] = []
 
     init(
         path: String, clock: VirtualWallClock, seed: UInt64, isTraced: Bool,
@@ -41,6 +47,8 @@ actor DayGateway {
             queue: queue, central: central, clock: clock, policy: .clinical,
             logger: Logger(label: "day") { _ in SwiftLogNoOpLogHandler() })
         self.queue = queue
+        history = HealthHistory()
+        stored = []
         self.central = central
         self.recorder = recorder
         if try await queue.sensors().isEmpty {
@@ -103,6 +111,38 @@ actor DayGateway {
         try await queue?.close()
         queue = nil
     }
+
+    /// Minutes for which nothing of a strap may be stored before something must be said of it.
+    private static let unnoticedMinutesMax = 2
+
+    /// Judges health as the daemon does, once a minute: of a strap whose frames are not stored there must be
+    /// an item, or one of radio or store that says why.
+    func lookAtHealth() async throws {
+        guard let queue, let central, let recorder else { return }
+        let reading = clock.read()
+        let health = RecordingHealth(recorder: recorder, central: central, queue: queue)
+        let (snapshot, counts) = await health.read(reading, history: history)
+        history.note(counts, at: reading.uptimeMicroseconds)
+        stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]
+        guard stored.count > Self.unnoticedMinutesMax else { return }
+        // Nobody delivers in this world.
+        let conditions = HealthRules.conditions(of: snapshot).filter { $0.name != .notEnrolled }
+        for sensor in try await queue.sensors()
+        where stored.first?[sensor.id] == counts.stored[sensor.id] {
+            let isSaid = conditions.contains {
+                $0.subject == "\(sensor.id)" || Self.saysItForAll.contains($0.name)
+            }
+            if !isSaid {
+                let minute = reading.uptimeMicroseconds / 60_000_000
+                falseWells.append("minute \(minute): nothing of strap \(sensor.id) is stored: well")
+            }
+        }
+    }
+
+    private static let saysItForAll: Set<HealthName> = [
+        .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff, .storeUnreadable,
+        .storeUnwritable, .storeStalled, .queueFull,
+    ]
 
     /// Links as they stand, for a report of what went wrong.
     func links() async -> [String] {

@@ -84,7 +84,7 @@ struct DayJudge {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT sum(received), sum(stored) FROM segment
+                    SELECT sum(received + doubled), sum(stored) FROM segment
                     JOIN assignment ON assignment.id = segment.assignment
                     GROUP BY assignment.sensor ORDER BY assignment.sensor
                     """
@@ -156,6 +156,8 @@ struct DayJudge {
         case .mute: [.silent, .connecting]
         case .connectedElsewhere, .outOfRange: [.outOfRange, .linkLost]
         case .gatewayOff: [.gatewayOff]
+        // What the kernel kept meanwhile is data.
+        case .stopped: []
         default: nil
         }
     }

@@ -38,6 +38,8 @@ struct DayScript {
         case noContact
         /// bluetoothd does not answer.
         case hung
+        /// bluetoothd is stopped and goes on: what the straps sent meanwhile comes at once.
+        case stopped
         case poweredOff
         case outOfRange
         /// Objects vanish without a word.
@@ -92,6 +94,7 @@ struct DayScript {
         switch kind {
         case .bluetoothdRestart, .busRestart: 1_000_000...20_000_000
         case .hung: 5_000_000...60_000_000
+        case .stopped: 20_000_000...150_000_000
         case .fixedAge: 12 * minute...15 * minute
         case .deaf: 5 * minute...10 * minute
         case .outOfRange, .connectedElsewhere: 30_000_000...30 * minute

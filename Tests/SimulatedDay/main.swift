@@ -42,8 +42,13 @@ day.perform { gateway, _ in
     for (kind, count) in await gateway.errors().sorted(by: { $0.value > $1.value }) {
         print("  errors of class \(kind.rawValue) since the last start: \(count)")
     }
+    let falseWells = await gateway.falseWells
+    if let first = falseWells.first {
+        throw DayFault(description: "health: \(first) (\(falseWells.count) such minutes)")
+    }
     try await gateway.stop()
 }
+try day.check()
 let judge = try DayJudge(day, storePath: store)
 for line in judge.summary { print("  " + line) }
 for fault in judge.faults.prefix(20) { print("  FAULT " + fault) }

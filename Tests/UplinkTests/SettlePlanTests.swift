@@ -30,9 +30,11 @@ import Testing
     }
 
     @Test func theListIsReadAsItIsWrittenInTheConfiguration() throws {
-        #expect(DeliveryPolicy().withheld == [.contactLost, .zeroRate, .outOfRange])
         #expect(
-            try DeliveryPolicy(withholding: "contactLost, zeroRate,outOfRange") == DeliveryPolicy())
+            DeliveryPolicy().withheld == [.contactLost, .zeroRate, .outOfRange, .uncertainTime])
+        #expect(
+            try DeliveryPolicy(withholding: "contactLost, zeroRate,outOfRange uncertainTime")
+                == DeliveryPolicy())
         #expect(try DeliveryPolicy(withholding: "none").withheld == [])
         #expect(try DeliveryPolicy(withholding: " ").withheld == [])
         #expect(

@@ -22,7 +22,7 @@ public actor Central {
     public typealias Connect = @Sendable () async throws(DBusFault) -> any BusConnection
 
     let settings: CentralSettings
-    let clock: CentralClock
+    public nonisolated let clock: CentralClock
     let mailbox = Mailbox<CentralEvent>(capacity: eventsMax)
     private let connect: Connect
 
@@ -36,6 +36,16 @@ public actor Central {
     var adapters: [String: Adapter] = [:]
     var radios: [String: AdapterRadio<String>] = [:]
     var watches: [String: RadioWatch] = [:]
+    /// By the adapters' addresses: what is owed outlives bluetoothd and a re-plug.
+    var powers: [String: AdapterPower] = [:]
+    var adaptersOwed: Set<String> = []
+    var pulse: DaemonPulse
+    /// bluetoothd has not told what objects it has.
+    var isDaemonSilent = false
+    /// The identity addresses that sensors were given while they were bonded.
+    var renames: [String: String] = [:]
+    /// Sensors that a person waits for and that have not been heard.
+    var sought: Set<String> = []
     var linkLimits: [String: LinkLimit] = [:]
     var resets: [Int64] = []
     /// Devices that are watched or offer the service, by address and path.
@@ -61,6 +71,8 @@ public actor Central {
         self.settings = settings
         self.clock = clock
         self.connect = connect
+        pulse = DaemonPulse(at: clock.now())
+        adaptersOwed = settings.adaptersOwed
     }
 
     /// What happens, in batches. For one consumer; ends after `run` has.
@@ -177,6 +189,9 @@ public actor Central {
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
                 linkGeneration: link.machine.attempt, name: device?.name, rssi: device?.rssi,
                 isPaired: device?.isPaired ?? false, isBondLost: isBondLost(link),
+                isUnreachable: isUnreachable(link), failingSince: link.failingSince,
+                muteLinks: link.machine.muteLinks,
+                silenceLimit: link.machine.silenceLimit,
                 adapter: link.adapter.flatMap { adapters[$0]?.address }, upSince: link.upSince,
                 fixedAge: link.ages.fixedAge(current: link.upSince.map { clock.now() - $0 }))
         }
@@ -184,10 +199,15 @@ public actor Central {
 
     /// The adapters and how their radios do, ordered by path.
     public func adapterSnapshots() -> [AdapterSnapshot] {
-        knownAdapters().map {
-            AdapterSnapshot(
-                adapter: $0, silentSince: watches[$0.path]?.silentSince, isFull: isFull($0.path),
-                linkCount: linkCount(of: $0.path))
+        knownAdapters().map { adapter in
+            // Frames come by the same radio.
+            let streams = links.values.contains {
+                $0.adapter == adapter.path && $0.machine.isStreaming && $0.machine.hasFrame
+            }
+            return AdapterSnapshot(
+                adapter: adapter, silentSince: streams ? nil : watches[adapter.path]?.silentSince,
+                isFull: isFull(adapter.path),
+                linkCount: linkCount(of: adapter.path))
         }
     }
 
@@ -218,6 +238,7 @@ public actor Central {
         if let client {
             let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
             for path in scanning.keys { try? await client.stopDiscovery(path) }
+            await settlePowerDebts(client)
             if !scanning.isEmpty { await clock.sleep(Self.quiesce) }
             await client.close()
         }
@@ -232,10 +253,13 @@ public actor Central {
     /// Brings scanning and the alarm into line with what the links want now.
     func settle() {
         settleScans()
-        let deadlines =
-            links.values.compactMap(\.machine.nextDeadline)
-            + radios.values.compactMap(\.nextDeadline)
-            + watches.values.compactMap(\.nextDeadline)
+        pulse.expectsFrames = links.values.contains { $0.machine.isStreaming }
+        var deadlines = radios.values.compactMap(\.nextDeadline)
+        deadlines += powers.values.compactMap(\.nextDeadline)
+        deadlines += links.values.compactMap { isHeld($0) ? nil : $0.machine.nextDeadline }
+        deadlines += links.values.compactMap { forgottenAt($0) }
+        if !pulse.isInDoubt { deadlines += watches.values.compactMap(\.nextDeadline) }
+        if isDaemonPresent, let next = pulse.nextDeadline { deadlines.append(next) }
         guard let next = deadlines.min() else { return }
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
@@ -250,13 +274,21 @@ public actor Central {
     private func alarmFired() {
         alarmAt = nil
         let now = clock.now()
-        for link in links.values where link.machine.nextDeadline.map({ $0 <= now }) ?? false {
+        if isDaemonPresent, pulse.tick(at: now) { askDaemon() }
+        for link in links.values {
+            if forgottenAt(link).map({ $0 <= now }) ?? false { forgetFailures(of: link) }
+            guard !isHeld(link), link.machine.nextDeadline.map({ $0 <= now }) ?? false else {
+                continue
+            }
             handle(.tick, link)
+        }
+        for (address, power) in powers where power.nextDeadline.map({ $0 <= now }) ?? false {
+            handle(.tick, powerOf: address)
         }
         for (path, radio) in radios where radio.nextDeadline.map({ $0 <= now }) ?? false {
             handle(.tick, radioAt: path)
         }
-        for path in watches.keys {
+        for path in watches.keys where !pulse.isInDoubt {
             let action = watches[path]?.tick(hasLinks: linkCount(of: path) > 0, at: now)
             perform(action, radioAt: path)
         }

@@ -27,12 +27,13 @@ extension Central {
         }
     }
 
-    private func tell(_ link: WatchedLink) {
+    func tell(_ link: WatchedLink) {
         mailbox.post([
             .link(
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
-                    linkGeneration: link.machine.attempt, uptimeMicroseconds: clock.now()))
+                    linkGeneration: link.machine.attempt, isUnreachable: isUnreachable(link),
+                    uptimeMicroseconds: clock.now()))
         ])
     }
 
@@ -111,6 +112,8 @@ extension Central {
         }
         if kind == .auth || (kind == .transientRadio && isHeard == true) {
             link.connectFailures = min(link.connectFailures + 1, 1000)
+            link.failingSince = link.failingSince ?? clock.now()
+            link.failedHeardAt = link.device.flatMap { heardAt[$0] } ?? clock.now()
         }
     }
 
@@ -148,6 +151,7 @@ extension Central {
                 failure = await self.startNotify(found, of: link, device, client)
             } else {
                 failure = .cache
+                link.cacheFailures += 1
             }
             self.handle(.subscribeFinished(attempt: attempt, failure), link)
             if failure == nil, link.machine.attempt == attempt { self.trust(link) }
@@ -207,7 +211,9 @@ extension Central {
     }
 
     private func forgetDevice(_ link: WatchedLink) {
-        guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired
+        guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired,
+            // What is no such sensor at all is none of our business.
+            !link.isTemporary || device.offers(service: settings.service)
         else { return }
         callInOrder(link) { client throws(DBusFault) in
             try await client.remove(device: path, adapter: device.adapter)

@@ -25,20 +25,19 @@ extension Central {
         link.bondFault = nil
         link.isDeclined = false
         link.hasTriedBond = false
-        link.reasons = []
     }
 
     func endBonding(_ address: String) async {
-        links[address]?.agent = nil
+        links[renames[address] ?? address]?.agent = nil
         await client?.closePairingWindow(address)
     }
 
     private func decline(_ address: String) {
-        links[address]?.isDeclined = true
+        links[renames[address] ?? address]?.isDeclined = true
     }
 
     private func extendBonding(_ address: String) {
-        guard let link = links[address] else { return }
+        guard let link = links[renames[address] ?? address] else { return }
         handle(.bonding, link)
         settle()
     }
@@ -55,9 +54,12 @@ extension Central {
             }
         }
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
-        if isBondLost(link) {
+        // A person who pairs a sensor has put it into its pairing mode: one failure is enough.
+        let isRefused = device.isPaired && link.connectFailures > 0
+        if isBondLost(link) || isRefused {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             link.connectFailures = 0
+            link.soughtSince = clock.now()
             try? await client.remove(device: path, adapter: device.adapter)
         } else if link.machine.state == .subscribing, link.machine.reason == .subscribeTimeout,
             !device.isPaired
@@ -72,7 +74,13 @@ extension Central {
         _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
         _ client: BlueZClient
     ) async -> BlueZErrorClass? {
-        if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
+        if link.agent != nil, let known = devices[link.address]?[device], known.hasPrivateAddress,
+            !known.isPaired
+        {
+            // Without a bond it would be a stranger after its next change of address.
+            link.hadPrivateAddress = true
+            if let failure = await bond(link, device, client) { return failure }
+        } else if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
             let failure = await bond(link, device, client)
         {
             return failure

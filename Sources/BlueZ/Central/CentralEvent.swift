@@ -12,6 +12,10 @@ public enum CentralEvent: Sendable, Hashable {
     case bus(isPresent: Bool)
     /// A sensor's battery, in percent.
     case battery(address: String, percent: Int)
+    /// bluetoothd is on the bus and has not answered since then, `CLOCK_BOOTTIME` µs; nil: it does again.
+    case daemonHung(since: Int64?)
+    /// bluetoothd knows a sensor by its identity address from now on.
+    case renamed(from: String, to: String)
     /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
     case adapterReset(address: String)
 }
@@ -32,8 +36,23 @@ public struct LinkChange: Sendable, Hashable {
     public let state: LinkState
     public let reason: LinkReason
     public let linkGeneration: UInt64
+    /// The sensor is heard, and no link to it comes about.
+    public let isUnreachable: Bool
     /// `CLOCK_BOOTTIME` µs.
     public let uptimeMicroseconds: Int64
+
+    /// A change of a link's state.
+    public init(
+        address: String, state: LinkState, reason: LinkReason, linkGeneration: UInt64,
+        isUnreachable: Bool = false, uptimeMicroseconds: Int64
+    ) {
+        self.address = address
+        self.state = state
+        self.reason = reason
+        self.linkGeneration = linkGeneration
+        self.isUnreachable = isUnreachable
+        self.uptimeMicroseconds = uptimeMicroseconds
+    }
 }
 
 /// A sensor that was heard, or is connected.
@@ -65,6 +84,14 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let isPaired: Bool
     /// There is a bond here, and the sensor does not let itself be connected to with it.
     public let isBondLost: Bool
+    /// It is heard, and again and again no link to it comes about.
+    public let isUnreachable: Bool
+    /// Since when attempts to connect fail, `CLOCK_BOOTTIME` µs.
+    public let failingSince: Int64?
+    /// Links in a row over which it sent nothing.
+    public let muteLinks: Int
+    /// How long it may be silent before its link is made anew: by its own cadence, µs.
+    public let silenceLimit: Int64
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
     /// Since when the link is up, `CLOCK_BOOTTIME` µs.
@@ -109,8 +136,12 @@ public struct CentralSettings: Sendable {
     public var service: String
     /// Use this adapter only, by address; nil for all.
     public var adapterAddress: String?
-    /// Power adapters on when they appear switched off.
-    public var powersAdaptersOn = true
+    /// Whether adapters are powered on.
+    public var power = PowerPolicy.always
+    /// Adapters, by address, that an earlier run switched off and may not have switched on again.
+    public var adaptersOwed: Set<String> = []
+    /// Is told the adapters that this run has switched off and not yet switched on again.
+    public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.
     public var seed = UInt64.random(in: .min ... .max)

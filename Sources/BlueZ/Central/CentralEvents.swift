@@ -1,6 +1,7 @@
 /// From org.bluez to the links.
 extension Central {
     func take(_ batch: [BlueZEvent]) {
+        if isDaemonPresent { hearDaemon() }
         var frames: [CentralEvent] = []
         var isQuiet = true
         for event in batch {
@@ -39,6 +40,7 @@ extension Central {
             return takeDevice(device, isSighting: isSighting)
         case .deviceRemoved(let path, let address): loseDevice(path, address)
         case .daemonGone: loseDaemon()
+        case .daemonSilent: noteSilentDaemon()
         case .daemonBack: gainDaemon()
         case .notification, .busGone: return true
         }
@@ -49,13 +51,24 @@ extension Central {
 
     private func gainDaemon() {
         isDaemonPresent = true
+        _ = pulse.hear(at: clock.now())
+        noteAnsweringDaemon()
         mailbox.post([.daemon(isPresent: true)])
         for link in links.values { bringUp(link) }
     }
 
+    private func noteAnsweringDaemon() {
+        guard isDaemonSilent else { return }
+        isDaemonSilent = false
+        mailbox.post([.daemonHung(since: nil)])
+    }
+
     func loseDaemon() {
+        noteAnsweringDaemon()
         guard isDaemonPresent || !adapters.isEmpty else { return }
         isDaemonPresent = false
+        if pulse.hungSince != nil { mailbox.post([.daemonHung(since: nil)]) }
+        pulse = DaemonPulse(at: clock.now())
         for link in links.values {
             handle(.daemon(isPresent: false), link)
             forgetPlace(of: link)
@@ -63,6 +76,7 @@ extension Central {
         adapters = [:]
         radios = [:]
         watches = [:]
+        powers = [:]
         linkLimits = [:]
         devices = [:]
         heardAt = [:]
@@ -117,15 +131,8 @@ extension Central {
             handle(.scanLost, radioAt: adapter.path)
         }
         settleAdapters()
-        guard isNew, !adapter.isPowered, settings.powersAdaptersOn, isAllowed(adapter) else {
-            return
-        }
-        Task { [client] in
-            do throws(DBusFault) {
-                try await client?.powerOn(adapter.path)
-            } catch {
-                self.count(error)
-            }
+        if isAllowed(adapter) {
+            handle(.seen(isPowered: adapter.isPowered), powerOf: adapter.address)
         }
     }
 
@@ -134,6 +141,8 @@ extension Central {
         radios[path] = nil
         watches[path] = nil
         linkLimits[path] = nil
+        // What is owed is remembered by the address.
+        powers[address] = nil
         for (device, known) in devices {
             devices[device] = known.filter { !ObjectPath.isPath($0.key, below: path) }
         }
@@ -169,6 +178,7 @@ extension Central {
         if isSighting {
             perform(watches[device.adapter]?.hear(at: clock.now()), radioAt: device.adapter)
         }
+        noteIdentity(of: device)
         let link = links[device.address]
         guard link != nil || device.offers(service: settings.service) else { return true }
         let before = devices[device.address, default: [:]].updateValue(device, forKey: device.path)
@@ -202,6 +212,31 @@ extension Central {
         let hasPlace = link.machine.state != .suspended(.adapterFull) || !isFull(place)
         if isSighting, hasPlace { handle(.sighted, link) }
         return link.machine.state == state
+    }
+
+    /// bluetoothd gives a device whose address changes its identity address once it is bonded; the object
+    /// stays what it was until bluetoothd is started again.
+    private func noteIdentity(of device: Device) {
+        guard
+            let link = links.values.first(where: {
+                $0.device == device.path && $0.address != device.address
+            })
+        else { return }
+        let old = link.address
+        devices[old]?[device.path] = nil
+        if devices[old]?.isEmpty == true { devices[old] = nil }
+        links[old] = nil
+        if let other = links[device.address] {
+            // Watched by its identity address already: that link goes on with the object.
+            handle(.release, link)
+            handle(.device(isConnected: device.isConnected, isResolved: false), other)
+            return
+        }
+        link.address = device.address
+        links[device.address] = link
+        if renames.count >= 64 { renames = [:] }
+        renames[old] = device.address
+        mailbox.post([.renamed(from: old, to: device.address)])
     }
 
     private func loseDevice(_ path: String, _ address: String) {

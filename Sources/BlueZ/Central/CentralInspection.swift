@@ -6,6 +6,10 @@ extension Central {
     public static let bondDeadline = Duration.seconds(100)
     /// How long an inspected sensor stays connected, for `watch` to take the link over.
     public static let inspectLinger = Duration.seconds(10)
+    /// How long a sensor is listened for that is not heard at all: straps advertise every second.
+    public static let hearPatience = Duration.seconds(12)
+    /// How long a sensor that is heard may take to be connected to: two attempts.
+    public static let reachPatience = Duration.seconds(14)
     /// Between two looks at a link that is waited for.
     static let inspectPause = Duration.milliseconds(50)
 
@@ -19,7 +23,8 @@ extension Central {
     ///   - agent: asks a person for what a bond needs; without one no bond is made. A bond that the
     ///     sensor has forgotten is then removed and made anew.
     ///   - deadline: instead of `inspectDeadline` or `bondDeadline`.
-    /// - Throws: what stood in the way, when the deadline is over or nothing can come of waiting.
+    /// - Throws: what stood in the way, when the deadline is over or nothing can come of waiting; then no
+    ///   link and no bond of it is left.
     public func inspect(
         address: String, service: String, characteristic: String, reading: [String],
         agent: PairingAgent? = nil, deadline: Duration? = nil
@@ -27,24 +32,36 @@ extension Central {
         let address = address.uppercased()
         watch(address, service, characteristic, isTemporary: true)
         let number = (links[address]?.inspection ?? 0) + 1
-        links[address]?.inspection = number
+        let wasPaired = isPaired(address)
+        let begun = clock.now()
+        if let link = links[address] {
+            link.inspection = number
+            link.reasons = []
+            link.cacheFailures = 0
+            link.soughtSince = begun
+            link.hadPrivateAddress = false
+        }
         defer {
             Task { [clock] in
                 await clock.sleep(Self.inspectLinger)
-                self.letGo(address, ifLastInspection: number)
+                self.letGo(self.renames[address] ?? address, ifLastInspection: number)
             }
         }
         if let agent { beginBonding(address, agent) }
-        let begun = clock.now()
         let limit = deadline ?? (agent == nil ? Self.inspectDeadline : Self.bondDeadline)
-        await awaitStream(of: address, until: begun + limit.microseconds)
+        await awaitStream(of: address, since: begun, until: begun + limit.microseconds)
+        seek(address, false)
         if agent != nil { await endBonding(address) }
-        guard let link = links[address], link.machine.isStreaming, let client,
-            let path = link.device, let device = devices[address]?[path]
+        // A bond gives it another address.
+        let known = renames[address] ?? address
+        guard let link = links[known], link.machine.isStreaming, let client,
+            let path = link.device, let device = devices[known]?[path],
+            !(link.hadPrivateAddress && device.hasPrivateAddress)
         else {
-            let fault = fault(of: address, since: begun)
-            // What waits for the bond that is not made may wait for half a minute.
-            if links[address]?.isDeclined == true { letGo(address, ifLastInspection: number) }
+            let fault = fault(of: known, since: begun)
+            // Nothing of a failed attempt stays: no link, and no bond that was not there.
+            if !wasPaired, isPaired(known) { await removeBond(of: known) }
+            letGo(known, ifLastInspection: number)
             throw fault
         }
         let present = await client.characteristics(ofDevice: path)
@@ -61,8 +78,33 @@ extension Central {
             }
         }
         return Inspection(
-            sighting: sighting(of: device), batteryPercent: devices[address]?[path]?.batteryPercent,
-            values: values)
+            sighting: sighting(of: device), batteryPercent: devices[known]?[path]?.batteryPercent,
+            values: values, hasBonded: !wasPaired && isPaired(known))
+    }
+
+    private func isPaired(_ address: String) -> Bool {
+        devices[address]?.values.contains(where: \.isPaired) ?? false
+    }
+
+    private func removeBond(of address: String) async {
+        guard let client else { return }
+        for device in (devices[address] ?? [:]).values where device.isPaired {
+            try? await client.remove(device: device.path, adapter: device.adapter)
+        }
+    }
+
+    /// Undoes the bond that an inspection has made, if what follows it fails.
+    public func undo(_ inspection: Inspection) async {
+        guard inspection.hasBonded else { return }
+        await removeBond(of: inspection.sighting.address)
+    }
+
+    /// A person waits for a sensor: hearing it goes before trying to connect to others.
+    private func seek(_ address: String, _ isSought: Bool) {
+        guard sought.contains(address) != isSought else { return }
+        if isSought { sought.insert(address) } else { sought.remove(address) }
+        for path in radios.keys { handle(.scanFirst(!sought.isEmpty), radioAt: path) }
+        settle()
     }
 
     static let declined = DBusFault(
@@ -76,20 +118,46 @@ extension Central {
         unwatch(address: address)
     }
 
-    private func awaitStream(of address: String, until deadline: Int64) async {
+    private func awaitStream(of address: String, since begun: Int64, until deadline: Int64) async {
         while clock.now() < deadline, !Task.isCancelled {
-            guard let link = links[address], !link.machine.isStreaming else { return }
+            guard let link = links[renames[address] ?? address], !link.machine.isStreaming else {
+                return
+            }
             // A refusal does not get better by waiting.
             if link.isDeclined { return }
             if link.bondFault != nil, !link.machine.hasLink { return }
+            if isHopeless(link, since: begun) { return }
             if link.agent != nil { await helpBonding(link) }
             await clock.sleep(Self.inspectPause)
         }
     }
 
+    /// Whether nothing will come of waiting on.
+    private func isHopeless(_ link: WatchedLink, since begun: Int64) -> Bool {
+        let now = clock.now()
+        let places = devices[link.address] ?? [:]
+        // The first time bluetoothd may have remembered services that it no longer has.
+        let isOther = !places.values.contains { $0.offers(service: settings.service) }
+        if link.cacheFailures > (isOther ? 0 : 1) { return true }
+        switch link.machine.state {
+        case .resolving, .subscribing, .streaming:
+            link.soughtSince = now
+        default: break
+        }
+        let isHeard = places.values.contains { device in
+            device.isConnected || (heardAt[device.path] ?? .min) >= begun - Self.heardMicroseconds
+        }
+        seek(link.address, !isHeard)
+        let patience = isHeard ? Self.reachPatience : Self.hearPatience
+        return now - (link.soughtSince ?? begun) >= patience.microseconds
+    }
+
     private func fault(of address: String, since begun: Int64) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
+        if link.hadPrivateAddress, link.bondFault != nil || link.machine.isStreaming {
+            return .addressChanges
+        }
         if let fault = link.bondFault { return .bondRefused(fault) }
         let reasons = link.reasons
         if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {
@@ -141,6 +209,8 @@ public struct Inspection: Sendable {
     public let batteryPercent: Int?
     /// For each UUID that was asked for, its value or why there is none.
     public let values: [String: Result<[UInt8], DBusFault>]
+    /// Whether a bond was made that was not there before.
+    public let hasBonded: Bool
 }
 
 /// Why a sensor could not be inspected.
@@ -155,6 +225,8 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case wantsBond
     /// A bond was tried for and refused.
     case bondRefused(DBusFault)
+    /// Its address changes every few minutes, and no bond could be made to know it by.
+    case addressChanges
     /// It does not answer to the subscription.
     case unanswered
     /// The adapter carries no further link.

@@ -1,8 +1,8 @@
-/// Mending an adapter that hangs.
+/// The power of adapters, and mending one that hangs.
 extension Central {
-    /// What the kernel's own management interface needs to take a controller down.
-    static let powerOffPause = Duration.seconds(2)
     private static let hourMicroseconds: Int64 = 3_600_000_000
+    /// How long `stop` waits for an adapter to be powered on again.
+    private static let stopPowerPatience = Duration.seconds(2)
 
     /// Power-cycles an adapter, at most so many times an hour as the settings allow.
     ///
@@ -10,20 +10,64 @@ extension Central {
     func resetAdapter(_ path: String, isThorough: Bool) {
         let now = clock.now()
         resets.removeAll { $0 + Self.hourMicroseconds < now }
-        guard let client, let adapter = adapters[path],
-            resets.count < settings.adapterResetsPerHourMax
+        // A bluetoothd that hangs would carry it out later, when nothing is wrong any more.
+        guard client != nil, let adapter = adapters[path], settings.power != .never,
+            !pulse.isInDoubt, resets.count < settings.adapterResetsPerHourMax
         else { return }
         resets.append(now)
         mailbox.post([.adapterReset(address: adapter.address)])
-        Task { [clock, settings] in
+        Task { [settings] in
             if isThorough, await settings.resetsController?(adapter.address) == true { return }
-            do throws(DBusFault) {
-                try await client.powerOff(path)
-                await clock.sleep(Self.powerOffPause)
-                try await client.powerOn(path)
-            } catch {
-                self.count(error)
+            self.handle(.cycle, powerOf: adapter.address)
+            self.settle()
+        }
+    }
+
+    func handle(_ event: AdapterPower.Event, powerOf address: String) {
+        var power =
+            powers[address]
+            ?? AdapterPower(policy: settings.power, isOwed: adaptersOwed.contains(address))
+        let action = power.handle(event, at: clock.now())
+        powers[address] = power
+        // Before the call is made: what follows may find us gone.
+        noteOwed(power.isOwed, of: address)
+        guard let action else { return }
+        perform(action, onAdapter: address)
+    }
+
+    private func noteOwed(_ isOwed: Bool, of address: String) {
+        guard adaptersOwed.contains(address) != isOwed else { return }
+        if isOwed { adaptersOwed.insert(address) } else { adaptersOwed.remove(address) }
+        settings.notesAdaptersOwed?(adaptersOwed)
+    }
+
+    private func perform(_ action: AdapterPower.Action, onAdapter address: String) {
+        let path = adapters.values.first { $0.address == address }?.path
+        Task { [client] in
+            var isDone = false
+            if let client, let path {
+                do throws(DBusFault) {
+                    switch action {
+                    case .powerOff: try await client.powerOff(path)
+                    case .powerOn: try await client.powerOn(path)
+                    }
+                    isDone = true
+                } catch {
+                    self.count(error)
+                }
             }
+            self.handle(
+                action == .powerOff ? .offEnded : .onEnded(isDone: isDone), powerOf: address)
+            self.settle()
+        }
+    }
+
+    /// Leaves no adapter switched off that this run has switched off.
+    func settlePowerDebts(_ client: BlueZClient) async {
+        for adapter in adapters.values where powers[adapter.address]?.isOwed == true {
+            _ = try? await client.setProperty(
+                adapter.path, Names.adapter, "Powered", .boolean(true),
+                deadline: Self.stopPowerPatience)
         }
     }
 }

@@ -1,6 +1,7 @@
 /// A link and what of org.bluez belongs to it. Confined to its `Central`.
 final class WatchedLink {
-    let address: String
+    /// Changes when bluetoothd learns the identity address of a sensor while it is bonded.
+    var address: String
     let service: String
     let characteristic: String
     var machine: SensorLink
@@ -24,7 +25,19 @@ final class WatchedLink {
     /// Why it was in its states since the inspection began.
     var reasons: Set<LinkReason> = []
     /// Connects in a row that failed although the sensor was heard.
-    var connectFailures = 0
+    var connectFailures = 0 {
+        didSet { if connectFailures == 0 { failingSince = nil } }
+    }
+    /// When the first of them failed, `CLOCK_BOOTTIME` µs.
+    var failingSince: Int64?
+    /// When the sensor was last heard before such a failure, `CLOCK_BOOTTIME` µs.
+    var failedHeardAt: Int64?
+    /// Links without the service or characteristic since the inspection began.
+    var cacheFailures = 0
+    /// Since when a person waits for a link to come about, `CLOCK_BOOTTIME` µs.
+    var soughtSince: Int64?
+    /// Its address changes every few minutes, and there is no bond to know it by.
+    var hadPrivateAddress = false
     /// Since when the link is up, `CLOCK_BOOTTIME` µs.
     var upSince: Int64?
     var ages = LinkAges()

@@ -28,6 +28,10 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case scanStopped
         /// The scan is to be begun anew, because it seems deaf or with another filter.
         case renewScan
+        /// bluetoothd hangs: nothing is begun until it goes on.
+        case hold(Bool)
+        /// A sensor that a person waits for has not been heard: scanning goes before connecting.
+        case scanFirst(Bool)
         /// Discovery ended without our doing.
         case scanLost
         case tick
@@ -52,6 +56,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     private(set) var queue: [Key] = []
     private var isUsable = false
     private var isScanWanted = false
+    private var isHeld = false
+    private var isScanFirst = false
     /// No connect before.
     private var quietUntil: Int64 = 0
     /// No scan before.
@@ -62,20 +68,22 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
 
     /// When a `tick` is due, if ever.
     var nextDeadline: Int64? {
-        guard isUsable else { return nil }
+        guard isUsable, !isHeld else { return nil }
         switch scan {
         case .off:
             if holder == nil, !queue.isEmpty, !isScanTurn { return quietUntil }
             return isScanWanted && holder == nil ? retryAt : nil
         case .on:
-            return queue.isEmpty
+            return queue.isEmpty || isScanFirst
                 ? scanningSince + Self.renewMicroseconds
                 : scanningSince + Self.scanTurnMicroseconds
         case .starting, .stopping: return nil
         }
     }
 
-    private var isScanTurn: Bool { isScanWanted && connectsInRow >= Self.connectsInRowMax }
+    private var isScanTurn: Bool {
+        isScanWanted && (isScanFirst || connectsInRow >= Self.connectsInRowMax)
+    }
 
     mutating func handle(_ event: Event, at now: Int64) -> [Action] {
         switch event {
@@ -115,9 +123,13 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             scan = .off
             quietUntil = now + Self.pauseMicroseconds
         case .renewScan:
-            guard scan == .on else { break }
+            guard scan == .on, !isHeld else { break }
             scan = .stopping
             return isUsable ? [.stopScan] : []
+        case .hold(let isHeld):
+            self.isHeld = isHeld
+        case .scanFirst(let isFirst):
+            isScanFirst = isFirst
         case .scanLost:
             guard scan == .on else { break }
             scan = .off
@@ -129,7 +141,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     }
 
     private mutating func decide(at now: Int64) -> [Action] {
-        guard isUsable else { return [] }
+        guard isUsable, !isHeld else { return [] }
         switch scan {
         case .starting, .stopping:
             return []
@@ -137,7 +149,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             let isTurnOver =
                 connectsInRow < Self.connectsInRowMax
                 || now >= scanningSince + Self.scanTurnMicroseconds
-            let mustYield = !queue.isEmpty && isTurnOver
+            let mustYield = !queue.isEmpty && isTurnOver && !isScanFirst
             let isOld = now >= scanningSince + Self.renewMicroseconds
             guard mustYield || isOld || !isScanWanted else { return [] }
             if mustYield { connectsInRow = 0 }

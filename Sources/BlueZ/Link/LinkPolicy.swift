@@ -16,7 +16,8 @@ public struct LinkPolicy: Sendable, Hashable {
     public var bond = Duration.seconds(60)
     /// From subscribed to the first frame, worn: a strap notifies once a second.
     public var firstFrame = Duration.seconds(5)
-    /// Between frames, worn.
+    /// Between frames, worn, for a sensor that sends every few seconds or more often. One that sends
+    /// rarely has three times its own cadence, and as long as its cadence is unknown the time below.
     public var stale = Duration.seconds(10)
     /// Between frames, not worn: many straps fall silent then.
     public var staleWithoutContact = Duration.seconds(60)

@@ -67,6 +67,9 @@ struct RadioWatch: Sendable {
         return .listenToOurs
     }
 
+    /// bluetoothd hung: what was not heard meanwhile says nothing of the radio.
+    mutating func rest(at now: Int64) { quietSince = now }
+
     /// Looks at the time.
     ///
     /// - Parameter hasLinks: links of this adapter are up, which a reset would cut.

@@ -22,6 +22,8 @@ public struct SensorLink: Sendable {
         case frame
         /// A bond is being made, which may wait for a person.
         case bonding
+        /// bluetoothd goes on after a hang: what was sent meanwhile is yet to come.
+        case awake
         /// Whether the sensor is worn, as far as its frames tell.
         case contact(Bool)
         /// The link is not wanted any more.
@@ -73,7 +75,11 @@ public struct SensorLink: Sendable {
     var isConnected = false
     /// We disconnect, and the end has not come yet.
     var teardownUntil: Int64?
-    var hasForgotten = false
+    /// How often bluetoothd was made to forget the device since the last frame.
+    var forgets = 0
+    /// Links in a row over which no frame came.
+    public internal(set) var muteLinks = 0
+    var rhythm = FrameRhythm()
     var attemptsUnheard = 0
     var busyInRow = 0
     /// End of the present step, or of the back-off.
@@ -118,13 +124,17 @@ public struct SensorLink: Sendable {
         }
     }
 
-    /// How long silence is borne, in µs.
-    var silenceLimit: Int64 {
-        guard isWorn, !(wasSilent && !hasFrame) else {
-            return policy.staleWithoutContact.microseconds
+    /// How long silence is borne, in µs: by the sensor's own cadence, once it is known.
+    public var silenceLimit: Int64 {
+        let ofCadence = min(3 * (rhythm.typical ?? 0), Self.silenceMicrosecondsMax)
+        guard isWorn, !(wasSilent && !hasFrame), rhythm.typical != nil || !hasFrame else {
+            return max(policy.staleWithoutContact.microseconds, ofCadence)
         }
-        return (hasFrame ? policy.stale : policy.firstFrame).microseconds
+        return max((hasFrame ? policy.stale : policy.firstFrame).microseconds, ofCadence)
     }
+
+    /// However rarely a sensor sends, it is not waited for longer, µs.
+    static let silenceMicrosecondsMax: Int64 = 900_000_000
 
     /// Takes an event in; the actions are to be carried out in their order.
     public mutating func handle(_ event: Event, at now: Int64) -> [Action] {
@@ -132,6 +142,9 @@ public struct SensorLink: Sendable {
         case .frame: return takeFrame(at: now)
         case .bonding:
             if state == .subscribing { deadline = now + policy.bond.microseconds }
+            return []
+        case .awake:
+            if isStreaming { state = .streaming(lastFrameAt: now) }
             return []
         case .contact(let isWorn):
             self.isWorn = isWorn

@@ -71,10 +71,12 @@ extension SensorLink {
         case .slots:
             enter(.suspended(.adapterFull), reason)
             deadline = retryAt
-        case .cache where !hasForgotten:
-            hasForgotten = true
-            // Only if forgetting does not help does a person have to look.
-            retryAt = now + policy.busyPause.microseconds
+        case .cache:
+            // As often as it takes, and more and more rarely: it may be a while before a sensor that was
+            // changed is as it should be.
+            let pause = policy.personPause.microseconds << Int64(min(max(forgets - 1, 0), 4))
+            retryAt = now + (forgets == 0 ? policy.busyPause.microseconds : pause)
+            forgets = min(forgets + 1, 1_000)
             actions.append(.forgetDevice)
             enter(.absent, reason)
         case .transientRadio where wasConnecting && attemptsUnheard >= policy.attemptsUnheardMax:

@@ -132,6 +132,7 @@ extension SensorLink {
     mutating func takeFrame(at now: Int64) -> [Action] {
         switch state {
         case .streaming(let lastFrameAt):
+            if hasFrame { rhythm.note(gap: now - lastFrameAt) }
             state = .streaming(lastFrameAt: max(lastFrameAt, now))
         case .subscribing:
             // The answer to StartNotify may lag behind the first frame, or never come.
@@ -145,6 +146,8 @@ extension SensorLink {
         }
         hasFrame = true
         wasSilent = false
+        forgets = 0
+        muteLinks = 0
         if backoff.failures > 0 || busyInRow > 0 {
             backoff.reset()
             busyInRow = 0
@@ -193,6 +196,9 @@ extension SensorLink {
         }
         guard lastFrameAt + silenceLimit <= now else { return [] }
         wasSilent = true
-        return fail(hasFrame ? .stale : .noFirstFrame, .transientRadio, at: now)
+        guard !hasFrame else { return fail(.stale, .transientRadio, at: now) }
+        // What bluetoothd remembers of its characteristics may not be what it has.
+        muteLinks = min(muteLinks + 1, 1_000)
+        return fail(.noFirstFrame, .cache, at: now)
     }
 }

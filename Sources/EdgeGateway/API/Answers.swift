@@ -16,7 +16,7 @@ enum Answers {
         do {
             return try json(try await work(), status: .ok)
         } catch let problem as ProblemReport {
-            return try json(problem, status: problem.httpStatus)
+            return try json(problem)
         }
     }
 
@@ -51,14 +51,15 @@ enum Answers {
         guard let said = request.headers[.contentType] else { return }
         let essence = said.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces).lowercased()
         guard essence == type else {
-            throw ProblemReport(
-                code: "wrong-type", message: "a body of this type is not taken here",
-                advice: "send it with Content-Type: \(type)")
+            throw ProblemReport.wrongType(type)
         }
     }
 
-    static func json(_ problem: ProblemReport, status: HTTPResponse.Status) throws -> Response {
-        try json(problem as any Encodable, status: status)
+    /// - Parameter status: another one than the code's own, where HTTP wants it so.
+    static func json(
+        _ problem: ProblemReport, status: HTTPResponse.Status? = nil
+    ) throws -> Response {
+        try json(problem as any Encodable, status: status ?? problem.httpStatus)
     }
 
     private static func json(
@@ -73,21 +74,14 @@ enum Answers {
 }
 
 extension ProblemReport {
+    static func wrongType(_ wanted: String) -> ProblemReport {
+        ProblemReport(
+            code: .wrongType, message: "a body of this type is not taken here",
+            advice: "send it with Content-Type: \(wanted)")
+    }
+
     /// A request whose JSON is not what is asked for.
     static let badRequest = ProblemReport(
-        code: "bad-request", message: "the request's JSON is not understood",
+        code: .badRequest, message: "the request's JSON is not understood",
         advice: "docs/api.yaml describes it")
-
-    /// 400: the request is wrong; 409: the gateway is in no state to do it.
-    var httpStatus: HTTPResponse.Status {
-        switch code {
-        case "bad-request", "unknown-sensor", "unknown-enrollment", "unknown-patient",
-            "bad-address", "bad-link", "invalid-argument", "invalid-file":
-            .badRequest
-        case "unknown-reference": .notFound
-        case "too-large": .contentTooLarge
-        case "wrong-type": .unsupportedMediaType
-        default: .conflict
-        }
-    }
 }

@@ -9,6 +9,9 @@ struct ControlClient {
     private static let origin = Origin("http://localhost")
 
     let socketPath: String
+    /// The texts of answers are made one printable line each: for commands that show them to people. JSON and
+    /// files have them as they are.
+    var isForPeople = false
 
     /// - Parameter secondsMax: how long the daemon may take.
     /// - Throws: ``CommandFailure`` with advice.
@@ -66,7 +69,7 @@ struct ControlClient {
             throw failure(answer)
         }
         do {
-            return try decoder.decode(Report.self, from: Data(answer.body))
+            return try decoder.decode(Report.self, from: shown(answer.body))
         } catch {
             throw CommandFailure(
                 exitCode: .notWell,
@@ -75,9 +78,13 @@ struct ControlClient {
         }
     }
 
+    private func shown(_ body: [UInt8]) -> Data {
+        isForPeople ? Printable.strings(inJSON: Data(body)) : Data(body)
+    }
+
     private func failure(_ answer: HTTPAnswer) -> CommandFailure {
         let problem = try? ReportCoding.decoder().decode(
-            ProblemReport.self, from: Data(answer.body))
+            ProblemReport.self, from: Printable.strings(inJSON: Data(answer.body)))
         let usage = answer.status == 400 || answer.status == 404
         return CommandFailure(
             exitCode: usage ? .wrongUsage : .notWell,

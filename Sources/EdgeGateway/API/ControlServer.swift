@@ -5,48 +5,46 @@ import Hummingbird
 import HummingbirdCore
 import Logging
 import NIOCore
+import ServiceLifecycle
 
 /// The control socket: HTTP and JSON under `/v1/` on a Unix socket of mode 0660.
-struct ControlServer {
+struct ControlServer: ReopenedServer {
     /// Owner and group: root and the technicians' group.
     private static let socketMode: mode_t = 0o660
-    /// Connections at a time. With the page's, and with what store, bus and exchange need, they stay below
-    /// the 1,024 files that a process usually may have open: nobody who connects shall stop a commit.
-    private static let connectionsMax = 600
-    /// A connection on which nothing is asked is closed after this.
-    private static let idleTimeout = TimeAmount.seconds(30)
+    /// With the page's connections, and with what store, bus and exchange need, they stay below the 1,024 files
+    /// that a process usually may have open: nobody who connects shall stop a commit. One user cannot have all.
+    static let limits = ServerLimits(
+        connectionsMax: 600, perPeerMax: 512, body: .seconds(60))
 
     let gateway: Gateway
     let feed: LiveFeed
     let viewers: Viewers
     let policy: ChangePolicy
-    let socketPath: String
+    let place: ControlSocketPlace
     let logger: Logger
-    /// Called once the socket takes connections.
-    let onReady: @Sendable () -> Void
+    var limits = Self.limits
 
-    /// The server, ready to run as a service.
-    ///
+    var name: ServerName { .control }
+    var address: String { place.path }
+
     /// - Throws: ``SettingsFault`` when the socket's place is taken or cannot be used.
-    func application() throws(SettingsFault) -> some ApplicationProtocol {
-        try clearPlace()
-        var quiet = logger
-        // The server's own words are about connections, not about the gateway.
-        quiet.logLevel = max(logger.logLevel, .warning)
-        let path = socketPath
-        return Application(
-            router: routes().router(),
-            server: .http1(
-                configuration: HTTP1Channel.Configuration(idleTimeout: Self.idleTimeout)),
-            configuration: ApplicationConfiguration(
-                address: .unixDomainSocket(path: path), serverName: nil,
-                availableConnectionsDelegate: MaximumAvailableConnections(
-                    Self.connectionsMax, logger: quiet)),
-            onServerRunning: { [onReady] _ in
-                chmod(path, Self.socketMode)
-                onReady()
-            },
-            logger: quiet)
+    func open(onServing: @escaping @Sendable () -> Void) throws -> any Service {
+        do throws(ControlSocketPlace.Fault) {
+            try place.claim()
+        } catch {
+            throw SettingsFault(description: error.reason)
+        }
+        return ServerApplication.make(
+            routes(), at: .unixDomainSocket(path: place.path), limits: limits, logger: logger
+        ) { [place] in
+            chmod(place.path, Self.socketMode)
+            place.noteBound()
+            onServing()
+        }
+    }
+
+    func loss() -> String? {
+        place.isThere ? nil : "socket: \(place.path) was removed"
     }
 
     /// Every path there is; docs/api.yaml describes them all.
@@ -56,7 +54,10 @@ struct ControlServer {
             middleware: FailureAnswers(advice: "docs/api.yaml lists what there is", logger: logger))
         _ = router.add(middleware: ChangeGuard(policy: policy))
         // Whoever may use this socket may see everything.
-        LiveRoutes(feed: feed, viewers: viewers, scope: { _, _ in .full }).add(to: router)
+        LiveRoutes(feed: feed, viewers: viewers) { _, context in
+            let peer = await Peer(of: context.channel)
+            return Viewer(scope: .full, holder: .user(peer?.user))
+        }.add(to: router)
         router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
         addSharing(to: router)
         addQueueRoutes(to: router)
@@ -134,26 +135,6 @@ struct ControlServer {
             try await Answers.answer { await gateway.webEnrollmentState() }
         }
     }
-
-    /// Removes a socket that a killed daemon left behind, and only that.
-    private func clearPlace() throws(SettingsFault) {
-        var information = stat()
-        guard lstat(socketPath, &information) == 0 else {
-            let directory = URL(filePath: socketPath).deletingLastPathComponent().path
-            guard access(directory, W_OK) == 0 else {
-                throw SettingsFault(
-                    description: "open control socket \(socketPath): its directory is missing or "
-                        + "not writable; create it or set `socket`")
-            }
-            return
-        }
-        guard information.st_mode & S_IFMT == S_IFSOCK else {
-            throw SettingsFault(
-                description: "open control socket \(socketPath): something else is there; "
-                    + "set `socket` to another place")
-        }
-        unlink(socketPath)
-    }
 }
 
 /// Lets only those change something who may. Scanning is a change too: it takes the radio.
@@ -169,9 +150,9 @@ private struct ChangeGuard: RouterMiddleware {
         guard looks || policy.mayChange(peer) else {
             return try Answers.json(
                 ProblemReport(
-                    code: "not-permitted", message: "this user may look and change nothing",
-                    advice: "use sudo, or join the group that control.change_group names"),
-                status: .forbidden)
+                    code: .notPermitted,
+                    message: "this user may look at everything and change nothing",
+                    advice: "use sudo, or join the group that control.change_group names"))
         }
         return try await next(request, context)
     }

@@ -2,6 +2,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import NIOHTTP1
 
 /// Whatever goes wrong before or beside a route's own work is answered as a problem too: a program that
 /// reads `code` and `advice` finds them with every status of 400 or above.
@@ -17,12 +18,17 @@ struct FailureAnswers: RouterMiddleware {
         do {
             return try await next(request, context)
         } catch let problem as ProblemReport {
-            return try Answers.json(problem, status: problem.httpStatus)
+            return try Answers.json(problem)
         } catch is NIOTooManyBytesError {
-            return try Answers.json(.tooLarge, status: .contentTooLarge)
+            return try Answers.json(.tooLarge)
+        } catch is HTTPParserError {
+            // Such as a chunk that is none: nothing that follows on this connection can be understood.
+            var response = try Answers.json(.malformedRequest)
+            response.headers[.connection] = "close"
+            return response
         } catch let error as any HTTPResponseError {
             let problem = ProblemReport(
-                code: error.status == .notFound ? "not-found" : "bad-request",
+                code: error.status == .notFound ? .notFound : .badRequest,
                 message: error.status == .notFound
                     ? "there is nothing here" : "the request is not understood",
                 advice: advice)
@@ -35,16 +41,16 @@ struct FailureAnswers: RouterMiddleware {
             logger.log(
                 level: context.channel.isActive ? .error : .debug,
                 "request failed: \(type(of: error))")
-            return try Answers.json(.internalFault, status: .internalServerError)
+            return try Answers.json(.internalFault)
         }
     }
 }
 
 extension ProblemReport {
     fileprivate static let tooLarge = ProblemReport(
-        code: "too-large", message: "the request is larger than anything that is asked for here",
+        code: .tooLarge, message: "the request is larger than anything that is asked for here",
         advice: "docs/api.yaml says what fits")
     fileprivate static let internalFault = ProblemReport(
-        code: "internal-fault", message: "the gateway made a mistake; recording goes on",
+        code: .internalFault, message: "the gateway made a mistake; recording goes on",
         advice: "please report it: edge-gateway bugreport")
 }

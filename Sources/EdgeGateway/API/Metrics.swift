@@ -15,7 +15,7 @@ enum Metrics {
                 status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
                 body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
         } catch let problem as ProblemReport {
-            return try Answers.json(problem, status: problem.httpStatus)
+            return try Answers.json(problem)
         }
     }
 
@@ -42,7 +42,7 @@ enum Metrics {
         return page.text
     }
 
-    /// received = stored + undecodable + refused; stored = delivered + pending + held + dead + dropped.
+    /// received = stored + undecodable + refused + doubled; stored = delivered + pending + held + dead + dropped.
     private static func addBalance(_ balance: BalanceReport, to page: inout MetricsPage) {
         func reasons(_ counts: [String: Int]) -> [([String: String], Double)] {
             counts.sorted { $0.key < $1.key }.map { (["reason": $0.key], Double($0.value)) }
@@ -58,6 +58,9 @@ enum Metrics {
         page.add(
             "frames_refused_total", .counter, "Frames that nothing could take.",
             reasons(balance.refused))
+        page.add(
+            "frames_doubled_total", .counter, "Copies of frames, passed over.",
+            Double(balance.doubled))
         page.add(
             "samples_delivered_total", .counter, "Samples an exchange has.",
             Double(balance.delivered))

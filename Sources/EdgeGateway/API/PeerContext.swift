@@ -14,7 +14,7 @@ struct PeerContext: RequestContext {
     }
 }
 
-/// The process at the other end of a Unix socket, as the kernel vouches for it (unix(7), SO_PEERCRED).
+/// The process at the other end of a Unix socket, as the kernel names it (unix(7), SO_PEERCRED).
 struct Peer: Sendable, Equatable {
     let user: uid_t
     let group: gid_t
@@ -32,6 +32,16 @@ struct Peer: Sendable, Equatable {
             ).get()
         else { return nil }
         self.init(user: credentials.user, group: credentials.group)
+    }
+
+    /// The same where it is asked on the connection's own event loop, which has the answer at once.
+    static func ofSocket(_ channel: any Channel) -> Peer? {
+        guard let options = channel as? any SocketOptionProvider else { return nil }
+        let answer: EventLoopFuture<Credentials> = options.unsafeGetSocketOption(
+            level: .socket, name: .init(rawValue: SO_PEERCRED))
+        var peer: Peer?
+        answer.assumeIsolated().whenSuccess { peer = Peer(user: $0.user, group: $0.group) }
+        return peer
     }
 
     /// `struct ucred` of unix(7), which glibc shows to GNU programs only.

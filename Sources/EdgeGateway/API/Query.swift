@@ -32,7 +32,7 @@ struct Query {
 
     private func wrong(_ name: String, _ wanted: String) -> ProblemReport {
         ProblemReport(
-            code: "bad-request", message: "`\(name)` is not \(wanted)",
+            code: .badRequest, message: "`\(name)` is not \(wanted)",
             advice: "docs/api.yaml describes it")
     }
 }

@@ -59,7 +59,7 @@ extension ControlServer {
         }
         router.get("v1/queue/dead/{id}") { [gateway] _, context in
             guard let id = context.parameters.get("id").flatMap({ Int64($0) }) else {
-                return try Answers.json(.badRequest, status: .badRequest)
+                return try Answers.json(.badRequest)
             }
             return try await Answers.answer { try await gateway.deadLetter(id) }
         }

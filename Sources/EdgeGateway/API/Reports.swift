@@ -1,22 +1,34 @@
 import Foundation
+import HTTPTypes
 
 // The JSON of the control API and of every `--json` output: one set of types, so that they cannot
 // drift apart. Fields are a stable contract (docs/json.md): new ones may appear, none changes.
 
 /// What a command or an API call can say went wrong.
 struct ProblemReport: Codable, Error, Equatable {
-    /// Stable name, such as `no-adapter`.
+    /// The stable name of a ``ProblemCode``, such as `no-adapter`.
     var code: String
     /// What happened, one line.
     var message: String
     /// What to do about it, one line.
     var advice: String
+
+    init(code: ProblemCode, message: String, advice: String) {
+        self.code = code.rawValue
+        self.message = message
+        self.advice = advice
+    }
+
+    /// The status that goes with the code. A report of a newer daemon may have a code that is not known here.
+    var httpStatus: HTTPResponse.Status { ProblemCode(rawValue: code)?.status ?? .conflict }
 }
 
 /// A condition that keeps the gateway from being well.
 struct HealthItem: Codable, Equatable {
     /// Stable name, such as `radio-off`.
     var name: String
+    /// `error`: heartbeats are lost or do not arrive; `warning`: a person acts before they stop.
+    var severity: String
     var since: Date
     var message: String
     var advice: String
@@ -95,7 +107,7 @@ struct EnrollmentReport: Codable, Equatable {
     var tokenExpires: Date?
 }
 
-/// Where every frame is. Two sums must hold: received = stored + undecodable + refused, and
+/// Where every frame is. Two sums must hold: received = stored + undecodable + refused + doubled, and
 /// stored = delivered + pending + held + dead + dropped.
 struct BalanceReport: Codable, Equatable {
     var received: Int
@@ -103,6 +115,8 @@ struct BalanceReport: Codable, Equatable {
     var undecodable: Int
     /// Frames that neither disk nor memory could take, by reason.
     var refused: [String: Int]
+    /// Copies of frames, passed over: another program listens to the strap as well.
+    var doubled = 0
     var delivered: Int
     var pending: Int
     /// By reason.

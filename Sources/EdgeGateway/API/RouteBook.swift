@@ -39,8 +39,7 @@ final class RouteBook: RouterMethods {
             let allow = allowed.map(\.rawValue).sorted().joined(separator: ", ")
             for method in Self.knownMethods where !allowed.contains(method) {
                 inner.on(RouterPath(path), method: method) { _, _ in
-                    var response = try Answers.json(
-                        .wrongMethod(allow), status: .methodNotAllowed)
+                    var response = try Answers.json(.wrongMethod(allow))
                     response.headers[.allow] = allow
                     return response
                 }
@@ -53,7 +52,7 @@ final class RouteBook: RouterMethods {
 extension ProblemReport {
     fileprivate static func wrongMethod(_ allowed: String) -> ProblemReport {
         ProblemReport(
-            code: "wrong-method", message: "this path is not asked in this way",
+            code: .wrongMethod, message: "this path does not support that method",
             advice: "use \(allowed)")
     }
 }

@@ -7,11 +7,12 @@ struct BugreportReport: Codable, Equatable { var file: String }
 
 struct BugreportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "bugreport", abstract: "Writes down what a maintainer needs to find a fault.",
+        commandName: "bugreport",
+        abstract: "Writes a report that helps a maintainer to find a fault.",
         discussion: """
             Versions, doctor's findings, state, gaps, settings and the daemon's log, in one text \
-            file of mode 0600. Tokens, links, patients and full addresses are taken out; please \
-            look through it all the same before you send it.
+            file of mode 0600. Tokens, links, patients, names, rates and full addresses are taken \
+            out; please read it all the same before you send it.
 
             Example: sudo edge-gateway bugreport --output report.txt
             """)
@@ -28,9 +29,14 @@ struct BugreportCommand: AsyncParsableCommand {
     func run() async throws {
         let doctor = try await DoctorCommand.examine(daemon)
         let settings = try await daemon.settings()
-        let client = try await daemon.client()
+        let client = try await daemon.client(isExact: true)
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=7")
+        let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
+        let names = Redactor.labels(
+            sensors: known ?? status?.sensors ?? [], enrollments: status?.enrollments ?? [])
+        let redactor = Redactor(
+            patients: status?.enrollments.compactMap(\.patient) ?? [], names: names)
         var text = "edge-gateway \(GatewayVersion.text), \(Terminal.time(Date())) UTC\n"
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
         add("machine", Self.machine())
@@ -39,15 +45,18 @@ struct BugreportCommand: AsyncParsableCommand {
             "settings",
             settings.listing.map { "\($0.key.name): \($0.value)" }
                 .joined(separator: "\n"))
-        add("status", Self.json(status))
-        add("gaps", Self.json(gaps))
+        add("status", Self.json(status?.withoutPeople, redactor))
+        add("gaps", Self.json(gaps, redactor))
+        if status == nil {
+            add("note", "the daemon did not answer: names of straps may be left in the log")
+        }
         add("log", await Self.log())
-        let redactor = Redactor(patients: status?.enrollments.compactMap(\.patient) ?? [])
         let path =
             output ?? "edge-gateway-bugreport-\(Terminal.time(Date()).prefix(10)).txt"
+        try GatewayFiles(settings: settings).check(path)
         try Self.write(redactor.redact(text), to: path)
         if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
-        print("\(path) is written; please look through it before you send it")
+        Terminal.print("\(path) is written; please read it before you send it")
     }
 
     private static func machine() -> String {
@@ -59,11 +68,14 @@ struct BugreportCommand: AsyncParsableCommand {
         ].joined(separator: "\n")
     }
 
-    private static func json(_ report: (some Encodable)?) -> String {
-        guard let report, let data = try? ReportCoding.encoder(pretty: true).encode(report) else {
-            return "the daemon does not answer"
-        }
-        return String(decoding: data, as: UTF8.self)
+    /// A report with labels for names, before JSON's escapes are in the way of finding them.
+    static func json(_ report: (some Encodable)?, _ redactor: Redactor) -> String {
+        guard let report, let data = try? ReportCoding.encoder().encode(report),
+            let shown = Printable.strings(
+                inJSON: data, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes],
+                redactor.hideNames)
+        else { return "the daemon does not answer" }
+        return String(decoding: shown, as: UTF8.self)
     }
 
     private static func log() async -> String {
@@ -92,5 +104,17 @@ struct BugreportCommand: AsyncParsableCommand {
         }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         try handle.write(contentsOf: Data(text.utf8))
+    }
+}
+
+extension StatusReport {
+    /// The state without what is somebody's: patients, and what hearts do at this moment.
+    var withoutPeople: StatusReport {
+        var report = self
+        for index in report.sensors.indices { report.sensors[index].bpm = nil }
+        for index in report.enrollments.indices where report.enrollments[index].patient != nil {
+            report.enrollments[index].patient = "<patient>"
+        }
+        return report
     }
 }

@@ -7,18 +7,23 @@ struct ConfigCommand: AsyncParsableCommand {
 
     struct CheckCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check", abstract: "Says whether the configuration can be used.",
-            discussion: "Example: edge-gateway config check --config /etc/edge-gateway/config.yaml")
+            commandName: "check", abstract: "Checks whether the configuration can be used.",
+            discussion: """
+                Looks at the file, at the variables over it, and at what they name on this machine: \
+                directories, addresses, tokens, certificates. What a user may not read or write \
+                counts: ask as the daemon's user. Exits with 1 if anything cannot be used.
+
+                Example: sudo -u edge-gateway edge-gateway config check
+                """)
         @Option(help: "Configuration file.", completion: .file()) var config: String?
 
         func run() async throws {
-            let settings = try await load(config)
-            do {
-                try settings.checkUplink()
-            } catch {
-                throw CommandFailure(exitCode: .notWell, message: error.description)
+            let problems = try await Settings.load(config).problems()
+            guard problems.isEmpty else {
+                throw CommandFailure(
+                    exitCode: .notWell, message: problems.map(\.message).joined(separator: "\n"))
             }
-            print("configuration is well")
+            Terminal.print("the configuration is valid")
         }
     }
 
@@ -30,20 +35,25 @@ struct ConfigCommand: AsyncParsableCommand {
         @Flag(help: "Print JSON.") var json = false
 
         func run() async throws {
-            let listing = try await load(config).listing
+            let listing = try await Settings.load(config).listing
             if json {
                 return try Terminal.printJSON(
                     Dictionary(
                         uniqueKeysWithValues: listing.map { ($0.key.name, $0.value.description) }))
             }
             for (key, value) in listing {
-                print("# \(key.help) (\(key.environmentName))")
-                print("\(key.name): \(value)")
+                Terminal.print("# \(key.help) (\(key.environmentName))")
+                Terminal.print("\(key.name): \(value)")
             }
         }
     }
+}
 
-    private static func load(_ path: String?) async throws -> Settings {
+extension Settings {
+    /// The settings in force.
+    ///
+    /// - Throws: ``CommandFailure``
+    static func load(_ path: String?) async throws -> Settings {
         do {
             return try await SettingsLoader().load(path: path)
         } catch {

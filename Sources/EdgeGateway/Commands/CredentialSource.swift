@@ -27,7 +27,8 @@ enum CredentialSource {
         }
         guard data.count <= bytesMax else {
             throw CommandFailure(
-                exitCode: .wrongUsage, message: "read \(path): too long; this is another file")
+                exitCode: .wrongUsage,
+                message: "read \(path): the file is too long to be one of these")
         }
         return trimmed(data)
     }

@@ -11,15 +11,12 @@ struct DaemonOptions: ParsableArguments {
     var json = false
 
     /// A client of the daemon that the settings in force name.
-    func client() async throws -> ControlClient {
-        ControlClient(socketPath: try await settings().socketPath)
+    ///
+    /// - Parameter isExact: answers go into a file as they are, and not to a person.
+    func client(isExact: Bool = false) async throws -> ControlClient {
+        ControlClient(
+            socketPath: try await settings().socketPath, isForPeople: !json && !isExact)
     }
 
-    func settings() async throws -> Settings {
-        do {
-            return try await SettingsLoader().load(path: config)
-        } catch {
-            throw CommandFailure(exitCode: .wrongUsage, message: error.description)
-        }
-    }
+    func settings() async throws -> Settings { try await Settings.load(config) }
 }

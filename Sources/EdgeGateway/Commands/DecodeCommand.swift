@@ -50,11 +50,11 @@ struct DecodeCommand: ParsableCommand {
         else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "`\(Terminal.printable(String(text.prefix(40))))` is not a frame: give an "
+                message: "`\(Printable.line(String(text.prefix(40))))` is not a frame: give an "
                     + "even number of hexadecimal digits, at most \(Self.frameBytesMax) bytes")
         }
         let report = DecodeReport(frame: frame, policy: policy.policy)
-        print(json ? report.json : report.text)
+        Terminal.print(json ? report.json : report.text)
         return report.isValid
     }
 

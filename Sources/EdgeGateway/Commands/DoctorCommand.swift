@@ -4,11 +4,11 @@ import OfflineQueue
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Looks at everything the gateway needs, a line each.",
+        commandName: "doctor", abstract: "Checks everything the gateway needs, one line for each.",
         discussion: """
             Controllers, bluetoothd, clock, disk, store, network and exchange; works without the \
             daemon. Some things only root can see. Exits with 0 if nothing keeps the gateway from \
-            its work.
+            working.
 
             Example: sudo edge-gateway doctor
             """)
@@ -20,7 +20,7 @@ struct DoctorCommand: AsyncParsableCommand {
         if daemon.json {
             try Terminal.printJSON(report)
         } else {
-            print(Self.text(report))
+            Self.show(report)
         }
         if !report.well { throw ExitCode(CommandExit.notWell.rawValue) }
     }
@@ -39,14 +39,29 @@ struct DoctorCommand: AsyncParsableCommand {
             findings: findings)
     }
 
+    private static func show(_ report: DoctorReport) {
+        for finding in report.findings {
+            let lines = Self.lines(finding)
+            if finding.verdict == .fault {
+                Terminal.printAlarm(lines[0])
+            } else {
+                Terminal.print(lines[0])
+            }
+            for line in lines.dropFirst() { Terminal.print(line) }
+        }
+    }
+
     static func text(_ report: DoctorReport) -> String {
+        report.findings.flatMap(lines).joined(separator: "\n")
+    }
+
+    /// What was found, and what to do if something is.
+    private static func lines(_ finding: Finding) -> [String] {
         let marks: [Finding.Verdict: String] = [
             .ok: "ok  ", .warning: "warn", .fault: "BAD ", .unknown: "?   ",
         ]
-        return report.findings.map { finding in
-            let text = "\(marks[finding.verdict] ?? "?   ") \(finding.name): \(finding.message)"
-            let line = finding.verdict == .fault ? Terminal.alarm(text) : text
-            return finding.remedy.isEmpty ? line : line + "\n       " + finding.remedy
-        }.joined(separator: "\n")
+        let text = "\(marks[finding.verdict] ?? "?   ") \(finding.name): \(finding.message)"
+        return ([text] + (finding.remedy.isEmpty ? [] : ["       " + finding.remedy]))
+            .map(Printable.line)
     }
 }

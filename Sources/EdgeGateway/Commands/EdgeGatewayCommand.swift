@@ -55,7 +55,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         let code = exitCode(for: error)
         let text = fullMessage(for: error)
         if code.isSuccess {
-            print(text)
+            Terminal.print(text)
             leave(CommandExit.well.rawValue)
         }
         if !text.isEmpty { Terminal.complain(text) }

@@ -26,11 +26,11 @@ struct EnrollCommand: AsyncParsableCommand {
     var picture: String?
     @Option(help: "File that holds a practitioner's API key.", completion: .file())
     var practitionerKeyFile: String?
-    @Option(help: "File to deliver into, by its whole path: NDJSON, RR intervals included.")
+    @Option(help: "File to deliver into (absolute path): NDJSON, RR intervals included.")
     var toFile: String?
-    @Flag(help: "A phone hands the link over, by a page that is there once.")
+    @Flag(help: "Let a phone send the link, through a page that works once.")
     var web = false
-    @Option(help: "The exchange's address, for a key or an old link that names none.")
+    @Option(help: "The exchange's address, for a key, or for an old link without it.")
     var exchange: String?
     @Option(help: "For links of exchanges before v0.0.9: the OAuth client's id.")
     var clientID: String?
@@ -59,15 +59,16 @@ struct EnrollCommand: AsyncParsableCommand {
             : try await enroll(try request())
         if daemon.json { return try Terminal.printJSON(report) }
         let way = report.kind == "file" ? "into" : "at"
-        print("enrolled as \(report.name) \(way) \(report.exchange)")
+        Terminal.print("enrolled as \(report.name) \(way) \(report.exchange)")
         if let held = report.held {
-            print("  held: \(held)")
+            Terminal.print("  held: \(held)")
         } else if report.kind == "practitioner-key" {
-            print("  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
+            Terminal.print(
+                "  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
         } else if report.kind == "file" {
-            print("  next: edge-gateway scan")
+            Terminal.print("  next: edge-gateway scan")
         } else {
-            print("  delivers \(report.code); next: edge-gateway scan")
+            Terminal.print("  delivers \(report.code); next: edge-gateway scan")
         }
     }
 
@@ -109,8 +110,10 @@ struct EnrollmentsCommand: AsyncParsableCommand {
     func run() async throws {
         let enrollments: [EnrollmentReport] = try await daemon.client().get("/v1/enrollments")
         if daemon.json { return try Terminal.printJSON(enrollments) }
-        if enrollments.isEmpty { return print("no enrollments yet: edge-gateway enroll LINK") }
-        print(Self.table(enrollments))
+        if enrollments.isEmpty {
+            return Terminal.print("no enrollments yet: edge-gateway enroll LINK")
+        }
+        Terminal.print(Self.table(enrollments))
     }
 
     static func table(_ enrollments: [EnrollmentReport]) -> String {

@@ -37,7 +37,7 @@ struct EraseCommand: AsyncParsableCommand {
                 secondsMax: Self.secondsMax)
         }
         if daemon.json { return try Terminal.printJSON(report) }
-        print(Self.text(report))
+        Terminal.print(Self.text(report))
     }
 
     static func text(_ report: EraseReport) -> String {
@@ -50,7 +50,7 @@ struct EraseCommand: AsyncParsableCommand {
                 "! another program reads the store, whose log still holds some of it: "
                     + "end that program, then sudo systemctl restart edge-gateway")
         }
-        lines += report.left.map { "! may still hold some of it: \(Terminal.printable($0))" }
+        lines += report.left.map { "! may still hold some of it: \(Printable.line($0))" }
         return lines.joined(separator: "\n")
     }
 }

@@ -29,11 +29,13 @@ struct GapsCommand: AsyncParsableCommand {
         let report: GapsReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
         if report.coverage.isEmpty {
-            return print("nothing was to be recorded: no sensor was paired in that time")
+            return Terminal.print("no sensor was paired in that time, so nothing was expected")
         }
-        if !report.gaps.isEmpty { print(Self.table(report.gaps) + "\n") }
-        if report.more { print("… and more: ask for fewer days, or for one sensor\n") }
-        print(Self.summary(report.coverage))
+        if !report.gaps.isEmpty { Terminal.print(Self.table(report.gaps) + "\n") }
+        if report.more {
+            Terminal.print("… there are more: ask for fewer days, or for one sensor\n")
+        }
+        Terminal.print(Self.summary(report.coverage))
     }
 
     private static func table(_ gaps: [GapReport]) -> String {

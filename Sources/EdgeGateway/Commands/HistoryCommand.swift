@@ -35,12 +35,12 @@ struct HistoryCommand: AsyncParsableCommand {
         guard hours else {
             let report: HistoryReport = try await client.get("/v1/history?limit=\(limit)")
             if daemon.json { return try Terminal.printJSON(report) }
-            return print(QueueText.uploads(report))
+            return Terminal.print(QueueText.uploads(report))
         }
         var path = "/v1/history/hours?hours=\(last)"
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
         let report: [HourReport] = try await client.get(path, secondsMax: 60)
         if daemon.json { return try Terminal.printJSON(report) }
-        print(QueueText.hours(report))
+        Terminal.print(QueueText.hours(report))
     }
 }

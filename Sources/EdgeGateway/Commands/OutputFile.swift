@@ -15,7 +15,7 @@ final class OutputFile {
         part = path + ".part-" + String(UInt32.random(in: 0 ... .max), radix: 16)
         guard access(path, F_OK) != 0 else {
             throw CommandFailure(
-                exitCode: .wrongUsage, message: "\(path) is there already; name another file")
+                exitCode: .wrongUsage, message: "\(path) exists already; name another file")
         }
         descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path) }

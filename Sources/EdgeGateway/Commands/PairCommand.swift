@@ -122,12 +122,13 @@ struct PairCommand: AsyncParsableCommand {
         if let location = report.bodyLocation {
             facts += (facts.isEmpty ? "" : ", ") + "worn on: \(location)"
         }
-        print("paired \(report.sensor.address) \(Terminal.printable(report.sensor.name))")
-        if !facts.isEmpty { print("  \(Terminal.printable(facts))") }
-        if let battery = report.sensor.batteryPercent { print("  battery \(battery) %") }
-        if let bpm = report.firstBpm { print("  first heartbeat: \(bpm) bpm") }
+        Terminal.print("paired \(report.sensor.address) \(Printable.line(report.sensor.name))")
+        if !facts.isEmpty { Terminal.print("  \(Printable.line(facts))") }
+        if let battery = report.sensor.batteryPercent { Terminal.print("  battery \(battery) %") }
+        if let bpm = report.firstBpm { Terminal.print("  first heartbeat: \(bpm) bpm") }
         let destination = report.sensor.enrollment.map { "delivers through \($0)" }
-        print("  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
-        for note in report.notes { print("  note: \(note)") }
+        Terminal.print(
+            "  \(destination ?? "samples are held: not enrolled yet (edge-gateway enroll LINK)")")
+        for note in report.notes { Terminal.print("  note: \(note)") }
     }
 }

@@ -13,18 +13,18 @@ final class ProgressLine {
 
     init(_ what: String) { self.what = what }
 
-    deinit { if isThere { Terminal.write("\r\u{1B}[K") } }
+    deinit { if isThere { Terminal.rewriteLine("") } }
 
     /// - Parameter part: 0…1.
     func show(_ part: Double) { show("\(Int(min(max(part, 0), 1) * 100)) %") }
 
-    /// - Parameter state: a few words, which may come from elsewhere.
+    /// - Parameter state: a few words.
     func show(_ state: String) {
         let now = ContinuousClock.now
         guard isShown, now >= next else { return }
         next = now + Self.pause
         isThere = true
-        Terminal.write("\r\u{1B}[K\(what): \(Terminal.printable(state))")
+        Terminal.rewriteLine("\(what): \(state)")
     }
 
     /// Does something that tells nothing of itself, and shows how long it has been at it.

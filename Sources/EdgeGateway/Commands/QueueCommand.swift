@@ -15,7 +15,7 @@ struct QueueCommand: AsyncParsableCommand {
 
 struct QueueStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Says how full the store is and where its samples are.",
+        commandName: "status", abstract: "Shows how full the store is and where its samples are.",
         discussion: """
             Exits with 1 if it is full or its books do not balance. \
             Example: edge-gateway queue status --json
@@ -28,7 +28,7 @@ struct QueueStatusCommand: AsyncParsableCommand {
         if daemon.json {
             try Terminal.printJSON(report)
         } else {
-            print(QueueText.status(report))
+            Terminal.print(QueueText.status(report))
         }
         if report.full || !report.balance.balanced {
             throw ExitCode(CommandExit.notWell.rawValue)
@@ -40,8 +40,8 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            States: pending, held, dead, delivered. A row that is done with counts as delivered; \
-            as reason stand the policies that dropped samples beside it, if any did.
+            States: pending, held, dead, delivered. A row that is done with counts as delivered; one \
+            that a policy dropped has it as reason where that is certain.
 
             Examples: edge-gateway queue list --state held
                       edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
@@ -68,7 +68,7 @@ struct QueueListCommand: AsyncParsableCommand {
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
         let report: SamplesReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
-        print(QueueText.samples(report))
+        Terminal.print(QueueText.samples(report))
     }
 }
 
@@ -105,7 +105,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
             "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan, dead: dead),
             secondsMax: Self.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        print(
+        Terminal.print(
             "deleted \(report.delivered) samples"
                 + (dead ? " and \(report.dead) dead letters" : ""))
     }
@@ -114,8 +114,11 @@ struct QueuePurgeCommand: AsyncParsableCommand {
 struct QueueAcknowledgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acknowledge",
-        abstract: "Says that somebody has seen that the store was broken.",
-        discussion: "The health item store-salvaged ends. Example: edge-gateway queue acknowledge")
+        abstract: "Says that somebody has seen what was wrong with the store.",
+        discussion: """
+            The health items store-salvaged, store-damaged and store-missing end. \
+            Example: edge-gateway queue acknowledge
+            """)
 
     @OptionGroup var daemon: DaemonOptions
 
@@ -123,9 +126,11 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         let seen: [SalvagedStoreReport] = try await daemon.client().post(
             "/v1/queue/acknowledge", [String: String](), secondsMax: 30)
         if daemon.json { return try Terminal.printJSON(seen) }
-        if seen.isEmpty { return print("there was nothing to acknowledge") }
+        if seen.isEmpty {
+            return Terminal.print("acknowledged; no store was salvaged since the last time")
+        }
         for salvage in seen {
-            print(
+            Terminal.print(
                 "acknowledged: \(Terminal.time(salvage.at)) UTC, saved \(salvage.carried), "
                     + "lost \(salvage.lost)")
         }
@@ -141,7 +146,7 @@ extension ControlClient {
         guard let sensor = sensors.first(where: { $0.address == address.uppercased() }) else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "no such sensor is paired; edge-gateway sensors lists them")
+                message: "no sensor with this address is paired; edge-gateway sensors lists them")
         }
         return sensor.id
     }

@@ -24,7 +24,7 @@ struct DeadListCommand: AsyncParsableCommand {
         let report: DeadLettersReport = try await daemon.client().get(
             "/v1/queue/dead?limit=\(limit)")
         if daemon.json { return try Terminal.printJSON(report) }
-        print(QueueText.letters(report))
+        Terminal.print(QueueText.letters(report))
     }
 }
 
@@ -40,7 +40,7 @@ struct DeadShowCommand: AsyncParsableCommand {
     func run() async throws {
         let letter: DeadLetterReport = try await daemon.client().get("/v1/queue/dead/\(id)")
         if daemon.json { return try Terminal.printJSON(letter) }
-        print(QueueText.letter(letter))
+        Terminal.print(QueueText.letter(letter))
     }
 }
 
@@ -56,7 +56,8 @@ struct DeadExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try await daemon.client(isExact: true)
+        try GatewayFiles(settings: try await daemon.settings()).check(file)
         let output = try OutputFile(file)
         let encoder = ReportCoding.encoder()
         var count = 0
@@ -72,7 +73,7 @@ struct DeadExportCommand: AsyncParsableCommand {
         }
         try output.finish()
         if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
-        print("\(count) dead letters are in \(file)")
+        Terminal.print("\(count) dead letters are in \(file)")
     }
 }
 
@@ -111,7 +112,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/requeue", choice.request, secondsMax: DeadChoice.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        print("\(report.samples) samples are delivered once more")
+        Terminal.print("\(report.samples) samples are delivered once more")
     }
 }
 
@@ -130,6 +131,6 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/purge", choice.request, secondsMax: DeadChoice.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        print("deleted \(report.samples) samples; they count as dropped, purged")
+        Terminal.print("deleted \(report.samples) samples; they count as dropped, purged")
     }
 }

@@ -55,9 +55,9 @@ struct QueueDrainCommand: AsyncParsableCommand {
             try Terminal.printJSON(
                 DrainReport(delivered: delivered, left: left, held: balance.held))
         } else {
-            print("\(delivered) samples went out; \(left) wait, \(held) are held")
+            Terminal.print("\(delivered) samples went out; \(left) wait, \(held) are held")
             for (reason, count) in balance.held.sorted(by: { $0.key < $1.key }) {
-                print("  \(count) held: \(reason) (edge-gateway status)")
+                Terminal.print("  \(count) held: \(reason) (edge-gateway status)")
             }
         }
         if left + held > 0 { throw ExitCode(CommandExit.notWell.rawValue) }

@@ -41,7 +41,7 @@ struct QueueImportCommand: AsyncParsableCommand {
                 assignments: assignment.isEmpty ? nil : assignment),
             secondsMax: Self.secondsMax)
         if daemon.json { return try Terminal.printJSON(report) }
-        print(Self.text(report))
+        Terminal.print(Self.text(report))
     }
 
     /// Sends the file in parts; gives the name of the upload.

@@ -4,7 +4,7 @@ import Foundation
 struct QueueReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
-        abstract: "Says when a boot was whose clock nobody knew; its samples are delivered.",
+        abstract: "Sets the time of a boot whose clock was wrong, so that its samples are sent.",
         discussion: """
             Without options it lists such boots. Either --at says when the first frame of the boot \
             came (UTC), or --offset how many seconds UTC was ahead of the uptime. This cannot be \
@@ -38,13 +38,13 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let boots: [BootReport] = try await client.get("/v1/queue/boots")
         guard let name = boot else {
             if daemon.json { return try Terminal.printJSON(boots) }
-            return print(QueueText.boots(boots))
+            return Terminal.print(QueueText.boots(boots))
         }
         let fitting = boots.filter { $0.boot.hasPrefix(name) }
         guard let boot = fitting.first, fitting.count == 1 else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "\(fitting.count) boots of that name have an unknown clock\n"
+                message: "\(fitting.count) boots with an unknown clock match that name\n"
                     + "  edge-gateway queue release lists them")
         }
         let offset = offset ?? (at?.date.timeIntervalSince1970 ?? 0) - boot.firstUptime
@@ -52,7 +52,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await client.post(
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset), secondsMax: 60)
         if daemon.json { return try Terminal.printJSON(report) }
-        print("\(report.samples) samples have their times now")
+        Terminal.print("\(report.samples) samples have their times now")
     }
 
     /// What will be sent with which times, and whether that fits what else is known.

@@ -42,13 +42,13 @@ struct QueueVerifyCommand: AsyncParsableCommand {
         let report = VerifyReport(
             clean: audit.isClean, samples: audit.samples, damaged: audit.damaged,
             findings: audit.differences)
-        if daemon.json { try Terminal.printJSON(report) } else { print(Self.text(report)) }
+        if daemon.json { try Terminal.printJSON(report) } else { Terminal.print(Self.text(report)) }
         if !report.clean { throw ExitCode(CommandExit.notWell.rawValue) }
     }
 
     static func text(_ report: VerifyReport) -> String {
         if report.clean { return "\(report.samples) samples, all as they were written" }
-        var lines = report.findings.map { "! \(Terminal.printable($0))" }
+        var lines = report.findings.map { "! \(Printable.line($0))" }
         if !report.damaged.isEmpty {
             let ids = report.damaged.prefix(5).map(String.init).joined(separator: ", ")
             lines.append(
@@ -87,7 +87,9 @@ struct QueueExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let path = try await daemon.settings().storePath
+        let settings = try await daemon.settings()
+        let path = settings.storePath
+        try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(
             since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased())
         let output = try OutputFile(file)
@@ -102,7 +104,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             return try Terminal.printJSON(
                 ExportReport(file: file, samples: summary.samples, damaged: summary.damaged))
         }
-        print("\(summary.samples) samples are in \(file)")
+        Terminal.print("\(summary.samples) samples are in \(file)")
         if summary.damaged > 0 {
             Terminal.complain("\(summary.damaged) damaged samples were left out")
         }

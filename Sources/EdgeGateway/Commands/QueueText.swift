@@ -22,7 +22,7 @@ enum QueueText {
         }
         if queue.unvouchedBoots > 0 {
             lines.append(
-                "boots whose clock nobody knows: \(queue.unvouchedBoots) "
+                "boots with an unknown clock: \(queue.unvouchedBoots) "
                     + "(edge-gateway queue release)")
         }
         for salvage in queue.salvages {
@@ -31,7 +31,7 @@ enum QueueText {
                     + "the store broke on \(Terminal.time(salvage.at)) UTC\n"
                     + "    saved \(salvage.carried), damaged \(salvage.damaged), "
                     + "orphaned \(salvage.orphaned), lost \(salvage.lost)\n"
-                    + "    \(Terminal.printable(salvage.brokenFile))"
+                    + "    \(Printable.line(salvage.brokenFile))"
                     + (salvage.acknowledged ? "" : "\n    edge-gateway queue acknowledge"))
         }
         return lines.joined(separator: "\n")
@@ -69,7 +69,7 @@ enum QueueText {
             ("bpm", letter.bpm.map(String.init) ?? "-"), ("frame", letter.frame),
             ("reason", letter.reason), ("the exchange says", letter.diagnostics),
         ]
-        return facts.map { "\($0): \(Terminal.printable($1))" }.joined(separator: "\n")
+        return facts.map { "\($0): \(Printable.line($1))" }.joined(separator: "\n")
     }
 
     static func boots(_ boots: [BootReport]) -> String {
@@ -120,7 +120,7 @@ enum QueueText {
     static func time(_ date: Date?) -> String { date.map(Terminal.time) ?? "unknown" }
 
     private static func more(_ more: Bool) -> String {
-        more ? "\n… and more: ask with --limit" : ""
+        more ? "\n… there are more: use --limit" : ""
     }
 
     private static func bytes(_ count: Int64) -> String {

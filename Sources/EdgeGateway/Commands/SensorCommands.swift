@@ -35,7 +35,7 @@ struct ScanCommand: AsyncParsableCommand {
                 $0.address, $0.rssi.map { "\($0) dBm" } ?? "-", state(of: $0), $0.name,
             ]
         }
-        print(Terminal.table(["ADDRESS", "SIGNAL", "STATE", "NAME"], rows))
+        Terminal.print(Terminal.table(["ADDRESS", "SIGNAL", "STATE", "NAME"], rows))
     }
 
     private func state(of sighting: SightingReport) -> String {
@@ -61,7 +61,8 @@ struct ForgetCommand: AsyncParsableCommand {
         let report: SensorReport = try await daemon.client().post(
             "/v1/forget", ForgetRequest(address: address), secondsMax: 60)
         if daemon.json { return try Terminal.printJSON(report) }
-        print("forgot \(report.address); \(report.pending) stored samples are still to deliver")
+        Terminal.print(
+            "forgot \(report.address); \(report.pending) stored samples are still to deliver")
     }
 }
 
@@ -76,9 +77,10 @@ struct SensorsCommand: AsyncParsableCommand {
         let sensors: [SensorReport] = try await daemon.client().get("/v1/sensors")
         if daemon.json { return try Terminal.printJSON(sensors) }
         if sensors.isEmpty {
-            return print("no sensors yet: edge-gateway scan, then edge-gateway pair ADDRESS")
+            return Terminal.print(
+                "no sensors yet: edge-gateway scan, then edge-gateway pair ADDRESS")
         }
-        print(Self.table(sensors))
+        Terminal.print(Self.table(sensors))
     }
 
     static func table(_ sensors: [SensorReport]) -> String {

@@ -28,22 +28,23 @@ struct ShareCommand: AsyncParsableCommand {
             let report: ShareStopReport = try await daemon.client().post(
                 "/v1/share/stop", [String: String](), secondsMax: 10)
             if daemon.json { return try Terminal.printJSON(report) }
-            return print(
+            return Terminal.print(
                 report.stopped == 0 ? "there were no links" : "\(report.stopped) ended")
         }
         let report: ShareReport = try await daemon.client().post(
             "/v1/share", ShareRequest(address: address, hours: hours), secondsMax: 10)
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
-        print("until \(Terminal.time(report.expires)) UTC; edge-gateway share --stop ends it")
+        Terminal.print(
+            "until \(Terminal.time(report.expires)) UTC; edge-gateway share --stop ends it")
     }
 
     /// The link, and its QR code if somebody is there to hold a phone before it.
     static func show(_ report: ShareReport) {
         if isatty(STDOUT_FILENO) == 1, let lines = QRPicture.lines(report.link) {
-            print(lines.joined(separator: "\n"))
+            Terminal.print(lines.joined(separator: "\n"))
         }
-        print(report.link)
+        Terminal.print(report.link)
         if report.loopbackOnly {
             Terminal.complain(
                 "this link works on this machine only: page.listen is a loopback address")

@@ -3,7 +3,8 @@ import Foundation
 
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Says whether the gateway is well, and what to do if not.",
+        commandName: "status",
+        abstract: "Shows whether the gateway is well, and what to do if not.",
         discussion: "Exits with 0 only if well. Example: edge-gateway status --json")
 
     @OptionGroup var daemon: DaemonOptions
@@ -20,29 +21,33 @@ struct StatusCommand: AsyncParsableCommand {
 
     private func show(_ status: StatusReport) {
         let age = Terminal.age(status.uptimeSeconds)
-        print("edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
+        Terminal.print(
+            "edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
         for item in status.health {
             let since = Terminal.age(-item.since.timeIntervalSinceNow)
-            print(Terminal.alarm("! \(item.name) for \(since): \(item.message)"))
-            print("    \(item.advice)")
+            Terminal.printAlarm("! \(item.name) for \(since): \(item.message)")
+            Terminal.print("    \(item.advice)")
         }
         if !status.sensors.isEmpty {
-            print("\n" + SensorsCommand.table(status.sensors))
+            Terminal.print("\n" + SensorsCommand.table(status.sensors))
         }
         if !status.enrollments.isEmpty {
-            print("\n" + EnrollmentsCommand.table(status.enrollments))
+            Terminal.print("\n" + EnrollmentsCommand.table(status.enrollments))
         }
-        print("\n" + Self.balance(status.balance))
+        Terminal.print("\n" + Self.balance(status.balance))
         let coverage = status.sensors.compactMap { sensor in
-            sensor.coverageTodayPercent.map { "\(Terminal.printable(sensor.name)) \($0) %" }
+            sensor.coverageTodayPercent.map { "\(Printable.line(sensor.name)) \($0) %" }
         }
-        if !coverage.isEmpty { print("coverage today: " + coverage.joined(separator: ", ")) }
+        if !coverage.isEmpty {
+            Terminal.print("coverage today: " + coverage.joined(separator: ", "))
+        }
         for enrollment in status.enrollments {
             guard let expires = enrollment.tokenExpires else { continue }
-            print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
+            Terminal.print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
         }
         if let oldest = status.oldestUnsent {
-            print("oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
+            Terminal.print(
+                "oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
         }
     }
 
@@ -56,9 +61,10 @@ struct StatusCommand: AsyncParsableCommand {
         func lost(_ refused: [String: Int]) -> String {
             refused.values.reduce(0, +) == 0 ? "" : " + refused \(reasons(refused))"
         }
+        let doubled = balance.doubled > 0 ? " + doubled \(balance.doubled)" : ""
         return """
             received \(balance.received) = stored \(balance.stored) \
-            + undecodable \(balance.undecodable)\(lost(balance.refused))
+            + undecodable \(balance.undecodable)\(lost(balance.refused))\(doubled)
             stored \(balance.stored) = delivered \(balance.delivered) \
             + pending \(balance.pending) + held \(reasons(balance.held)) \
             + dead \(balance.dead) + dropped \(reasons(balance.dropped))

@@ -1,22 +1,49 @@
 import Foundation
 
-/// What the commands write to.
+/// What the commands write to: the only place that writes to standard output and standard error, and the only one
+/// from which an escape sequence comes.
 enum Terminal {
+    /// A command's result, or a part of it, on standard output.
+    static func print(_ text: String) {
+        Swift.print(Printable.lines(text))
+    }
+
+    /// A line of the result that should be seen: red on a terminal that did not ask for no colour
+    /// (no-color.org).
+    static func printAlarm(_ line: String) {
+        let text = Printable.line(line)
+        let isPlain =
+            isatty(STDOUT_FILENO) == 0 || ProcessInfo.processInfo.environment["NO_COLOR"] != nil
+        Swift.print(isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m")
+    }
+
+    /// A whole screen instead of the one before: home, each line cleared to its end, and what was below. It
+    /// does not flicker.
+    static func redraw(_ lines: [String]) {
+        let screen = lines.map { Printable.line($0) + "\u{1B}[K" }.joined(separator: "\n")
+        Swift.print("\u{1B}[H" + screen + "\n\u{1B}[J", terminator: "")
+        fflush(nil)
+    }
+
+    /// An empty screen.
+    static func clear() { Swift.print("\u{1B}[2J", terminator: "") }
+
+    /// What was printed so far goes out now: somebody may read it from a pipe.
+    static func flush() { fflush(nil) }
+
     /// One message on standard error, prefixed with the program's name.
     static func complain(_ message: String) {
-        FileHandle.standardError.write(Data("edge-gateway: \(message)\n".utf8))
+        write("edge-gateway: \(message)\n")
     }
 
     /// Something for the person at the terminal that is not the command's result.
     static func write(_ text: String) {
-        FileHandle.standardError.write(Data(text.utf8))
+        FileHandle.standardError.write(Data(Printable.lines(text).utf8))
     }
 
-    /// A line that should be seen: red on a terminal that did not ask for no colour (no-color.org).
-    static func alarm(_ text: String) -> String {
-        let isPlain =
-            isatty(STDOUT_FILENO) == 0 || ProcessInfo.processInfo.environment["NO_COLOR"] != nil
-        return isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m"
+    /// Writes the line on standard error anew; an empty one goes.
+    static func rewriteLine(_ text: String) {
+        FileHandle.standardError.write(Data("\r\u{1B}[K\(Printable.line(text))".utf8))
     }
 
     /// A line that a person types; nil at the end of input, or when nobody wants to know any more.
@@ -39,7 +66,8 @@ enum Terminal {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
             throw CommandFailure(
-                exitCode: .wrongUsage, message: "nothing was done: it takes --yes, or a terminal")
+                exitCode: .wrongUsage,
+                message: "nothing was done: this needs --yes, or a terminal to ask at")
         }
         write("\(question) [y/N] ")
         guard readLine()?.lowercased().hasPrefix("y") ?? false else {
@@ -50,13 +78,19 @@ enum Terminal {
     /// A report as JSON on standard output.
     static func printJSON(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder(pretty: true).encode(report)
-        print(String(decoding: data, as: UTF8.self))
+        Swift.print(Printable.json(String(decoding: data, as: UTF8.self)))
+    }
+
+    /// A report as JSON on one line of standard output.
+    static func printJSONLine(_ report: some Encodable) throws {
+        let data = try ReportCoding.encoder().encode(report)
+        Swift.print(Printable.json(String(decoding: data, as: UTF8.self)))
     }
 
     /// A table that fits 80 columns: the last column is cut rather than wrapped.
     static func table(_ header: [String], _ rows: [[String]]) -> String {
         let columnsMax = 80
-        let cells = [header] + rows.map { $0.map(printable) }
+        let cells = [header] + rows.map { $0.map(Printable.line) }
         var widths = header.map(\.count)
         for row in cells {
             for (column, cell) in row.enumerated() where column < widths.count {
@@ -70,16 +104,6 @@ enum Terminal {
             }.joined(separator: "  ")
             return String(line.prefix(columnsMax))
         }.joined(separator: "\n")
-    }
-
-    /// Names come from radio advertisements: control characters in them must not reach a terminal.
-    static func printable(_ text: String) -> String {
-        String(
-            String.UnicodeScalarView(
-                text.unicodeScalars.map {
-                    $0.properties.generalCategory == .control
-                        || $0.properties.generalCategory == .format ? "\u{FFFD}" : $0
-                }))
     }
 
     /// `2026-03-01 12:00:00`, in UTC.

@@ -32,13 +32,13 @@ struct WatchCommand: AsyncParsableCommand {
         var last: LiveReport?
         let clock = ContinuousClock()
         let end = seconds.map { clock.now + .seconds($0) }
-        if isTerminal { print("\u{1B}[2J", terminator: "") }
+        if isTerminal { Terminal.clear() }
         while end.map({ clock.now < $0 }) ?? true {
             var report: LiveReport = try await client.get("/v1/live/now")
             report.straps.removeAll { chosen != nil && $0.sensor != chosen }
             view.take(report)
             if isTerminal {
-                redraw(view.lines(report))
+                Terminal.redraw(view.lines(report))
             } else if isNews(report, after: last) {
                 try write(report)
             }
@@ -53,17 +53,9 @@ struct WatchCommand: AsyncParsableCommand {
         guard let found = sensors.first(where: { $0.address == address.uppercased() }) else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "no such sensor\n  edge-gateway sensors lists them")
+                message: "no sensor with this address is paired\n  edge-gateway sensors lists them")
         }
         return found.id
-    }
-
-    /// Home, each line cleared to its end, and what was below: no flicker.
-    private func redraw(_ lines: [String]) {
-        print(
-            "\u{1B}[H" + lines.map { $0 + "\u{1B}[K" }.joined(separator: "\n") + "\n\u{1B}[J",
-            terminator: "")
-        fflush(nil)
     }
 
     /// A strap whose last frame is younger than it was has sent another.
@@ -77,10 +69,10 @@ struct WatchCommand: AsyncParsableCommand {
 
     private func write(_ report: LiveReport) throws {
         if daemon.json {
-            print(String(decoding: try ReportCoding.encoder().encode(report), as: UTF8.self))
+            try Terminal.printJSONLine(report)
         } else {
-            print(report.straps.map(WatchView.headline).joined(separator: "\n"))
+            Terminal.print(report.straps.map(WatchView.headline).joined(separator: "\n"))
         }
-        fflush(nil)
+        Terminal.flush()
     }
 }

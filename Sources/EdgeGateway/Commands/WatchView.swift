@@ -41,7 +41,7 @@ struct WatchView {
     static func headline(_ strap: LiveStrap) -> String {
         let rate = strap.bpm.map { "\($0) bpm" } ?? "– bpm"
         var words = [
-            String(Terminal.printable(strap.name).prefix(20))
+            String(Printable.line(strap.name).prefix(20))
                 .padding(toLength: 20, withPad: " ", startingAt: 0),
             rate.padding(toLength: 8, withPad: " ", startingAt: 0),
         ]

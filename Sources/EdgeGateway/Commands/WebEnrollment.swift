@@ -18,7 +18,7 @@ struct WebEnrollment {
         } else {
             ShareCommand.show(page)
             // Whoever reads a pipe needs the link now.
-            fflush(nil)
+            Terminal.flush()
         }
         Terminal.write("open it on the phone and paste the invitation link; waiting\n")
         var told: ProblemReport?

@@ -19,33 +19,55 @@ struct Daemon {
     func run() async throws {
         // Files and the socket are nobody else's business; the socket's mode is set on its own.
         umask(0o077)
-        try settings.checkUplink()
+        let problems = settings.problems()
+        if let fatal = problems.first(where: \.stopsDaemon) {
+            throw SettingsFault(description: fatal.message)
+        }
+        // Before the store is touched: another daemon may be at work on it.
+        let place = ControlSocketPlace(settings.socketPath)
+        try claim(place)
         let logger = makeLogger()
+        for problem in problems { logger.warning("\(problem.message)") }
         let clock = SystemClock(trust: settings.clockTrust)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: clock, notifier)
         let central = Central(settings: centralSettings())
+        let states = ServiceStates()
         let gateway = Gateway(
-            settings: settings, queue: queue, central: central, clock: clock, logger: logger)
+            settings: settings, queue: queue, central: central, clock: clock, logger: logger,
+            services: states)
         let feed = LiveFeed(gateway: gateway)
         let viewers = Viewers()
-        let server = try ControlServer(
+        let control = ControlServer(
             gateway: gateway, feed: feed, viewers: viewers, policy: settings.changePolicy,
-            socketPath: settings.socketPath, logger: logger,
-            onReady: { notifier.send("READY=1\nSTATUS=recording") }
-        ).application()
+            place: place, logger: logger)
+        let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
+            Supervised(name: name, states: states, logger: logger) { part() }
+        }
         var services: [any Service] = [
-            StoreKeeper(queue: queue, clock: clock, logger: logger),
-            RadioService(central: central, recorder: gateway.recorder),
-            Watchdog(
-                pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
-                recorder: gateway.recorder, central: central, notifier: notifier),
-            HealthWatch(gateway: gateway),
-            TokenWatch(gateway: gateway),
-            server,
+            supervised("store maintenance") {
+                StoreKeeper(
+                    queue: queue, clock: clock, logger: logger,
+                    onReturn: { await gateway.takeUpAfterAbsence() })
+            },
+            supervised("radio") { RadioService(central: central, recorder: gateway.recorder) },
+            supervised("watchdog") {
+                Watchdog(
+                    pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
+                    recorder: gateway.recorder, central: central, notifier: notifier)
+            },
+            supervised("health") { HealthWatch(monitor: gateway.health) },
+            supervised("token files") { TokenWatch(gateway: gateway) },
+            // Without a socket the gateway records all the same, and systemd must not end it for that.
+            RetryingServer(
+                server: control, states: gateway.servers, logger: logger,
+                onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
         ]
-        if let page = try pageServer(gateway, feed, viewers, logger) {
-            services.append(page.application())
+        if settings.pageListen != nil {
+            let page = PageServer(
+                settings: settings, feed: feed, viewers: viewers, gateway: gateway, logger: logger)
+            services.append(
+                RetryingServer(server: page, states: gateway.servers, logger: logger))
         }
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
@@ -54,14 +76,18 @@ struct Daemon {
             try await group.run()
         } catch {
             logger.error("service failed: \(error)")
-            await leave(gateway, queue, notifier, logger)
+            try await leave(gateway, queue, notifier, logger)
             throw SettingsFault(description: "run: \(error); see the log")
         }
-        await leave(gateway, queue, notifier, logger)
+        try await leave(gateway, queue, notifier, logger)
     }
 
     private func centralSettings() -> CentralSettings {
         var central = CentralSettings(service: HeartRateService.service)
+        central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
+        let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
+        central.adaptersOwed = owed.read()
+        central.notesAdaptersOwed = { owed.write($0) }
         let helper = RadioResetClient(socketPath: settings.radioResetSocket)
         // On a thread of its own: the kernel may take its time with a hung controller.
         central.resetsController = { address in
@@ -74,7 +100,7 @@ struct Daemon {
 
     private func makeLogger() -> Logger {
         LoggingSystem.bootstrap { label in
-            var handler = StreamLogHandler.standardError(label: label)
+            var handler = PrintableLogHandler(StreamLogHandler.standardError(label: label))
             handler.logLevel = settings.logLevel
             return handler
         }
@@ -89,9 +115,14 @@ struct Daemon {
                 atPath: settings.stateDirectory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
         } catch {
-            throw SettingsFault(
-                description: "open store: the directory \(settings.stateDirectory) cannot be made; "
-                    + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
+            // A disk that takes nothing now may do so later; samples wait in memory.
+            let room = DiskRoom(at: settings.stateDirectory)
+            guard let room, room.isFull || room.isReadOnly else {
+                throw SettingsFault(
+                    description:
+                        "open store: the directory \(settings.stateDirectory) cannot be made; "
+                        + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
+            }
         }
         guard let bootID = BootID.current() else {
             throw SettingsFault(description: "open store: /proc is not mounted; mount it")
@@ -106,6 +137,10 @@ struct Daemon {
         if settings.sampleAgeDaysMax > 0 {
             queueSettings.maxAgeMicroseconds = Int64(settings.sampleAgeDaysMax) * 86_400_000_000
         }
+        queueSettings.staysAvailable = true
+        queueSettings.asideDirectories = settings.asideDirectories(
+            ProcessInfo.processInfo.environment)
+        queueSettings.isStoreExpected = settings.hasTokenFiles
         do {
             let pulse = SalvagePulse(notifier)
             return try SampleQueue(
@@ -116,27 +151,14 @@ struct Daemon {
         }
     }
 
-    /// The live page's server, if one is wanted. Beyond this machine nobody sees anything without a token.
-    private func pageServer(
-        _ gateway: Gateway, _ feed: LiveFeed, _ viewers: Viewers, _ logger: Logger
-    ) throws(SettingsFault) -> PageServer? {
-        guard let listen = settings.pageListen else { return nil }
-        let place = try PagePlace(listen)
-        var token: String?
-        if let file = settings.pageTokenFile {
-            token = try PageToken.read(file)
-        } else if !place.isLoopback {
-            throw SettingsFault(
-                description:
-                    "page.listen: \(listen) is reachable by others, and there is no token; "
-                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)"
-            )
+    /// - Throws: ``SettingsFault`` while another daemon has the control socket.
+    private func claim(_ place: ControlSocketPlace) throws(SettingsFault) {
+        do {
+            try place.claim()
+        } catch {
+            guard case .taken(let reason) = error else { return }
+            throw SettingsFault(description: reason, setting: "socket")
         }
-        let access = PageAccess(
-            isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)
-        return PageServer(
-            place: place, feed: feed, viewers: viewers, access: access, gateway: gateway,
-            logger: logger)
     }
 
     private func begin(_ gateway: Gateway) async throws(SettingsFault) {
@@ -157,9 +179,11 @@ struct Daemon {
     }
 
     /// Radio and socket are closed by now: write what is in memory, finish token renewals.
+    ///
+    /// - Throws: ``SettingsFault`` if samples are lost.
     private func leave(
         _ gateway: Gateway, _ queue: SampleQueue, _ notifier: SystemdNotifier, _ logger: Logger
-    ) async {
+    ) async throws(SettingsFault) {
         notifier.send("STOPPING=1")
         do {
             try await queue.flush()
@@ -167,11 +191,37 @@ struct Daemon {
             logger.error("flush: \(error)")
         }
         await gateway.lanes.stopAll()
-        do {
-            try await queue.close()
-        } catch {
-            logger.error("close store: \(error)")
+        switch await queue.closeSettingAside() {
+        case .complete: break
+        case .setAside(let frames, let error):
+            logger.error(
+                "close store: \(error); \(frames) samples are set aside for the next start")
+        case .lost(let frames, let error, let isCounted):
+            throw SettingsFault(
+                description: "close store: \(error) \(frames) samples are lost"
+                    + (isCounted ? ", which the next start counts" : ""))
         }
         logger.info("stopped")
+    }
+}
+
+extension Settings {
+    /// Where samples may be set aside that the store does not take at the end: the runtime directory
+    /// is memory and is there until the machine is switched off.
+    func asideDirectories(_ environment: [String: String]) -> [String] {
+        let runtime = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").map(String.init)
+        let socket = URL(filePath: socketPath).deletingLastPathComponent().path
+        var directories: [String] = []
+        for directory in (runtime ?? []) + [socket, stateDirectory]
+        where !directory.isEmpty && !directories.contains(directory) {
+            directories.append(directory)
+        }
+        return directories
+    }
+
+    /// Whether there are tokens of enrollments.
+    var hasTokenFiles: Bool {
+        let names = try? FileManager.default.contentsOfDirectory(atPath: stateDirectory)
+        return names?.contains { $0.hasPrefix("tokens-") } ?? false
     }
 }

@@ -23,7 +23,7 @@ extension Gateway {
         try await asking {
             guard let letter = try await queue.deadLetter(id) else {
                 throw ProblemReport(
-                    code: "unknown-reference", message: "there is no such dead letter",
+                    code: .unknownReference, message: "there is no such dead letter",
                     advice: "edge-gateway queue dead list")
             }
             return DeadLetterReport(letter, try await StoreNames(queue))
@@ -48,7 +48,7 @@ extension Gateway {
         let ids = ask.ids ?? []
         guard ids.isEmpty == (ask.all ?? false), ids.count <= Self.listedMax else {
             throw ProblemReport(
-                code: "bad-request", message: "name up to \(Self.listedMax) dead letters, or all",
+                code: .badRequest, message: "name up to \(Self.listedMax) dead letters, or all",
                 advice: "edge-gateway queue dead list")
         }
         return try await asking {

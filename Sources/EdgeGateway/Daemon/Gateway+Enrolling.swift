@@ -3,6 +3,14 @@ import Logging
 import OfflineQueue
 import Uplink
 
+/// A step of a change to an enrollment.
+enum EnrollmentStep: String, CaseIterable {
+    /// The tokens are stored, or removed.
+    case tokens
+    /// The enrollment is stored, or removed.
+    case store
+}
+
 /// Enrollments as commands see them.
 extension Gateway {
     /// Takes an invitation, a practitioner's key or a file, and begins its lane.
@@ -16,7 +24,7 @@ extension Gateway {
         case (nil, nil, let path?): return try await enroll(file: path, request)
         default:
             throw ProblemReport(
-                code: "bad-request", message: "one of link, key and file is needed",
+                code: .badRequest, message: "one of link, key and file is needed",
                 advice: "edge-gateway enroll --help")
         }
     }
@@ -24,7 +32,7 @@ extension Gateway {
     static func check(resolution: String?) throws {
         guard let resolution, Resolution(rawValue: resolution) == nil else { return }
         throw ProblemReport(
-            code: "bad-request", message: "there is no resolution of that name",
+            code: .badRequest, message: "there is no resolution of that name",
             advice: "raw (one data point a frame), 10s or 60s (averages)")
     }
 
@@ -34,7 +42,7 @@ extension Gateway {
             link = try InvitationLink(text)
         } catch {
             throw ProblemReport(
-                code: "bad-link", message: "\(error)",
+                code: .badLink, message: "\(error)",
                 advice: "copy the whole link from the exchange's invitation")
         }
         var wishes = EnrollSettings()
@@ -46,7 +54,7 @@ extension Gateway {
         do {
             return try await enroller(wishes).enroll(link)
         } catch {
-            throw notEnrolled(error)
+            throw notEnrolled(error, at: link.origin(plainHTTP: wishes.plainHTTP) ?? wishes.server)
         }
     }
 
@@ -54,11 +62,36 @@ extension Gateway {
         Enroller(transport: CurlTransport(settings.curl), clock: clock, settings: wishes)
     }
 
-    func notEnrolled(_ fault: EnrollFault) -> ProblemReport {
+    func notEnrolled(_ fault: EnrollFault, at origin: Origin?) -> ProblemReport {
         logger.warning("enrollment failed: \(fault)")
+        var words = "\(fault)"
+        if case .transport(let cause) = fault, let origin {
+            words = "the exchange could not be reached: \(cause.description(at: origin.host))"
+        }
         return ProblemReport(
-            code: "not-enrolled", message: "not enrolled: \(fault)",
+            code: .notEnrolled, message: "not enrolled: \(words)",
             advice: "nothing was stored; recording goes on")
+    }
+
+    /// The name of an enrollment: as asked for, or as the one has that it takes the place of.
+    ///
+    /// - Throws: ``ProblemReport`` when the name asked for is another enrollment's.
+    static func name(
+        asked: String?, insteadOf same: Enrollment?, beside existing: [Enrollment]
+    ) throws -> String {
+        guard let asked else { return same?.terms.name ?? freeName(beside: existing) }
+        if let same, same.terms.name != asked {
+            throw ProblemReport(
+                code: .nameTaken,
+                message: "this is the enrollment \(same.terms.name); it is not made a second time",
+                advice: "enroll again with --name \(same.terms.name), or without a name")
+        }
+        guard same != nil || !existing.contains(where: { $0.terms.name == asked }) else {
+            throw ProblemReport(
+                code: .nameTaken, message: "the name \(asked) is another enrollment's",
+                advice: "choose another --name; edge-gateway enrollments lists them")
+        }
+        return asked
     }
 
     /// The exchange a request names, with a scheme or without.
@@ -69,7 +102,7 @@ extension Gateway {
             ? Origin(text) : Origin(authority: text, plainHTTP: settings.plainHTTP)
         guard let named else {
             throw ProblemReport(
-                code: "bad-request", message: "this is no exchange's address",
+                code: .badRequest, message: "this is no exchange's address",
                 advice: "such as https://exchange.example")
         }
         return named
@@ -91,13 +124,13 @@ extension Gateway {
     ) async throws -> EnrollmentReport {
         guard let standing = enrolled.standing else {
             throw ProblemReport(
-                code: "not-enrolled", message: "the exchange names no patient",
+                code: .notEnrolled, message: "the exchange names no patient",
                 advice: "ask for an invitation of the patient")
         }
         guard let device = enrolled.device else {
             let choices = standing.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
             throw ProblemReport(
-                code: "choose-device",
+                code: .chooseDevice,
                 message: standing.devices.isEmpty
                     ? "the patient's studies take heart rate from no personal device"
                     : "the patient's studies take heart rate from several devices: \(choices)",
@@ -113,7 +146,8 @@ extension Gateway {
                     && $0.terms.patient == standing.patient
             }
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
+                name: try Self.name(
+                    asked: request.name, insteadOf: same, beside: existing),
                 origin: origin, fhirBase: enrolled.fhirBase,
                 clientID: enrolled.tokens.clientID, patient: standing.patient, device: device.id,
                 codeSystem: standing.code.system, code: standing.code.code,
@@ -121,35 +155,21 @@ extension Gateway {
             terms.resolution =
                 request.resolution ?? same?.terms.resolution ?? terms.resolution
             return try await begin(
-                terms, insteadOf: same?.id, enrolled.tokens,
+                terms, insteadOf: same, enrolled.tokens,
                 hold: standing.isConsented ? nil : .noConsent)
         }
     }
 
-    /// Writes an enrollment down and begins its lane; new terms and tokens go to the lane there is.
+    /// Stores an enrollment and starts its delivery; with `insteadOf`, in the place of an earlier one for the
+    /// same patient. If a step fails, everything is as it was, and an earlier delivery goes on.
     func begin(
-        _ terms: EnrollmentTerms, insteadOf known: Int64?, _ tokens: TokenRecord?,
+        _ terms: EnrollmentTerms, insteadOf known: Enrollment?, _ tokens: TokenRecord?,
         hold: HoldReason? = nil
     ) async throws -> EnrollmentReport {
-        let id: Int64
-        if let known {
-            id = known
-            await lanes.stop(id)
-            if let tokens { try saveTokens(tokens, of: id) }
-            try await queue.updateEnrollment(id, terms: terms)
-            try await queue.setState(enrollment: id, .active)
-            try await queue.setHold(enrollment: id, reason: nil)
-        } else {
-            id = try await queue.enroll(terms).id
-            do {
-                if let tokens { try saveTokens(tokens, of: id) }
-            } catch {
-                try await queue.setState(enrollment: id, .enrollAgain)
-                throw error
-            }
+        let id: Int64 = try await changingEnrollments {
+            guard let known else { return try await add(terms, tokens, hold: hold?.rawValue) }
+            return try await renew(known, terms, tokens, hold: hold?.rawValue)
         }
-        if let hold { try await queue.setHold(enrollment: id, reason: hold.rawValue) }
-        try await startLane(of: id)
         logger.info("enrolled", metadata: ["enrollment": "\(terms.name)"])
         guard let stored = try await queue.enrollments().first(where: { $0.id == id }) else {
             throw QueueError(.unknownReference, "enroll", "it is gone")
@@ -157,12 +177,70 @@ extension Gateway {
         return try await report(on: stored)
     }
 
-    private func saveTokens(_ tokens: TokenRecord, of enrollment: Int64) throws {
+    /// The tokens are stored first: that is what fails on a disk that is full or read-only.
+    private func add(
+        _ terms: EnrollmentTerms, _ tokens: TokenRecord?, hold: String?
+    ) async throws -> Int64 {
+        let id = try await queue.nextEnrollmentID()
+        let file = tokenFile(of: id)
+        try failing(.tokens)
+        if let tokens { try saveTokens(tokens, in: file) }
         do {
-            try tokenFile(of: enrollment).save(tokens)
+            try failing(.store)
+            try await queue.enroll(terms, as: id, hold: hold)
+        } catch {
+            if tokens != nil { try? file.remove() }
+            throw error
+        }
+        // From here on the enrollment is complete: a delivery that does not start is started later.
+        try? await startLane(of: id)
+        return id
+    }
+
+    private func renew(
+        _ known: Enrollment, _ terms: EnrollmentTerms, _ tokens: TokenRecord?, hold: String?
+    ) async throws -> Int64 {
+        let file = tokenFile(of: known.id)
+        // A delivery that runs may renew the tokens that are being replaced.
+        await lanes.stop(known.id)
+        do {
+            try await replace(known.id, terms, tokens, in: file, hold: hold)
+        } catch {
+            try? await startLane(of: known.id)
+            throw error
+        }
+        try? await startLane(of: known.id)
+        return known.id
+    }
+
+    private func replace(
+        _ id: Int64, _ terms: EnrollmentTerms, _ tokens: TokenRecord?, in file: TokenFile,
+        hold: String?
+    ) async throws {
+        let earlier = try? file.load()
+        try failing(.tokens)
+        if let tokens { try saveTokens(tokens, in: file) }
+        do {
+            try failing(.store)
+            try await queue.renewEnrollment(id, terms: terms, hold: hold)
+        } catch {
+            guard tokens != nil, let earlier else { throw error }
+            do {
+                try file.save(earlier)
+            } catch let fault {
+                // The new tokens are for the same patient, and serve as well.
+                logger.error("put the earlier tokens back", metadata: ["fault": "\(fault)"])
+            }
+            throw error
+        }
+    }
+
+    private func saveTokens(_ tokens: TokenRecord, in file: TokenFile) throws {
+        do {
+            try file.save(tokens)
         } catch {
             throw ProblemReport(
-                code: "tokens-not-stored", message: "\(error)",
+                code: .tokensNotStored, message: "nothing was changed: \(error)",
                 advice: "make the state directory writable, then enroll with the same link again")
         }
     }

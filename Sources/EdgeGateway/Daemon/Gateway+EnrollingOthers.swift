@@ -9,7 +9,7 @@ extension Gateway {
     func enroll(key: Secret, _ request: EnrollRequest) async throws -> EnrollmentReport {
         guard let origin = try exchange(of: request) else {
             throw ProblemReport(
-                code: "bad-request", message: "the key does not say which exchange it is of",
+                code: .badRequest, message: "the key does not say which exchange it is of",
                 advice: "enroll again with --exchange https://exchange.example")
         }
         var wishes = EnrollSettings()
@@ -18,7 +18,7 @@ extension Gateway {
         do {
             enrolled = try await enroller(wishes).enroll(practitionerKey: key, at: origin)
         } catch {
-            throw notEnrolled(error)
+            throw notEnrolled(error, at: origin)
         }
         return try await asking {
             let existing = try await queue.enrollments()
@@ -29,13 +29,14 @@ extension Gateway {
                         : $0.terms.name == request.name)
             }
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
+                name: try Self.name(
+                    asked: request.name, insteadOf: same, beside: existing),
                 kind: .practitionerKey, origin: "\(origin)", fhirBase: enrolled.fhirBase,
                 clientID: enrolled.tokens.clientID, device: request.device ?? same?.terms.device,
                 codeSystem: same?.terms.codeSystem, code: same?.terms.code,
                 identifierSystem: settings.identifierSystem)
             terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-            return try await begin(terms, insteadOf: same?.id, enrolled.tokens)
+            return try await begin(terms, insteadOf: same, enrolled.tokens)
         }
     }
 
@@ -43,7 +44,7 @@ extension Gateway {
     func enroll(file path: String, _ request: EnrollRequest) async throws -> EnrollmentReport {
         guard let origin = FilePlace.origin(path: path) else {
             throw ProblemReport(
-                code: "bad-request", message: "this is no whole path of a file",
+                code: .badRequest, message: "this is no whole path of a file",
                 advice: "such as /var/lib/edge-gateway/heart.ndjson")
         }
         try checkBeside(path)
@@ -53,28 +54,25 @@ extension Gateway {
             // A lane holds the file locked; only a new one is tried.
             if same == nil, await !FileDestination(path: path).isHealthy() {
                 throw ProblemReport(
-                    code: "file-not-writable", message: "\(path) cannot be opened for writing",
+                    code: .fileNotWritable, message: "\(path) cannot be opened for writing",
                     advice: "its directory must exist, and the daemon's user must own it")
             }
             let code = ObservationCode.omhHeartRate
             var terms = EnrollmentTerms(
-                name: same?.terms.name ?? request.name ?? Self.freeName(beside: existing),
+                name: try Self.name(
+                    asked: request.name, insteadOf: same, beside: existing),
                 kind: .file, origin: origin, fhirBase: "", codeSystem: code.system,
                 code: code.code, identifierSystem: settings.identifierSystem)
             terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-            return try await begin(terms, insteadOf: same?.id, nil)
+            return try await begin(terms, insteadOf: same, nil)
         }
     }
 
-    /// The gateway's own files are in the state directory: nothing may be appended to those.
+    /// Nothing may be appended to the gateway's own files.
     private func checkBeside(_ path: String) throws {
-        let place = URL(filePath: path).standardizedFileURL.resolvingSymlinksInPath()
-        let state = URL(filePath: settings.stateDirectory).standardizedFileURL
-            .resolvingSymlinksInPath()
-        guard place.deletingLastPathComponent().path == state.path, place.pathExtension != "ndjson"
-        else { return }
+        guard let refusal = GatewayFiles(settings: settings).refusal(of: path) else { return }
         throw ProblemReport(
-            code: "bad-request", message: "the state directory holds the gateway's own files",
-            advice: "choose another directory, or a name that ends in .ndjson")
+            code: .badRequest, message: refusal,
+            advice: "choose another directory, or another name that ends in .ndjson")
     }
 }

@@ -13,7 +13,7 @@ extension Gateway {
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
         guard let enrollment = try await enrollment(named: ask.enrollment) else {
             throw ProblemReport(
-                code: "unknown-enrollment", message: "there is no enrollment",
+                code: .unknownEnrollment, message: "there is no enrollment",
                 advice: "edge-gateway enrollments lists them")
         }
         let erasure = Erasure(
@@ -26,7 +26,7 @@ extension Gateway {
             let balance = try await queue.balance(of: erasure.scope)
             guard balance.unsent == 0 || ask.undelivered ?? false else {
                 throw ProblemReport(
-                    code: "samples-wait",
+                    code: .samplesWait,
                     message: "\(balance.unsent) samples were not delivered yet",
                     advice: "edge-gateway queue drain; or give them up with --undelivered")
             }
@@ -46,39 +46,83 @@ extension Gateway {
         }
         guard erasure.patient == nil || !assignments.isEmpty else {
             throw ProblemReport(
-                code: "unknown-patient", message: "nothing was recorded for this patient",
+                code: .unknownPatient, message: "nothing was recorded for this patient",
                 advice: "check the number: the exchange's id, as it was given to pair --patient")
         }
         let worn = Set(assignments.filter(\.isOpen).map(\.sensorID))
         guard !worn.isEmpty else { return }
         let addresses = try await queue.sensors().filter { worn.contains($0.id) }.map(\.address)
         throw ProblemReport(
-            code: "strap-records", message: "a strap still records for this patient",
+            code: .strapRecords, message: "a strap still records for this patient",
             advice: "put it away first: "
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// With the lane at rest. If it fails, the lane goes on, and the same command takes it up again.
+    /// With the delivery at rest. If it fails, the delivery goes on with what is left.
     private func empty(_ erasure: Erasure) async throws {
-        await lanes.stop(erasure.enrollment)
-        do {
-            if erasure.patient == nil { try removeTokens(of: erasure.enrollment) }
-            while try await !queue.erase(erasure) {}
-        } catch {
+        try await changingEnrollments {
+            let before = try await queue.balance(of: erasure.scope).stored
+            await lanes.stop(erasure.enrollment)
+            let file = tokenFile(of: erasure.enrollment)
+            do {
+                try failing(.tokens)
+                if erasure.patient == nil { try setAside(file) }
+                try failing(.store)
+                while try await !queue.erase(erasure) {}
+            } catch {
+                if erasure.patient == nil { putBack(file) }
+                try? await startLane(of: erasure.enrollment)
+                let left = try? await queue.balance(of: erasure.scope)
+                throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
+            }
+            await lanes.forget(erasure.enrollment)
+            if erasure.patient == nil { try removeTokens(file) }
             try? await startLane(of: erasure.enrollment)
-            throw error
         }
-        await lanes.forget(erasure.enrollment)
-        try await startLane(of: erasure.enrollment)
     }
 
-    private func removeTokens(of enrollment: Int64) throws {
+    /// What stopped an erasure, and how far it came: samples go in parts.
+    private func interrupted(_ error: any Error, erased: Int) -> any Error {
+        guard erased > 0 else { return error }
+        let cause = (error as? QueueError).map {
+            (ProblemCode($0.code), "\($0.operation): \($0.cause)")
+        }
+        let known = (error as? ProblemReport).map {
+            (ProblemCode(rawValue: $0.code) ?? .internalFault, $0.message)
+        }
+        let (code, message) = cause ?? known ?? (.internalFault, "\(error)")
+        return ProblemReport(
+            code: code,
+            message: "\(message); \(erased) samples were erased before, the rest was not",
+            advice: "mend the cause, then give the same command again: it goes on from there")
+    }
+
+    private func setAside(_ file: TokenFile) throws {
         do {
-            try tokenFile(of: enrollment).remove()
+            try file.setAside()
         } catch {
             throw ProblemReport(
-                code: "tokens-not-erased", message: "\(error)",
-                advice: "make the state directory writable, then erase again")
+                code: .tokensNotErased, message: "\(error)",
+                advice: "nothing was erased; make the state directory writable, then erase again")
+        }
+    }
+
+    private func putBack(_ file: TokenFile) {
+        do {
+            try file.putBack()
+        } catch {
+            logger.error("put the tokens back", metadata: ["fault": "\(error)"])
+        }
+    }
+
+    private func removeTokens(_ file: TokenFile) throws {
+        do {
+            try file.remove()
+        } catch {
+            throw ProblemReport(
+                code: .tokensNotErased,
+                message: "the samples are erased, the tokens are not: \(error)",
+                advice: "make the state directory writable, and remove \(file.path)*")
         }
     }
 

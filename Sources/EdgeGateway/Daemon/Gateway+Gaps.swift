@@ -34,7 +34,7 @@ extension Gateway {
     func gaps(sensor: Int64?, days: Int) async throws -> GapsReport {
         guard (1...Self.gapDaysMax).contains(days) else {
             throw ProblemReport(
-                code: "bad-request", message: "days go from 1 to \(Self.gapDaysMax)",
+                code: .badRequest, message: "days go from 1 to \(Self.gapDaysMax)",
                 advice: "edge-gateway gaps --days 7")
         }
         return try await asking {
@@ -42,7 +42,7 @@ extension Gateway {
             let chosen = sensors.filter { sensor == nil || $0.id == sensor }
             guard sensor == nil || !chosen.isEmpty else {
                 throw ProblemReport(
-                    code: "unknown-sensor", message: "no such sensor",
+                    code: .unknownSensor, message: "no such sensor",
                     advice: "edge-gateway sensors lists them")
             }
             let now = clock.read().wallMicroseconds

@@ -26,7 +26,7 @@ extension Gateway {
     func hours(sensor: Int64?, hours: Int) async throws -> [HourReport] {
         guard (1...SampleQueue.historyHoursMax).contains(hours) else {
             throw ProblemReport(
-                code: "bad-request", message: "hours go from 1 to \(SampleQueue.historyHoursMax)",
+                code: .badRequest, message: "hours go from 1 to \(SampleQueue.historyHoursMax)",
                 advice: "edge-gateway history --hours --last 24")
         }
         return try await asking {

@@ -10,7 +10,7 @@ extension Gateway {
     func importSamples(_ ask: ImportRequest) async throws -> ImportReport {
         guard let enrollment = try await enrollment(named: ask.enrollment) else {
             throw ProblemReport(
-                code: "unknown-enrollment", message: "there is no enrollment to deliver them",
+                code: .unknownEnrollment, message: "there is no enrollment to deliver them",
                 advice: "edge-gateway enroll LINK, then import again")
         }
         let target = ImportTarget(

@@ -24,7 +24,7 @@ extension Gateway {
     func scan(seconds: Int) async throws -> [SightingReport] {
         guard (1...60).contains(seconds) else {
             throw ProblemReport(
-                code: "bad-request", message: "a scan takes 1 to 60 seconds",
+                code: .badRequest, message: "a scan takes 1 to 60 seconds",
                 advice: "edge-gateway scan --seconds 10")
         }
         try await requireRadio()
@@ -49,9 +49,19 @@ extension Gateway {
         await recorder.beginPairing(address)
         do {
             let inspection = try await inspect(address, request)
-            if let enrollment { await adopt(wearer, enrollment) }
-            let (sensor, assignment) = try await asking {
-                try await store(address, request, enrollment, inspection)
+            // A bond tells the address behind one that changes.
+            let address = inspection.sighting.address
+            let sensor: Sensor
+            let assignment: Assignment
+            do {
+                if let enrollment { await adopt(wearer, enrollment) }
+                (sensor, assignment) = try await asking {
+                    try await store(address, request, enrollment, inspection)
+                }
+            } catch {
+                await recorder.abandonPairing(address)
+                await central.undo(inspection)
+                throw error
             }
             await record(sensor, as: assignment.id)
             if let percent = inspection.batteryPercent {
@@ -77,7 +87,7 @@ extension Gateway {
             guard let sensor = try await queue.sensors().first(where: { $0.address == address })
             else {
                 throw ProblemReport(
-                    code: "unknown-sensor", message: "no such sensor is paired",
+                    code: .unknownSensor, message: "no such sensor is paired",
                     advice: "edge-gateway sensors lists them")
             }
             try await queue.flush()
@@ -96,7 +106,7 @@ extension Gateway {
         guard octets.count == 6, octets.allSatisfy({ $0.count == 2 && UInt8($0, radix: 16) != nil })
         else {
             throw ProblemReport(
-                code: "bad-address", message: "this is no Bluetooth address",
+                code: .badAddress, message: "this is no Bluetooth address",
                 advice: "edge-gateway scan shows addresses such as C0:00:00:00:00:01")
         }
         return octets.joined(separator: ":")
@@ -105,7 +115,7 @@ extension Gateway {
     static func check(passkey: Int?) throws {
         guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
         throw ProblemReport(
-            code: "bad-request", message: "a pairing code has at most six digits",
+            code: .badRequest, message: "a pairing code has at most six digits",
             advice: "edge-gateway pair ADDRESS --passkey 123456")
     }
 
@@ -123,19 +133,19 @@ extension Gateway {
         case .ready: return
         case .unknown, .noBus:
             throw ProblemReport(
-                code: "bus-absent", message: "the system bus does not answer",
+                code: .busAbsent, message: "the system bus does not answer",
                 advice: "systemctl status dbus")
         case .noDaemon:
             throw ProblemReport(
-                code: "bluetoothd-absent", message: "bluetoothd is not running",
+                code: .bluetoothdAbsent, message: "bluetoothd is not running",
                 advice: "systemctl start bluetooth")
         case .noAdapter:
             throw ProblemReport(
-                code: "no-adapter", message: "there is no Bluetooth adapter",
+                code: .noAdapter, message: "there is no Bluetooth adapter",
                 advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
         case .poweredOff:
             throw ProblemReport(
-                code: "radio-off", message: "the Bluetooth adapter is powered off",
+                code: .radioOff, message: "the Bluetooth adapter is powered off",
                 advice: "rfkill unblock bluetooth; bluetoothctl power on")
         }
     }
@@ -146,14 +156,14 @@ extension Gateway {
         if let name {
             guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
                 throw ProblemReport(
-                    code: "unknown-enrollment", message: "there is no enrollment \(name)",
+                    code: .unknownEnrollment, message: "there is no enrollment \(name)",
                     advice: "edge-gateway enrollments lists them")
             }
             return enrollment
         }
         guard enrollments.count <= 1 else {
             throw ProblemReport(
-                code: "choose-enrollment", message: "there are several enrollments",
+                code: .chooseEnrollment, message: "there are several enrollments",
                 advice: "name the wearer's: --enrollment NAME (edge-gateway enrollments)")
         }
         return enrollments.first
@@ -180,6 +190,7 @@ extension Gateway {
         }
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)
+        let address = inspection.sighting.address
         while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
             try? await Task.sleep(for: Self.firstBeatPause)
         }
@@ -199,11 +210,22 @@ extension Gateway {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
+        let before = try await queue.sensors().first { $0.address == address }
         let sensor = try await queue.addSensor(address: address, details: details)
-        let assignment = try await queue.assign(
-            sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
-            since: await recorder.firstArrival(of: address))
-        return (sensor, assignment)
+        do {
+            let assignment = try await queue.assign(
+                sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
+                since: await recorder.firstArrival(of: address))
+            return (sensor, assignment)
+        } catch {
+            // Without an assignment it is as it was.
+            if let before {
+                try? await queue.updateSensor(sensor.id, details: before.details)
+            } else {
+                try? await queue.forgetSensor(sensor.id)
+            }
+            throw error
+        }
     }
 
     private func report(

@@ -12,7 +12,7 @@ extension Gateway {
     static func check(limit: Int) throws {
         guard (1...listedMax).contains(limit) else {
             throw ProblemReport(
-                code: "bad-request", message: "a listing has 1 to \(listedMax) entries",
+                code: .badRequest, message: "a listing has 1 to \(listedMax) entries",
                 advice: "ask for --limit 100")
         }
     }
@@ -40,7 +40,7 @@ extension Gateway {
         let chosen = state.flatMap(ListedSample.State.init(rawValue:))
         guard state == nil || chosen != nil else {
             throw ProblemReport(
-                code: "bad-request", message: "there is no such state",
+                code: .badRequest, message: "there is no such state",
                 advice: "one of "
                     + ListedSample.State.allCases.map(\.rawValue).joined(separator: ", "))
         }
@@ -87,13 +87,13 @@ extension Gateway {
     private func horizon(olderThanHours hours: Int) throws -> Int64? {
         guard (0...Self.purgeHoursMax).contains(hours) else {
             throw ProblemReport(
-                code: "bad-request", message: "hours go from 0 to \(Self.purgeHoursMax)",
+                code: .badRequest, message: "hours go from 0 to \(Self.purgeHoursMax)",
                 advice: "edge-gateway queue purge --older-than 24")
         }
         guard hours > 0 else { return nil }
         guard let now = clock.read().trustedWallMicroseconds else {
             throw ProblemReport(
-                code: "clock-untrusted", message: "nobody knows how old anything is",
+                code: .clockUntrusted, message: "nobody knows how old anything is",
                 advice: "timedatectl; or purge without --older-than")
         }
         return now - Int64(hours) * 3_600_000_000
@@ -122,7 +122,7 @@ extension Gateway {
     func release(_ ask: ReleaseRequest) async throws -> SampleCountReport {
         guard let offset = Int64(exactly: (ask.offset * 1_000_000).rounded()) else {
             throw ProblemReport(
-                code: "bad-request", message: "this is no time",
+                code: .badRequest, message: "this is no time",
                 advice: "edge-gateway queue release")
         }
         return try await asking {

@@ -8,7 +8,7 @@ extension Gateway {
         let place = try pagePlace()
         guard Shares.hoursRange.contains(ask.hours) else {
             throw ProblemReport(
-                code: "bad-request",
+                code: .badRequest,
                 message: "a share lasts from 1 to \(Shares.hoursRange.upperBound) hours",
                 advice: "edge-gateway share --hours 24")
         }
@@ -17,7 +17,7 @@ extension Gateway {
             sensor = try await knownSensors().first { $0.address == address.uppercased() }
             guard sensor != nil else {
                 throw ProblemReport(
-                    code: "unknown-sensor", message: "no such sensor",
+                    code: .unknownSensor, message: "no such sensor",
                     advice: "edge-gateway sensors lists them")
             }
         }
@@ -53,7 +53,7 @@ extension Gateway {
     func enroll(once ask: EnrollOnceRequest) async throws -> EnrollOnceReport {
         guard let request = webEnrollment.take(ask.code, link: ask.link, at: Date()) else {
             throw ProblemReport(
-                code: "bad-token", message: "this page is no longer in force",
+                code: .badToken, message: "this page is no longer in force",
                 advice: "ask the technician for a new one: edge-gateway enroll --web")
         }
         do {
@@ -67,9 +67,14 @@ extension Gateway {
     }
 
     private func pagePlace() throws -> PagePlace {
+        if let fault = servers.faults.first(where: { $0.server == .page }) {
+            throw ProblemReport(
+                code: .noPage, message: "the live page cannot be opened: \(fault.reason)",
+                advice: "mend that; it is tried again by itself")
+        }
         guard let place = settings.pagePlace else {
             throw ProblemReport(
-                code: "no-page", message: "the live page is off",
+                code: .noPage, message: "the live page is off",
                 advice: "set page.listen, such as 127.0.0.1:8470, and restart the daemon")
         }
         return place

@@ -20,13 +20,13 @@ extension Gateway {
     ) async throws -> Wearer {
         if let patient = request.patient, !Standing.isPatientID(patient) {
             throw ProblemReport(
-                code: "bad-request", message: "this is no patient's identifier",
+                code: .badRequest, message: "this is no patient's identifier",
                 advice: "up to 64 letters, digits, - and ., such as 40001")
         }
         guard let enrollment, enrollment.terms.kind == .practitionerKey else {
             guard request.device == nil else {
                 throw ProblemReport(
-                    code: "bad-request",
+                    code: .badRequest,
                     message: "a device is chosen with a practitioner's enrollment only",
                     advice: "leave --device out, or enroll again with it")
             }
@@ -34,12 +34,12 @@ extension Gateway {
         }
         guard let patient = request.patient else {
             throw ProblemReport(
-                code: "choose-patient",
+                code: .choosePatient,
                 message: "the enrollment \(enrollment.terms.name) serves many patients",
                 advice: "name the wearer by the exchange's id: --patient ID")
         }
         let answer = await lanes.standing(of: patient, enrollment: enrollment.id)
-        let standing = try Self.usable(answer, enrollment.terms.name)
+        let standing = try Self.usable(answer, enrollment.terms.name, patient: patient)
         var wearer = try Self.choose(request.device, standing, enrollment.terms)
         if !standing.isConsented {
             wearer.notes.append(
@@ -54,33 +54,49 @@ extension Gateway {
         await lanes.adopt(standing, device: device, enrollment: enrollment.id)
     }
 
+    private static func isNoIdentifier(_ patient: String, _ status: Int) -> Bool {
+        status >= 400 && status != 429 && Int64(patient) == nil
+    }
+
     private static func usable(
-        _ answer: Result<Standing?, ExchangeReader.Fault>?, _ name: String
+        _ answer: Result<Standing?, ExchangeReader.Fault>?, _ name: String, patient: String
     ) throws -> Standing {
         switch answer {
         case nil, .failure(.unauthorized):
             throw ProblemReport(
-                code: "enroll-again",
+                code: .enrollAgain,
                 message: "\(name): the exchange does not let this gateway in",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        case .failure(.status(403)), .failure(.status(404)):
+        // The exchange fails over an identifier that is none of its own.
+        case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
+            .failure(.page(let status)) where Self.isNoIdentifier(patient, status):
             throw ProblemReport(
-                code: "patient-refused",
+                code: .patientRefused,
+                message: "the exchange knows no patient with this id (it answers \(status))",
+                advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
+        case .failure(.status(400)), .failure(.status(403)), .failure(.status(404)):
+            throw ProblemReport(
+                code: .patientRefused,
                 message: "the exchange knows no such patient, or not for this practitioner",
                 advice: "check the number; patient and practitioner must share an organization")
         case .failure(.transport(let fault)):
             throw ProblemReport(
-                code: "exchange-unreachable",
+                code: .exchangeUnreachable,
                 message: "the exchange cannot be asked about the patient: \(fault)",
                 advice: "mend the network and pair again; straps that are paired go on recording")
-        case .failure(.status), .failure(.unreadable):
+        case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
-                code: "exchange-trouble",
-                message: "the exchange cannot say anything about the patient now",
-                advice: "try again in a few minutes")
+                code: .exchangeTrouble,
+                message: "the exchange answers \(status) when it is asked about the patient",
+                advice: "try again in a few minutes; if it goes on, tell the exchange's operator")
+        case .failure(.unreadable):
+            throw ProblemReport(
+                code: .exchangeTrouble,
+                message: "the exchange's answer about the patient is not understood",
+                advice: "look at what stands between here and the exchange (proxy), then try again")
         case .success(nil):
             throw ProblemReport(
-                code: "no-heart-rate-study",
+                code: .noHeartRateStudy,
                 message: "no study of this patient collects heart rate",
                 advice: "ask the study's staff to add it, or choose another patient")
         case .success(let standing?): return standing
@@ -94,7 +110,7 @@ extension Gateway {
         if let known = terms.device {
             guard wanted == nil || wanted == known else {
                 throw ProblemReport(
-                    code: "device-fixed",
+                    code: .deviceFixed,
                     message: "\(terms.name) attributes its data to device \(known)",
                     advice: "leave --device out, or enroll the key again with another --name")
             }
@@ -106,14 +122,14 @@ extension Gateway {
         }
         guard !standing.devices.isEmpty else {
             throw ProblemReport(
-                code: "choose-device",
+                code: .chooseDevice,
                 message: "the patient's studies take heart rate from no personal device",
                 advice: "ask the study's staff to add a data source of type personal device")
         }
         if let wanted {
             guard standing.devices.contains(where: { $0.id == wanted }) else {
                 throw ProblemReport(
-                    code: "choose-device",
+                    code: .chooseDevice,
                     message: "the patient's studies do not take heart rate from device \(wanted)",
                     advice: "these they do: \(list)")
             }
@@ -121,7 +137,7 @@ extension Gateway {
         }
         guard standing.devices.count == 1 else {
             throw ProblemReport(
-                code: "choose-device",
+                code: .chooseDevice,
                 message: "the patient's studies take heart rate from several devices: \(list)",
                 advice: "pair again with --device ID")
         }

@@ -1,6 +1,7 @@
 import BlueZ
 import Foundation
 import GATTHeartRate
+import Health
 import Logging
 import OfflineQueue
 import Recording
@@ -13,22 +14,30 @@ actor Gateway {
     let central: Central
     let recorder: Recorder
     let lanes: Lanes
+    let health: HealthMonitor
+    /// Enrollments are changed one at a time: the number of a new one must not go to another's tokens.
+    let enrollmentChanges = OneAtATime()
+    /// Called before each step of a change to an enrollment; what it throws makes the step fail. For tests.
+    var failing: @Sendable (EnrollmentStep) throws -> Void = { _ in }
     let desk = PairingDesk()
     let importDesk: ImportDesk
     let shares: Shares
+    /// What the control socket and the page say of themselves.
+    nonisolated let servers = ServerStates()
     /// The link that a phone is to hand over, if one is waited for.
     var webEnrollment = OneTimeEnrollment()
     let clock: any GatewayClock
     let logger: Logger
 
-    private var healthLog = HealthLog()
     /// Today's coverage by sensor, and when it was counted (uptime, µs).
     var coverageCounted: [Int64: (percent: Double?, uptime: Int64)] = [:]
     private let startedUptime: Int64
+    /// Whether all that the store knows is recorded and delivered.
+    private var isTakenUp = false
 
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
-        logger: Logger
+        logger: Logger, services: ServiceStates = ServiceStates()
     ) {
         self.settings = settings
         self.queue = queue
@@ -41,14 +50,29 @@ actor Gateway {
         importDesk = ImportDesk(directory: settings.stateDirectory)
         shares = Shares(stateDirectory: settings.stateDirectory)
         lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
+        health = HealthMonitor(
+            recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
+            deliveries: DeliveryHealth(queue: queue, lanes: lanes), services: services,
+            servers: servers,
+            clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
     }
 
-    /// Takes up what the store knows: straps to record, lanes to deliver.
+    /// Takes up what the store knows: straps to record, lanes to deliver. A store that cannot be written or
+    /// read at the moment keeps nothing from starting; the rest follows when it can be.
     ///
     /// - Throws: ``QueueError``
     func begin() async throws {
         await importDesk.discard()
+        do {
+            try await takeUp()
+        } catch let error as QueueError where error.isStoreTrouble {
+            logger.error("read store: \(error)")
+        }
+    }
+
+    private func takeUp() async throws {
+        var isComplete = true
         let sensors = try await queue.sensors()
         for assignment in try await queue.openAssignments() {
             guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
@@ -57,7 +81,23 @@ actor Gateway {
             await record(sensor, as: assignment.id)
         }
         for enrollment in try await queue.enrollments() {
-            try await startLane(of: enrollment.id)
+            do {
+                try await startLane(of: enrollment.id)
+            } catch let error as QueueError where error.isStoreTrouble {
+                logger.error("start lane: \(error)")
+                isComplete = false
+            }
+        }
+        isTakenUp = isComplete
+    }
+
+    /// The store can be written again: what could not be taken up is taken up now.
+    func takeUpAfterAbsence() async {
+        guard !isTakenUp else { return }
+        do {
+            try await takeUp()
+        } catch {
+            logger.error("read store: \(error)")
         }
     }
 
@@ -86,14 +126,33 @@ actor Gateway {
         }
     }
 
-    /// Starts the lanes whose tokens could not be read, if they can be by now.
-    func startLanesWithoutTokens() async {
-        for id in await lanes.unreadable {
+    /// Starts every delivery that should run and does not: its tokens could not be read, or the store failed
+    /// when it was last to start.
+    func startMissingDeliveries() async {
+        await changingEnrollments {
             do {
-                try await startLane(of: id)
+                for enrollment in try await queue.enrollments()
+                where await !lanes.isRunning(enrollment.id) {
+                    try await startLane(of: enrollment.id)
+                }
             } catch {
-                logger.error("start lane: \(error)")
+                logger.error("start delivery: \(error)")
             }
+        }
+    }
+
+    /// Does `work` while no other change to an enrollment is under way.
+    func changingEnrollments<Value>(
+        _ work: () async throws -> Value
+    ) async rethrows -> Value {
+        await enrollmentChanges.enter()
+        do {
+            let value = try await work()
+            await enrollmentChanges.leave()
+            return value
+        } catch {
+            await enrollmentChanges.leave()
+            throw error
         }
     }
 
@@ -143,10 +202,9 @@ actor Gateway {
             let enrollments = try await enrollments()
             let balance = try await queue.balance()
             let reading = clock.read()
-            let conditions = await conditions(sensors, balance, reading)
-            healthLog.update(conditions, at: Date())
+            let items = await health.items()
             return StatusReport(
-                version: GatewayVersion.text, well: conditions.isEmpty, health: healthLog.items,
+                version: GatewayVersion.text, well: items.isEmpty, health: items,
                 uptimeSeconds: Double(reading.uptimeMicroseconds - startedUptime) / 1_000_000,
                 clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
                 balance: BalanceReport(balance),
@@ -164,7 +222,7 @@ actor Gateway {
         } catch let error as QueueError {
             logger.error("\(error)")
             throw ProblemReport(
-                code: error.code.rawValue, message: "\(error.operation): \(error.cause)",
+                code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",
                 advice: error.code.advice)
         }
     }
@@ -175,7 +233,8 @@ extension BalanceReport {
         self.init(
             received: balance.received, stored: balance.stored,
             undecodable: balance.undecodable, refused: balance.refused,
-            delivered: balance.delivered, pending: balance.pending, held: balance.held,
+            doubled: balance.doubled, delivered: balance.delivered, pending: balance.pending,
+            held: balance.held,
             dead: balance.dead, dropped: balance.dropped, buffered: balance.buffered,
             balanced: balance.isBalanced)
     }

@@ -50,20 +50,20 @@ actor ImportDesk {
         if name == nil { discard() }
         guard name == upload, offset == bytes else {
             throw ProblemReport(
-                code: "unknown-upload", message: "this part does not follow the one before",
+                code: .unknownUpload, message: "this part does not follow the one before",
                 advice: "another import took its place: begin again")
         }
         guard bytes + Int64(part.count) <= Self.fileBytesMax else {
             discard()
             throw ProblemReport(
-                code: "too-large",
+                code: .tooLarge,
                 message: "the file is larger than \(Self.fileBytesMax >> 30) GiB",
                 advice: "export it in parts: --since and --until")
         }
         guard freeBytes() - Int64(part.count) >= Self.freeBytesMin else {
             discard()
             throw ProblemReport(
-                code: "disk-full",
+                code: .diskFull,
                 message: "the disk of the state directory has no room for the file; "
                     + "nothing was imported",
                 advice: "free some, or export in parts: --since and --until")
@@ -80,7 +80,7 @@ actor ImportDesk {
         guard !isImporting else { throw ProblemReport.importing }
         guard name == upload else {
             throw ProblemReport(
-                code: "unknown-upload", message: "there is no such upload",
+                code: .unknownUpload, message: "there is no such upload",
                 advice: "another import took its place: begin again")
         }
         isImporting = true
@@ -135,7 +135,7 @@ actor ImportDesk {
         guard descriptor >= 0, done == part.count else {
             discard()
             throw ProblemReport(
-                code: "not-stored", message: "the file cannot be put beside the store: \(cause)",
+                code: .notStored, message: "the file cannot be put beside the store: \(cause)",
                 advice: "nothing was imported; look at the disk of the state directory")
         }
     }
@@ -143,6 +143,6 @@ actor ImportDesk {
 
 extension ProblemReport {
     fileprivate static let importing = ProblemReport(
-        code: "importing", message: "another import is under way",
+        code: .importing, message: "another import is under way",
         advice: "wait for its end: edge-gateway queue status")
 }

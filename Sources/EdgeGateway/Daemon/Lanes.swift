@@ -20,6 +20,8 @@ actor Lanes {
     private var lanes: [Int64: Lane] = [:]
     /// How often each enrollment's lane was asked to start: the latest one counts.
     private var starts: [Int64: Int] = [:]
+    /// Deliveries that ended though nobody ended them, and wait to be started again, with the reason.
+    private(set) var ended: [Int64: String] = [:]
     /// Enrollments whose tokens could not be read when their lane was last to start.
     private(set) var unreadable: Set<Int64> = []
 
@@ -45,7 +47,7 @@ actor Lanes {
             let runner = await runner(of: enrollment, to: destination, logger)
             guard starts[enrollment.id] == turn else { return true }
             lanes[enrollment.id] = Lane(
-                runner: runner, file: destination, task: Task { await runner.run() })
+                runner: runner, file: destination, task: keepRunning(runner, logger))
             return true
         }
         let record: TokenRecord
@@ -66,6 +68,7 @@ actor Lanes {
         guard
             let destination = ExchangeDestination(
                 terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
+                isDeviceChosen: record.isDeviceChosen ?? false,
                 termsChanged: { [logger] terms in
                     do {
                         try await queue.updateEnrollment(enrollment.id, terms: terms)
@@ -81,8 +84,35 @@ actor Lanes {
         guard starts[enrollment.id] == turn else { return true }
         lanes[enrollment.id] = Lane(
             runner: runner, exchange: destination, tokens: tokens,
-            task: Task { await runner.run() })
+            task: keepRunning(runner, logger))
         return true
+    }
+
+    /// Runs a delivery until it is stopped: one that ends by itself is reported and started again.
+    private func keepRunning(_ runner: LaneRunner, _ logger: Logger) -> Task<Void, Never> {
+        Task { [weak self] in
+            await KeepRunning.keepRunning(
+                { await runner.run() },
+                report: { fault in
+                    if let fault {
+                        logger.error("the delivery ended", metadata: ["fault": "\(fault)"])
+                    }
+                    await self?.note(runner.enrollmentID, ended: fault)
+                })
+        }
+    }
+
+    private func note(_ enrollment: Int64, ended fault: String?) { ended[enrollment] = fault }
+
+    /// Whether the delivery of an enrollment was started, and not stopped.
+    func isRunning(_ enrollment: Int64) -> Bool { lanes[enrollment] != nil }
+
+    /// Why the delivery of an enrollment does not run though it should; nil while it does, and where its
+    /// tokens cannot be read.
+    func stopped(_ enrollment: Int64) -> String? {
+        if let fault = ended[enrollment] { return fault }
+        if lanes[enrollment] != nil || unreadable.contains(enrollment) { return nil }
+        return "it was not started"
     }
 
     /// Tokens stored in clear, as before an update, are sealed where that can be done.
@@ -118,6 +148,7 @@ actor Lanes {
         guard let lane = lanes.removeValue(forKey: enrollment) else { return }
         lane.task.cancel()
         await lane.task.value
+        ended[enrollment] = nil
         await lane.tokens?.finishRenewal()
     }
 
@@ -140,10 +171,15 @@ actor Lanes {
         await lanes[enrollment]?.tokens?.expiresMicroseconds
     }
 
-    /// Why the last delivery of an enrollment brought no answer; nil while all is well.
+    /// Why an enrollment's samples are not delivered, if that has lasted for a minute or for more than one
+    /// attempt; nil while all is well.
     func fault(of enrollment: Int64) async -> String? {
-        if let fault = await lanes[enrollment]?.exchange?.lastFault { return "\(fault)" }
-        return await lanes[enrollment]?.file?.lastFault.map { "\($0)" }
+        await facts(of: enrollment)?.lastingFault(at: clock.read().uptimeMicroseconds)
+    }
+
+    /// How the delivery of an enrollment goes; nil if it does not run.
+    func facts(of enrollment: Int64) async -> DeliveryFacts? {
+        await lanes[enrollment]?.runner.facts
     }
 
     /// Why single patients' samples are kept back, in a lane that serves many and goes on.

@@ -42,7 +42,7 @@ extension Gateway {
             } else if request.agreed == true { .yes } else { .no }
         guard await desk.answer(answer, for: address) else {
             throw ProblemReport(
-                code: "nothing-asked", message: "this sensor asks for nothing now",
+                code: .nothingAsked, message: "this sensor asks for nothing now",
                 advice: "edge-gateway pair ADDRESS")
         }
         return try await pairingQuestion(of: text)
@@ -57,7 +57,7 @@ extension Gateway {
 extension ProblemReport {
     /// The sensor asked and nobody was there.
     static let passkeyNeeded = ProblemReport(
-        code: "passkey-needed", message: "not paired: the sensor wants a pairing code",
+        code: .passkeyNeeded, message: "not paired: the sensor wants a pairing code",
         advice: "run edge-gateway pair in a terminal, or give the code it shows: --passkey 123456")
 }
 
@@ -65,53 +65,61 @@ extension InspectionFault {
     /// What a technician is told.
     func problem(passkeyGiven: Bool) -> ProblemReport {
         let wear = "wear the strap with moist electrodes"
-        let facts: (code: String, message: String, advice: String) =
+        let facts: (code: ProblemCode, message: String, advice: String) =
             switch self {
             case .notHeard:
                 (
-                    "sensor-not-heard", "the sensor does not advertise",
+                    .sensorNotHeard, "the sensor does not advertise",
                     "\(wear), end its connection to phones, watches and bike computers, "
                         + "bring it nearer, and try again"
                 )
             case .notConnected:
                 (
-                    "sensor-not-reached", "the sensor was heard and cannot be connected to",
+                    .sensorNotReached, "the sensor was heard and cannot be connected to",
                     "bring it within 2 m, move 2.4 GHz Wi-Fi and USB 3 devices away, and try again"
                 )
             case .noHeartRate:
                 (
-                    "no-heart-rate", "it has no heart-rate service (0x180D with 0x2A37)",
+                    .noHeartRate, "it has no heart-rate service (0x180D with 0x2A37)",
                     "edge-gateway scan lists heart-rate sensors; this one is something else"
                 )
             case .wantsBond:
                 (
-                    "sensor-refuses", "the sensor lets nobody read it without a bond",
+                    .sensorRefuses, "the sensor lets nobody read it without a bond",
                     "put it into its pairing mode (see its manual) and try again"
                 )
             case .bondRefused where passkeyGiven:
                 (
-                    "bond-refused", "the sensor did not take the pairing code",
+                    .bondRefused, "the sensor did not take the pairing code",
                     "read the six digits it shows and try again; they may change each time"
                 )
             case .bondRefused:
                 (
-                    "bond-refused", "the sensor refused to be bonded",
+                    .bondRefused, "the sensor refused to be bonded",
                     "it may be paired elsewhere: remove it there, put it into its pairing mode, "
+                        + "and try again"
+                )
+            case .addressChanges:
+                (
+                    .addressChanges,
+                    "the sensor changes its Bluetooth address every few minutes and would be lost; "
+                        + "only a bond makes it known, and it refused one",
+                    "put it into its pairing mode (see its manual), remove its pairing with phones, "
                         + "and try again"
                 )
             case .unanswered:
                 (
-                    "sensor-not-answering", "the sensor is connected and does not answer",
+                    .sensorNotAnswering, "the sensor is connected and does not answer",
                     "take its battery out for a minute, then try again"
                 )
             case .adapterFull:
                 (
-                    "adapter-full", "the Bluetooth adapter carries no further link",
+                    .adapterFull, "the Bluetooth adapter carries no further link",
                     "plug in a second adapter, or forget a strap that is not used"
                 )
             case .noRadio:
                 (
-                    "radio-lost", "bluetoothd or the adapter went away meanwhile",
+                    .radioLost, "bluetoothd or the adapter went away meanwhile",
                     "edge-gateway status, then try again"
                 )
             }

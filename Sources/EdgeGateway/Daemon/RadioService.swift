@@ -7,15 +7,23 @@ struct RadioService: Service {
     let central: Central
     let recorder: Recorder
 
+    /// Returns after a graceful shutdown.
+    ///
+    /// - Throws: ``RadioStopped`` if the radio or its events end while the gateway runs.
     func run() async throws {
         let events = central.events()
-        await withGracefulShutdownHandler {
+        try await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await central.run() }
                 group.addTask {
                     for await batch in events { await recorder.take(batch) }
                 }
+                // One without the other records nothing.
+                await group.next()
+                if await !recorder.isStopping { await central.stop(disconnecting: false) }
+                await group.waitForAll()
             }
+            guard await recorder.isStopping || Task.isCancelled else { throw RadioStopped() }
         } onGracefulShutdown: {
             // Links are left up: bluetoothd keeps them, and the next start adopts them.
             Task {
@@ -24,4 +32,9 @@ struct RadioService: Service {
             }
         }
     }
+}
+
+/// The radio or its events ended while the gateway runs.
+struct RadioStopped: Error, CustomStringConvertible {
+    var description: String { "the radio stopped by itself" }
 }

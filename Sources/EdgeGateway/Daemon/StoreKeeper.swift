@@ -2,7 +2,8 @@ import Logging
 import OfflineQueue
 import ServiceLifecycle
 
-/// The store's housekeeping: commits that are due, the clock, and old delivered samples.
+/// The store's housekeeping: commits that are due, the clock, old delivered samples, and a look at every row
+/// now and then.
 struct StoreKeeper: Service {
     /// How often a due commit and the clock are looked at; bounds how late a commit can be.
     private static let tick = Duration.seconds(1)
@@ -12,17 +13,24 @@ struct StoreKeeper: Service {
     let queue: SampleQueue
     let clock: any GatewayClock
     let logger: Logger
+    /// Called when the store can be written again that could not be when the gateway began.
+    let onReturn: @Sendable () async -> Void
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
             var ticks = 0
             var wasFailing = false
+            var wasAbsent = await queue.health().isAbsent
             while !Task.isCancelled {
                 await queue.commitIfDue()
                 await noteClock()
+                await queue.checkNextRows()
                 if ticks % Self.ticksPerPrune == 0 { await prune() }
                 ticks += 1
-                let fault = await queue.health().fault
+                let facts = await queue.health()
+                if wasAbsent, !facts.isAbsent { await onReturn() }
+                wasAbsent = facts.isAbsent
+                let fault = facts.fault
                 if let fault, !wasFailing { logger.error("\(fault)") }
                 if fault == nil, wasFailing { logger.notice("the store takes samples again") }
                 wasFailing = fault != nil

@@ -1,9 +1,9 @@
 import ServiceLifecycle
 
-/// Looks again at token files that could not be read: somebody may mend their mode, their disk, or what
-/// `systemd-creds` needs, while the gateway runs.
+/// Starts deliveries that do not run once a minute: somebody may mend the mode of their token file, their disk,
+/// or what `systemd-creds` needs, while the gateway runs.
 struct TokenWatch: Service {
-    /// Between two looks. A sealed file costs a process each.
+    /// Between two attempts. A sealed file costs a process each.
     private static let pause = Duration.seconds(60)
 
     let gateway: Gateway
@@ -12,7 +12,7 @@ struct TokenWatch: Service {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 try? await Task.sleep(for: Self.pause)
-                if !Task.isCancelled { await gateway.startLanesWithoutTokens() }
+                if !Task.isCancelled { await gateway.startMissingDeliveries() }
             }
         }
     }

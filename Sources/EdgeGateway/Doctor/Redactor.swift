@@ -1,9 +1,11 @@
 import Foundation
 
-/// Takes out of a text what must not leave a gateway: addresses, patients, and whatever may be a secret.
+/// Takes out of a text what must not leave a gateway: addresses, patients, names that people gave, and whatever
+/// may be a secret.
 ///
 /// It goes by shape, so that it also finds what nobody thought of: an address by its colons, a secret by
-/// its length. What it takes away by mistake is missed less than what it leaves.
+/// its length. Names are known: each stands under a label instead. What it takes away by mistake is missed less
+/// than what it leaves.
 struct Redactor {
     /// Words of letters, digits, `-` and `_` from this length on are taken for secrets: the exchange's
     /// tokens have 30 and 32.
@@ -12,13 +14,67 @@ struct Redactor {
     private static let patientLengthMin = 3
 
     private let patients: [String]
+    /// The longest first: a name may be part of another.
+    private let names: [(name: String, label: String)]
 
-    init(patients: [String]) {
+    /// - Parameter names: what people called straps and enrollments, each with the label that stands for it.
+    init(patients: [String], names: [String: String] = [:]) {
         self.patients = Array(Set(patients)).filter { $0.count >= Self.patientLengthMin }
             .sorted { $0.count > $1.count }
+        self.names = names.filter { !$0.key.isEmpty }
+            .map { (Printable.line($0.key), $0.value) }
+            .sorted { ($0.name.count, $1.name) > ($1.name.count, $0.name) }
+    }
+
+    /// A labelled name for everything that people named in these reports. The names that enrollments get by
+    /// themselves (`e1`) name nobody and stay.
+    static func labels(
+        sensors: [SensorReport], enrollments: [EnrollmentReport]
+    ) -> [String: String] {
+        var labels: [String: String] = [:]
+        for sensor in sensors { labels[sensor.name] = "strap-\(sensor.id)" }
+        for (index, enrollment) in enrollments.enumerated()
+        where enrollment.name.wholeMatch(of: #/e[0-9]+/#) == nil {
+            labels[enrollment.name] = "enrollment-\(index + 1)"
+        }
+        return labels
+    }
+
+    /// A text with labels instead of names. A name is found in any case, and not inside of a word.
+    func hideNames(_ text: String) -> String {
+        var text = Printable.lines(text)
+        for (name, label) in names {
+            var rest = text[...]
+            var result = ""
+            while let found = rest.range(of: name, options: .caseInsensitive) {
+                let before =
+                    found.lowerBound > text.startIndex
+                    ? text[text.index(before: found.lowerBound)] : " "
+                let after = found.upperBound < text.endIndex ? text[found.upperBound] : " "
+                let isWhole = !Self.isInWord(before, name.first) && !Self.isInWord(after, name.last)
+                result += rest[..<found.lowerBound] + (isWhole ? label : String(rest[found]))
+                rest = rest[found.upperBound...]
+            }
+            text = result + rest
+        }
+        // Names that the gateway no longer knows: of enrollments that were erased or renamed.
+        return text.replacing(#/enrollment=(.*?)(?=\ [a-z_]+=|\ \[|\n|$)/#) { match in
+            match.output.1.wholeMatch(of: #/e[0-9]+|enrollment-[0-9]+/#) == nil
+                ? "enrollment=<name>" : String(match.output.0)
+        }
+    }
+
+    /// Whether a character beside the end of a name goes on with its word.
+    private static func isInWord(_ character: Character, _ end: Character?) -> Bool {
+        func isWord(_ character: Character) -> Bool { character.isLetter || character.isNumber }
+        return isWord(character) && (end.map(isWord) ?? false)
     }
 
     func redact(_ text: String) -> String {
+        redactWords(hideNames(text))
+    }
+
+    private func redactWords(_ text: String) -> String {
         var words: [Substring] = []
         var result = ""
         func flush() {

@@ -70,13 +70,13 @@ actor LiveFeed {
     ) async throws -> LiveHistoryReport {
         guard let bucket = Self.charts[minutes] else {
             throw ProblemReport(
-                code: "bad-request", message: "no chart of \(minutes) minutes",
+                code: .badRequest, message: "no chart of \(minutes) minutes",
                 advice: "ask for 10 or 1440 minutes")
         }
         let now = uptime
         guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
             throw ProblemReport(
-                code: "unknown-sensor", message: "no such sensor",
+                code: .unknownSensor, message: "no such sensor",
                 advice: "GET /v1/live lists those that can be seen")
         }
         let key = ChartKey(sensor: sensor, minutes: minutes)

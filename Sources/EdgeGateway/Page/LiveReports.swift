@@ -74,7 +74,7 @@ struct LiveGatewayReport: Codable, Equatable {
         well = status.well
         health = status.health.map {
             HealthItem(
-                name: $0.name, since: $0.since, message: masked($0.message),
+                name: $0.name, severity: $0.severity, since: $0.since, message: masked($0.message),
                 advice: masked($0.advice))
         }
         pending = status.balance.pending

@@ -12,44 +12,58 @@ struct LiveRoutes: Sendable {
     private static let gatewayRepeatSeconds = 5.0
     /// An EventSource comes back after this long, milliseconds.
     private static let retryMilliseconds = 1000
-    /// A viewer that takes nothing for this long has its connection closed.
-    private static let writingMax = Duration.seconds(10)
 
     let feed: LiveFeed
     let viewers: Viewers
-    /// What the sender of a request may see; nil for nothing.
-    let scope: @Sendable (Request, PeerContext) async -> ViewerScope?
+    /// Who sends a request, and what it may see; nil for nobody who may see anything.
+    let viewer: @Sendable (Request, PeerContext) async -> Viewer?
+
+    init(
+        feed: LiveFeed, viewers: Viewers,
+        viewer: @escaping @Sendable (Request, PeerContext) async -> Viewer?
+    ) {
+        self.feed = feed
+        self.viewers = viewers
+        self.viewer = viewer
+    }
 
     func add(to router: RouteBook) {
         router.get("v1/live") { request, context in
-            guard let scope = await scope(request, context) else { return try Self.unknown() }
-            guard let place = viewers.take() else { return try Self.full() }
-            return stream(to: scope, place, context.channel) { [scope = self.scope] in
-                await scope(request, context)
+            guard let viewer = await viewer(request, context) else { return try Self.unknown() }
+            let channel = context.channel
+            guard let place = viewers.take(viewer, end: { channel.close(promise: nil) }) else {
+                return try Self.full()
+            }
+            return stream(to: viewer.scope, place) { [look = self.viewer] in
+                await look(request, context)?.scope
             }
         }
         router.get("v1/live/now") { [feed] request, context in
-            guard let scope = await scope(request, context) else { return try Self.unknown() }
+            guard let scope = await viewer(request, context)?.scope else {
+                return try Self.unknown()
+            }
             return try await Answers.answer { try await feed.report(for: scope) }
         }
         router.get("v1/live/history") { [feed] request, context in
-            guard let scope = await scope(request, context) else { return try Self.unknown() }
+            guard let scope = await viewer(request, context)?.scope else {
+                return try Self.unknown()
+            }
             let query = Query(request)
             guard let sensor = try query.number("sensor"), let minutes = try query.number("minutes")
-            else { return try Answers.json(.badRequest, status: .badRequest) }
+            else { return try Answers.json(.badRequest) }
             return try await Answers.answer {
                 try await feed.history(of: sensor, minutes: Int(minutes), for: scope)
             }
         }
         router.get("v1/live/uploads") { [feed] request, context in
-            guard await scope(request, context) == .full else { return try Self.unknown() }
+            guard await viewer(request, context)?.scope == .full else { return try Self.unknown() }
             return try await Answers.answer { try await feed.uploads() }
         }
     }
 
     /// Server-sent events until the viewer, the daemon or the permission goes.
     private func stream(
-        to scope: ViewerScope, _ place: Viewers.Place, _ channel: any Channel,
+        to scope: ViewerScope, _ place: Viewers.Place,
         stillMay: @escaping @Sendable () async -> ViewerScope?
     ) -> Response {
         let body = ResponseBody { [feed] writer in
@@ -68,11 +82,7 @@ struct LiveRoutes: Sendable {
                     sent.add(report, to: &events, at: now, every: Self.gatewayRepeatSeconds)
                 }
                 if events.readableBytes > 0 {
-                    let watchdog = Task {
-                        try await Task.sleep(for: Self.writingMax)
-                        channel.close(promise: nil)
-                    }
-                    defer { watchdog.cancel() }
+                    // A viewer that takes nothing is cut off by the connection's guard.
                     try await writer.write(events)
                 }
                 try await Task.sleep(for: LiveFeed.period)
@@ -87,15 +97,15 @@ struct LiveRoutes: Sendable {
     private static func unknown() throws -> Response {
         try Answers.json(
             ProblemReport(
-                code: "token-needed", message: "this link is not in force",
-                advice: "ask for a new one: edge-gateway share"), status: .unauthorized)
+                code: .tokenNeeded, message: "this link is not in force",
+                advice: "ask for a new one: edge-gateway share"))
     }
 
     private static func full() throws -> Response {
         try Answers.json(
             ProblemReport(
-                code: "too-many-viewers", message: "\(Viewers.countMax) viewers are watching",
-                advice: "close a page that nobody looks at"), status: .serviceUnavailable)
+                code: .tooManyViewers, message: "too many viewers are watching",
+                advice: "close a page that nobody looks at"))
     }
 }
 

@@ -9,8 +9,9 @@ struct PagePlace: Equatable, Sendable {
     /// - Throws: ``SettingsFault`` for what is no address and port.
     init(_ text: String) throws(SettingsFault) {
         let fault = SettingsFault(
-            description: "page.listen: \(text) is no address and port, such as 127.0.0.1:8470, "
-                + "0.0.0.0:8470 or [::1]:8470")
+            description:
+                "page.listen: \(text) is not an IP address and port, such as 127.0.0.1:8470, "
+                + "0.0.0.0:8470 or [::1]:8470", setting: "page.listen")
         guard let colon = text.lastIndex(of: ":"),
             let port = Int(text[text.index(after: colon)...]), (1...65535).contains(port)
         else { throw fault }

@@ -4,60 +4,62 @@ import Hummingbird
 import HummingbirdCore
 import Logging
 import NIOCore
+import ServiceLifecycle
 
 /// The live page's server: what a nurse's screen or a phone reaches. It changes nothing but an enrollment
 /// that a technician asked for a moment ago.
-struct PageServer {
-    /// Connections at a time: each viewer has one that stays, and opens one or two more for charts.
-    private static let connectionsMax = 128
-    /// A connection on which nothing is asked is closed after this.
-    private static let idleTimeout = TimeAmount.seconds(30)
-    /// A page has some headers of a browser's; 16 KB is what servers commonly take.
-    private static let headerBytesMax = 16 << 10
+struct PageServer: ReopenedServer {
+    /// Each viewer has a connection that stays, and opens one or two more for charts. One address may be that of
+    /// a proxy, and cannot have all the same.
+    static let limits = ServerLimits(connectionsMax: 128, perPeerMax: 96)
     /// How long a browser keeps the token, seconds; a share may end earlier.
     private static let cookieSeconds = 31 * 86_400
     private static let cookieName = "edge-gateway"
 
-    let place: PagePlace
+    let settings: Settings
     let feed: LiveFeed
     let viewers: Viewers
-    let access: PageAccess
     let gateway: Gateway
     let logger: Logger
+    var limits = Self.limits
 
-    /// The server, ready to run as a service.
-    func application() -> some ApplicationProtocol {
+    var name: ServerName { .page }
+    var address: String { settings.pageListen ?? "" }
+
+    /// - Throws: ``SettingsFault`` for a place or a token that cannot be used. Beyond this machine nobody sees
+    ///   anything without a token.
+    func open(onServing: @escaping @Sendable () -> Void) throws -> any Service {
+        let place = try PagePlace(settings.pageListen ?? "")
+        let token = try settings.pageToken(for: place)
+        let access = PageAccess(
+            isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)
+        return ServerApplication.make(
+            routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
+            logger: logger, onServing: onServing)
+    }
+
+    func loss() -> String? { nil }
+
+    func routes(_ place: PagePlace, _ access: PageAccess) -> RouteBook {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
         _ = router.add(middleware: FailureAnswers(advice: "docs/live-page.md", logger: logger))
         addPages(to: router)
-        addSession(to: router)
-        let scope: @Sendable (Request, PeerContext) async -> ViewerScope? = { request, _ in
-            await access.scope(cookie: Self.token(in: request), at: Date())
+        addSession(to: router, access)
+        let viewer: @Sendable (Request, PeerContext) async -> Viewer? = { request, context in
+            let token = Self.token(in: request)
+            return await access.scope(cookie: token, at: Date()).map {
+                Viewer(scope: $0, token: token, channel: context.channel)
+            }
         }
-        LiveRoutes(feed: feed, viewers: viewers, scope: scope).add(to: router)
+        LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
         router.get("metrics") { [gateway] request, context in
-            guard await scope(request, context) == .full else {
-                return try Answers.json(.notFound, status: .notFound)
+            guard await viewer(request, context)?.scope == .full else {
+                return try Answers.json(.notFound)
             }
             return try await Metrics.response(gateway)
         }
-        var quiet = logger
-        // The server's own words are about connections, not about the gateway.
-        quiet.logLevel = max(logger.logLevel, .warning)
-        let decoder = HTTP1Channel.Configuration.DecoderConfiguration(
-            maxHeaderFieldSize: Self.headerBytesMax, maxHeaderListSize: Self.headerBytesMax,
-            maxHeaderFieldCount: 100)
-        return Application(
-            router: router.router(),
-            server: .http1(
-                configuration: HTTP1Channel.Configuration(
-                    idleTimeout: Self.idleTimeout, httpDecoderConfiguration: decoder)),
-            configuration: ApplicationConfiguration(
-                address: .hostname(place.host, port: place.port), serverName: nil,
-                availableConnectionsDelegate: MaximumAvailableConnections(
-                    Self.connectionsMax, logger: quiet)),
-            logger: quiet)
+        return router
     }
 
     private func addPages(to router: RouteBook) {
@@ -72,8 +74,8 @@ struct PageServer {
 
     /// Takes a token from the page's script, which had it from the link's fragment: so it is in no URL
     /// that a server or a proxy sees, and from then on in a cookie that no script can read.
-    private func addSession(to router: RouteBook) {
-        router.post("v1/session") { [access] request, _ in
+    private func addSession(to router: RouteBook, _ access: PageAccess) {
+        router.post("v1/session") { request, _ in
             let ask: SessionRequest = try await Answers.body(of: request)
             switch await access.admit(ask.token, at: Date()) {
             case .admitted:
@@ -84,7 +86,7 @@ struct PageServer {
                             + "SameSite=Strict; Max-Age=\(Self.cookieSeconds)"
                     ])
             case .refused:
-                return try Answers.json(.badToken, status: .unauthorized)
+                return try Answers.json(.badToken)
             case .tooMany(let seconds):
                 var response = try Answers.json(.badToken, status: .tooManyRequests)
                 response.headers[.retryAfter] = "\(seconds)"
@@ -136,7 +138,7 @@ private struct PageGuard: RouterMiddleware {
         if request.method != .get, request.method != .head,
             request.headers[.contentType]?.hasPrefix("application/json") != true
         {
-            return try Answers.json(.badRequest, status: .unsupportedMediaType)
+            return try Answers.json(.wrongType("application/json"))
         }
         var response = try await next(request, context)
         response.headers[.xContentTypeOptions] = "nosniff"
@@ -147,8 +149,8 @@ private struct PageGuard: RouterMiddleware {
 
 extension ProblemReport {
     fileprivate static let badToken = ProblemReport(
-        code: "bad-token", message: "this link is wrong or no longer in force",
+        code: .badToken, message: "this link is wrong or no longer in force",
         advice: "ask for a new one: edge-gateway share")
     static let notFound = ProblemReport(
-        code: "not-found", message: "there is nothing here", advice: "docs/live-page.md")
+        code: .notFound, message: "there is nothing here", advice: "docs/live-page.md")
 }

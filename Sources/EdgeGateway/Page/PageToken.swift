@@ -9,7 +9,8 @@ enum PageToken {
     /// - Throws: ``SettingsFault`` in one line with advice; it never quotes the file.
     static func read(_ path: String) throws(SettingsFault) -> String {
         func fault(_ what: String) -> SettingsFault {
-            SettingsFault(description: "page.token_file: \(path) \(what)")
+            SettingsFault(
+                description: "page.token_file: \(path) \(what)", setting: "page.token_file")
         }
         let attributes: [FileAttributeKey: Any]
         do {
@@ -20,7 +21,7 @@ enum PageToken {
         }
         guard attributes[.type] as? FileAttributeType == .typeRegular,
             (attributes[.size] as? Int).map({ $0 <= lengthMax }) ?? false
-        else { throw fault("is no file with a token") }
+        else { throw fault("is not a file with a token") }
         guard (attributes[.posixPermissions] as? Int).map({ $0 & 0o007 == 0 }) ?? false else {
             throw fault("may be read by everybody; chmod 600 or 640")
         }
@@ -33,7 +34,7 @@ enum PageToken {
         guard (lengthMin...lengthMax).contains(text.utf8.count),
             text.utf8.allSatisfy({ 0x21...0x7E ~= $0 && !#"",;\"#.utf8.contains($0) })
         else {
-            throw fault("holds no token of \(lengthMin) or more letters and digits")
+            throw fault("does not hold a token of \(lengthMin) or more letters and digits")
         }
         return text
     }

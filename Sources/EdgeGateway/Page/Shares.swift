@@ -33,7 +33,7 @@ actor Shares {
         let live = shares.filter { $0.expires > now }
         guard live.count < Self.countMax else {
             throw ProblemReport(
-                code: "too-many-shares", message: "there are \(Self.countMax) shares already",
+                code: .tooManyShares, message: "there are \(Self.countMax) shares already",
                 advice: "edge-gateway share --stop ends them all")
         }
         let share = Share(token: Self.token(), sensor: sensor, expires: expires)
@@ -67,7 +67,7 @@ actor Shares {
                 [.posixPermissions: 0o600], ofItemAtPath: path)
         } catch {
             throw ProblemReport(
-                code: "state-unwritable", message: "the list of shares cannot be written",
+                code: .stateUnwritable, message: "the list of shares cannot be written",
                 advice: "look at the disk: df -h; edge-gateway status")
         }
         shares = new

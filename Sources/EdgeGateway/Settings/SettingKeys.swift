@@ -1,3 +1,4 @@
+import BlueZ
 import GATTHeartRate
 
 /// One key of the configuration file.
@@ -65,6 +66,12 @@ extension SettingKey {
             name: "sensors.battery_low_percent", kind: .integer(0...100), fallback: "15",
             help: "battery charge, in percent, below which a strap is complained of"),
         SettingKey(
+            name: "bluetooth.power_on", kind: .choice(PowerPolicy.allCases.map(\.rawValue)),
+            fallback: PowerPolicy.always.rawValue,
+            help:
+                "always: an adapter that is off is powered on; if-ours: only one that the gateway "
+                + "switched off to mend it; never: its power is not touched"),
+        SettingKey(
             name: "radio.reset_socket", kind: .text, fallback: "/run/edge-gateway-radio/reset.sock",
             help: "socket of the radio-reset helper; a missing one means that it is not installed"),
         SettingKey(
@@ -88,8 +95,9 @@ extension SettingKey {
             help: "days after which samples that wait are dropped; 0: they wait for ever"),
         SettingKey(
             name: "uplink.withhold", kind: .choices(Plausibility.all.names),
-            fallback: "contactLost,zeroRate,outOfRange",
-            help: "flags that keep a sample here; there are also frozenRR and impossibleJump"),
+            fallback: "contactLost,zeroRate,outOfRange,uncertainTime",
+            help: "flags that keep a sample here; there are also frozenRR, impossibleJump and "
+                + "estimatedTime"),
         SettingKey(
             name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",
             help: "seconds between deliveries while samples come in"),

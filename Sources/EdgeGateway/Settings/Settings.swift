@@ -17,7 +17,7 @@ struct Settings: Sendable {
     var changePolicy: ChangePolicy {
         ChangePolicy(group: text("control.change_group").nilIfEmpty)
     }
-    /// Where the live page listens; nil for no page. The daemon refuses to start with one that is none.
+    /// Where the live page listens; nil for no page, and for an address that cannot be understood.
     var pagePlace: PagePlace? { try? PagePlace(text("page.listen")) }
     var pageListen: String? { text("page.listen").nilIfEmpty }
     var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
@@ -25,6 +25,7 @@ struct Settings: Sendable {
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
+    var powerOn: String { text("bluetooth.power_on") }
     var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitSeconds: Int { integer("storage.commit_seconds") }
@@ -90,6 +91,13 @@ enum SettingValue: Sendable, Hashable, CustomStringConvertible {
 /// What is wrong with the configuration, in one line that says what to do.
 struct SettingsFault: Error, CustomStringConvertible {
     let description: String
+    /// The setting to look at, where one alone is to blame.
+    var setting: String?
+
+    init(description: String, setting: String? = nil) {
+        self.description = description
+        self.setting = setting
+    }
 }
 
 extension String {

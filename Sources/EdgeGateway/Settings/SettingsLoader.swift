@@ -50,7 +50,8 @@ struct SettingsLoader {
             }
             guard (attributes[.size] as? Int ?? 0) <= Self.fileBytesMax else {
                 throw SettingsFault(
-                    description: "read configuration \(path): over 1 MiB; this is not ours")
+                    description:
+                        "read configuration \(path): it is over 1 MiB, so it is another file")
             }
             return try String(contentsOfFile: path, encoding: .utf8)
         } catch let fault as SettingsFault {

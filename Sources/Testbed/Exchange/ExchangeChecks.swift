@@ -32,6 +32,9 @@ extension StandInExchange {
             if identifiers.contains(where: { refused.contains($0.value ?? "") }) {
                 throw invalid("'value' is a required property", dataPoint)
             }
+            if work.fault == .databaseReadOnly {
+                return .refused(422, "cannot execute INSERT in a read-only transaction\n")
+            }
             // Between this look and the writing, another worker may write the same identifier.
             if pacePerEntry > .zero { await time.sleep(pacePerEntry) }
             return insert(

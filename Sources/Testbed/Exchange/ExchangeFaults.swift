@@ -25,6 +25,8 @@ public enum ExchangeRoute: Sendable, Hashable, CaseIterable {
 public enum ExchangeFault: Sendable, Hashable {
     /// A proxy answers in the server's place; nothing is stored. 429, 502, 503, 504, 413, 500, …
     case status(Int, retryAfterSeconds: Int? = nil)
+    /// Somebody answers with this status and no body; nothing is stored.
+    case empty(Int)
     /// The connection breaks before any work.
     case hangUp
     /// No answer ever; nothing is stored.
@@ -48,6 +50,9 @@ public enum ExchangeFault: Sendable, Hashable {
     /// The database is gone: 500 HTML, `server_error` at the token endpoint, 422 at the
     /// single-resource endpoint. Health still answers.
     case databaseDown
+    /// The database takes no writes, as in a read-only transaction or on a full disk: each entry is refused
+    /// 422 with its words, and everything that only reads goes on.
+    case databaseReadOnly
     /// The database dies after so many entries of a bundle; HTTP 200, the others are refused 422.
     case databaseLost(afterEntries: Int)
     /// The worker is killed after so many entries: a 500 page, or the connection just breaks.

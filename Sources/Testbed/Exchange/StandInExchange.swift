@@ -164,6 +164,7 @@ public actor StandInExchange {
         case .status(let status, let seconds):
             let page = ExchangeAnswer.html(status, "Refused by a proxy (\(status))")
             return (seconds.map { page.with("Retry-After", String($0)) } ?? page, .whole)
+        case .empty(let status): return (ExchangeAnswer(status: status, body: []), .whole)
         case .hangUp: return (.serverError, .none)
         case .silence: return (.serverError, .silence)
         // The endpoints that store begin slowly themselves, once they know what they work on.

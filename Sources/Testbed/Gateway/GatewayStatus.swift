@@ -30,6 +30,8 @@ public struct GatewayStatus: Decodable, Sendable {
         public var undecodable: Int
         /// Frames neither disk nor memory could take.
         public var refused: [String: Int]
+        /// Copies of frames that were passed over.
+        public var doubled: Int
         /// Samples the exchange has.
         public var delivered: Int
         /// Samples that wait.
@@ -49,7 +51,7 @@ public struct GatewayStatus: Decodable, Sendable {
         public var unsent: Int { pending + held.values.reduce(0, +) }
         /// The two equations of the balance, recomputed here.
         public var addsUp: Bool {
-            received == stored + undecodable + refused.values.reduce(0, +)
+            received == stored + undecodable + refused.values.reduce(0, +) + doubled
                 && stored == delivered + unsent + dead + dropped.values.reduce(0, +)
         }
     }

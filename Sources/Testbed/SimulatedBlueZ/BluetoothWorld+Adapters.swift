@@ -71,6 +71,12 @@ extension BluetoothWorld {
         }
     }
 
+    /// Blocks a controller as rfkill does, which switches it off, or unblocks it and switches it on.
+    mutating func setBlocked(_ address: String, _ isBlocked: Bool) {
+        adapters[address]?.isBlocked = isBlocked
+        setPowered(address, !isBlocked)
+    }
+
     /// Powers a controller on or off; off ends links and sessions and forgets strangers.
     mutating func setPowered(_ address: String, _ isPowered: Bool) {
         guard let state = adapters[address], state.isPowered != isPowered else { return }

@@ -6,7 +6,7 @@ extension BluetoothWorld {
     mutating func receive(_ message: DBusMessage) {
         switch message.kind {
         case .call:
-            guard isRunning else { return }
+            guard isRunning, !keep(message) else { return }
             calls[message.member ?? "", default: 0] += 1
             meet(message)
         case .signal where message.member == "NameOwnerChanged":
@@ -122,6 +122,9 @@ extension BluetoothWorld {
         if interface == BlueZName.adapter, name == "Powered", let isOn = value.flag {
             guard let address = tree[path, interface, "Address"]?.text else { return }
             if old == value { return answer(call) }
+            if isOn, adapters[address]?.isBlocked == true {
+                return refuse(call, BlueZFault.of("Blocked", "Blocked through rfkill"))
+            }
             return schedule(
                 .powered(address: address, isOn, call), afterMilliseconds: habits.powerMilliseconds)
         }

@@ -120,6 +120,13 @@ extension BluetoothWorld {
         send(
             tree.set(
                 path, BlueZName.device, ["Paired": .boolean(true), "Bonded": .boolean(true)]))
+        if let identity = straps[device.strap]?.strap.identity {
+            // The object's path stays what it was.
+            send(
+                tree.set(
+                    path, BlueZName.device,
+                    ["Address": .string(identity), "AddressType": .string("public")]))
+        }
         replyPaired(path)
         for call in device.waitingForBond { endAtt(path, link: link, call) }
     }

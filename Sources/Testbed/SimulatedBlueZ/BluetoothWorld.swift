@@ -33,6 +33,8 @@ struct BluetoothWorld {
         var adapter: SimulatedAdapter
         var isPlugged = true
         var isPowered: Bool
+        /// Blocked by rfkill: nobody can power it on.
+        var isBlocked = false
         /// Whether bluetoothd shows it.
         var isShown = false
         /// It scans and hears nobody, until it is powered off.
@@ -129,6 +131,9 @@ struct BluetoothWorld {
     /// How often each method was called.
     var calls: [String: Int] = [:]
     private(set) var outbox: [DBusMessage] = []
+    /// bluetoothd is stopped: nothing goes out, calls wait, and sensors go on sending.
+    private(set) var isFrozen = false
+    private var frozenCalls: [DBusMessage] = []
 
     /// A call, as its answer names it.
     struct CallKey: Hashable {
@@ -237,11 +242,29 @@ struct BluetoothWorld {
 
     /// Takes the messages that are to be sent, in order.
     mutating func takeOutbox() -> [DBusMessage] {
+        guard !isFrozen else { return [] }
         defer { outbox = [] }
         return outbox
     }
 
     // MARK: bluetoothd
+
+    /// Stops bluetoothd as SIGSTOP does, or lets it go on: what waited goes out, and calls are carried
+    /// out, whether or not their callers still wait.
+    mutating func setFrozen(_ isFrozen: Bool) {
+        self.isFrozen = isFrozen
+        guard !isFrozen else { return }
+        let calls = frozenCalls
+        frozenCalls = []
+        for call in calls { receive(call) }
+    }
+
+    /// Keeps a call for later; false if bluetoothd takes it now.
+    mutating func keep(_ call: DBusMessage) -> Bool {
+        guard isFrozen else { return false }
+        frozenCalls.append(call)
+        return true
+    }
 
     /// bluetoothd starts: adapters appear a little later.
     mutating func start() {

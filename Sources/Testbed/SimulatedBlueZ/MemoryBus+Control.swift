@@ -35,13 +35,16 @@ extension MemoryBus {
 
     /// Powers an adapter off or on, as rfkill does.
     public func setPowered(_ adapter: String, _ isPowered: Bool) {
-        change { $0.setPowered(adapter, isPowered) }
+        change { $0.setBlocked(adapter, !isPowered) }
     }
 
     /// Pulls an adapter out, or puts it in as another index.
     public func setPlugged(_ adapter: String, _ isPlugged: Bool, index: Int? = nil) {
         change { $0.setPlugged(adapter, isPlugged, index: index) }
     }
+
+    /// Stops bluetoothd as SIGSTOP does, or lets it go on.
+    public func setFrozen(_ isFrozen: Bool) { change { $0.setFrozen(isFrozen) } }
 
     /// Lets an adapter hear nobody though it scans, until it is powered off and on.
     public func deafen(_ adapter: String) { change { $0.adapters[adapter]?.isDeaf = true } }

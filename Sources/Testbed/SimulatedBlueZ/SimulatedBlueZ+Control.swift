@@ -146,9 +146,24 @@ extension SimulatedBlueZ {
 
     // MARK: Adapters
 
-    /// Powers an adapter on or off, as by `rfkill` or another program.
+    /// Blocks an adapter, which switches it off, or unblocks it and powers it on, as by `rfkill`.
     public func setPowered(_ address: String, _ isPowered: Bool) {
-        change { $0.setPowered(address, isPowered) }
+        change { $0.setBlocked(address, !isPowered) }
+    }
+
+    /// Powers an adapter off as another program does.
+    public func switchOff(_ address: String) {
+        change { $0.setPowered(address, false) }
+    }
+
+    /// Stops bluetoothd as SIGSTOP does, or lets it go on.
+    public func setFrozen(_ isFrozen: Bool) {
+        change { $0.setFrozen(isFrozen) }
+    }
+
+    /// Whether an adapter is powered on.
+    public func isPowered(_ address: String) -> Bool {
+        world.adapters[address]?.isPowered ?? false
     }
 
     /// Pulls an adapter out.

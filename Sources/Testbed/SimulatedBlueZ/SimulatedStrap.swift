@@ -18,6 +18,8 @@ public struct SimulatedStrap: Sendable {
     public var address: String
     /// `random` or `public`.
     public var addressType: String
+    /// The address it tells whom it is bonded with, where the one above is a private one.
+    public var identity: String?
     /// Advertised name.
     public var name: String
     /// Signal strength in dBm around which it wavers.

@@ -21,6 +21,9 @@ public struct EntryAnswer: Hashable, Sendable {
     /// The answer to an entry that was not even sent.
     static let notWanted = EntryAnswer(verdict: .notWanted)
 
+    /// The answer to an entry that was not even sent: its patient's samples are held.
+    static func held(_ reason: HoldReason) -> EntryAnswer { EntryAnswer(verdict: .held(reason)) }
+
     private init(verdict: EntryVerdict) {
         self.verdict = verdict
         status = 0

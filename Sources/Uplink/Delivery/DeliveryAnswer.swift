@@ -26,8 +26,13 @@ extension DeliveryAnswer {
     var word: String {
         switch self {
         case .entries(let entries):
-            entries.allSatisfy { [.stored, .storedBefore, .notWanted].contains($0.verdict) }
-                ? "delivered" : "delivered in part"
+            if entries.allSatisfy({ $0.isTaken || $0.verdict == .notWanted }) {
+                "delivered"
+            } else if entries.contains(where: \.isTaken) {
+                "delivered in part"
+            } else {
+                "not delivered"
+            }
         case .notSent: "not sent"
         case .throttled: "throttled"
         case .tooLarge: "too large"
@@ -51,4 +56,9 @@ extension DeliveryAnswer {
         case .notSent, .throttled, .held: nil
         }
     }
+}
+
+extension EntryAnswer {
+    /// Whether the destination has the data point.
+    var isTaken: Bool { verdict == .stored || verdict == .storedBefore }
 }

@@ -7,11 +7,13 @@ public struct DeliveryPolicy: Sendable, Hashable {
     public var withheld: Plausibility
 
     /// The default: the sensor itself says that it measured nothing (no skin contact, a rate of 0),
-    /// or no heart beats like that.
+    /// no heart beats like that, or nobody can say when it was.
     ///
     /// What only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
     /// tachycardia jumps, and just these must not be missing. What is dropped is never sent.
-    public static let withheldByDefault: Plausibility = [.contactLost, .zeroRate, .outOfRange]
+    public static let withheldByDefault: Plausibility = [
+        .contactLost, .zeroRate, .outOfRange, .uncertainTime,
+    ]
 
     /// Reasons for which a sample is not delivered; counted under these names.
     static let undecodable = "undecodable"

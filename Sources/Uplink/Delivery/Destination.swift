@@ -26,8 +26,12 @@ public protocol Destination: Sendable {
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
     /// single one.
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
-    /// Whether it is worth while to offer RR intervals, as far as is known without asking anybody.
+    /// Whether RR intervals are to be offered, of which there are some: asked of the destination where that
+    /// is not known, and true when it does not say.
     func mayTakeIntervals() async -> Bool
+    /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
+    /// nil after one that did.
+    var fault: String? { get async }
     /// Whether the destination works, apart from what is sent to it.
     func isHealthy() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
@@ -37,7 +41,10 @@ public protocol Destination: Sendable {
 }
 
 extension Destination {
-    /// It is not.
+    /// Nothing is known to fail.
+    public var fault: String? { get async { nil } }
+
+    /// They are not.
     public func mayTakeIntervals() async -> Bool { false }
 
     /// Only a sample can tell.

@@ -14,6 +14,11 @@ public enum EntryVerdict: Hashable, Sendable {
     case unclear
 }
 
+extension EntryVerdict {
+    /// Whether a person can mend the reason.
+    var isHeld: Bool { if case .held = self { true } else { false } }
+}
+
 /// Why a lane keeps its samples back. The raw values are part of the JSON contract.
 public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     /// The patient has not consented, or no longer does.
@@ -24,6 +29,10 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case patientUnknown = "patient-unknown"
     /// The exchange does not know the device, or takes no data from it; or none was chosen yet.
     case deviceUnknown = "device-unknown"
+    /// The patient's studies take heart rate from several devices, or from none: a person has to choose.
+    case deviceNotChosen = "device-not-chosen"
+    /// No study of the patient asks for heart rate.
+    case heartRateNotAsked = "heart-rate-not-asked"
     /// The exchange does not know the code; or none was found yet.
     case codeUnknown = "code-unknown"
     /// The authorization is lost; a person has to enroll again.

@@ -18,10 +18,12 @@ extension ExchangeDestination {
     /// microseconds: an hour.
     static let intervalRefusalMicroseconds: Int64 = 3_600_000_000
 
-    /// True until the exchange has said no. The patients of a practitioner differ from sample to sample,
-    /// and so do their consents: they send none.
+    /// Whether the patient has consented to them, asked of the exchange unless that is known; true if it
+    /// does not say. The patients of a practitioner differ from sample to sample, and so do their consents:
+    /// they send none.
     public func mayTakeIntervals() async -> Bool {
         guard terms.kind == .invitation else { return false }
+        _ = await learnIntervalCode()
         guard case .refused(let until) = intervals else { return true }
         return clock.read().uptimeMicroseconds >= until
     }
@@ -50,13 +52,14 @@ extension ExchangeDestination {
         do {
             token = try await tokens.token()
         } catch {
+            lastFault = .noToken
             return error.answer
         }
         do {
             let code = try await reader.intervalCode(patient: patient, token: token.secret)
             if let code {
                 intervals = .given(code)
-                pointWriters = [:]
+                forgetWriters()
                 logger.info("RR intervals are consented to")
             } else {
                 refuseIntervals()
@@ -65,7 +68,7 @@ extension ExchangeDestination {
             await tokens.refused(token)
             return .notSent(retryAtMicroseconds: nil)
         } catch .transport(let fault) {
-            lastFault = fault
+            lastFault = .transport(fault, host: host)
             return .notSent(retryAtMicroseconds: nil)
         } catch {
             // An exchange that cannot tell takes none; the heart rate does not wait for it.

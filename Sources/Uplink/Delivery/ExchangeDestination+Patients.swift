@@ -1,7 +1,75 @@
 import OfflineQueue
 
+/// The device and code under which a patient's samples go out.
+struct Attribution: Sendable, Hashable {
+    var device: String
+    var code: ObservationCode
+}
+
+/// What is known of one patient's attribution.
+enum PatientAttribution: Sendable {
+    case known(Attribution)
+    /// Only a person can mend what is missing.
+    case held(HoldReason)
+}
+
+/// The attributions of a request's patients, or the answer that stands for the whole attempt.
+enum FoundAttributions: Sendable {
+    case found([String: PatientAttribution])
+    case stopped(DeliveryAnswer)
+}
+
 /// A practitioner's enrollment serves many patients, each with studies and consents of their own.
 extension ExchangeDestination {
+    /// As many patients as are remembered at a time.
+    private static let attributionsMax = 1000
+
+    /// The device and code for each patient of these data points, or why theirs are held. Of a
+    /// practitioner's patients the exchange is asked what the enrollment does not say.
+    func attributions(
+        of points: [OutgoingPoint]
+    ) async -> FoundAttributions {
+        let own = own
+        if let device = own.device, let code = own.code {
+            let patients = Set(points.compactMap { $0.patient ?? terms.patient })
+            let attribution = Attribution(device: device, code: code)
+            return .found(
+                Dictionary(uniqueKeysWithValues: patients.map { ($0, .known(attribution)) }))
+        }
+        guard terms.kind == .practitionerKey else {
+            let reason = own.device == nil ? HoldReason.deviceUnknown : .codeUnknown
+            return .stopped(.held(reason, retryAtMicroseconds: nil))
+        }
+        var found: [String: PatientAttribution] = [:]
+        for case let patient? in points.map(\.patient) where found[patient] == nil {
+            if let known = knownAttributions[patient] {
+                found[patient] = .known(known)
+                continue
+            }
+            switch await standing(of: patient) {
+            case .success(let standing):
+                let attribution = attribution(standing)
+                found[patient] = attribution
+                if knownAttributions.count >= Self.attributionsMax { knownAttributions = [:] }
+                if case .known(let known) = attribution { knownAttributions[patient] = known }
+            case .failure(.status(403)): found[patient] = .held(.wrongPatient)
+            case .failure(.status(404)): found[patient] = .held(.patientUnknown)
+            case .failure(let fault):
+                lastFault = self.fault(fault)
+                return .stopped(.notSent(retryAtMicroseconds: nil))
+            }
+        }
+        return .found(found)
+    }
+
+    /// What is clear without a person's choice.
+    private func attribution(_ standing: Standing?) -> PatientAttribution {
+        guard let standing else { return .held(.heartRateNotAsked) }
+        let only = standing.devices.count == 1 ? standing.devices[0].id : nil
+        guard let device = own.device ?? only else { return .held(.deviceNotChosen) }
+        return .known(Attribution(device: device, code: own.code ?? standing.code))
+    }
+
     /// What the exchange lets this enrollment deliver for one patient; nil inside when no study of
     /// theirs collects heart rate.
     ///
@@ -46,7 +114,9 @@ extension ExchangeDestination {
     /// Whether the exchange lets this patient's samples in, as far as it tells. After a lost access
     /// only a sample shows whether the consent is there too.
     public func isMended(_ reason: HoldReason, of patient: String) async -> Bool {
+        knownAttributions[patient] = nil
         guard case .success(let standing?) = await standing(of: patient) else { return false }
+        if reason == .deviceNotChosen, case .held = attribution(standing) { return false }
         return standing.isConsented || reason != .noConsent
     }
 }

@@ -6,8 +6,10 @@ import OfflineQueue
 public actor ExchangeDestination: Destination {
     /// What is known of the enrollment, kept current as the exchange changes.
     public private(set) var terms: EnrollmentTerms
-    /// Why the last request brought no answer; nil after one that did.
-    public internal(set) var lastFault: TransportFault?
+    /// Why the last attempt delivered nothing; nil after one that did.
+    public internal(set) var lastFault: DeliveryFault?
+    /// The same in words.
+    public var fault: String? { lastFault?.description }
 
     private let origin: Origin
     let tokens: TokenSource
@@ -17,16 +19,29 @@ public actor ExchangeDestination: Destination {
     let termsChanged: @Sendable (EnrollmentTerms) async -> Void
     private var writer: BundleWriter?
     var intervals = IntervalConsent.unknown
-    var pointWriters: [Int64: (strap: StrapDatasheet, writer: DataPointWriter)] = [:]
+    private struct PointWriter {
+        var strap: StrapDatasheet
+        var code: ObservationCode
+        var writer: DataPointWriter
+    }
+    private var pointWriters: [Int64: PointWriter] = [:]
+    /// Under which device and code the samples of a practitioner's patients go out, where the enrollment
+    /// has none of its own.
+    var knownAttributions: [String: Attribution] = [:]
+    /// Whether a person chose the device, which is then never replaced by another.
+    private let isDeviceChosen: Bool
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
     static let pointWritersMax = 64
 
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
+    ///
+    /// - Parameter isDeviceChosen: a person chose the device: should the exchange no longer take it, samples
+    ///   are held rather than delivered as another's.
     public init?(
         terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport,
-        clock: any GatewayClock = SystemClock(), logger: Logger,
+        clock: any GatewayClock = SystemClock(), logger: Logger, isDeviceChosen: Bool = false,
         termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
     ) {
         guard let origin = Origin(terms.origin) else { return nil }
@@ -37,59 +52,82 @@ public actor ExchangeDestination: Destination {
         self.clock = clock
         self.logger = logger
         self.termsChanged = termsChanged
+        self.isDeviceChosen = isDeviceChosen
     }
+
+    /// The exchange's host, as messages name it.
+    var host: String { origin.host }
 
     /// Takes terms that were changed by a person.
     public func update(_ terms: EnrollmentTerms) {
         self.terms = terms
         writer = nil
-        pointWriters = [:]
+        knownAttributions = [:]
+        forgetWriters()
         intervals = .unknown
     }
+
+    func forgetWriters() { pointWriters = [:] }
 
     // MARK: - Delivering
 
     /// Sends one bundle, or one observation to the single endpoint. RR intervals that the patient has
     /// not consented to are left out, and answered with ``EntryVerdict/notWanted``.
     public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
-        guard let device = terms.device else {
-            return .held(.deviceUnknown, retryAtMicroseconds: nil)
-        }
-        guard let code else { return .held(.codeUnknown, retryAtMicroseconds: nil) }
         if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
             return answer
         }
-        let writer =
-            writer
-            ?? BundleWriter(device: device, identifierSystem: terms.identifierSystem)
-        self.writer = writer
-
+        let found: [String: PatientAttribution]
+        switch await attributions(of: points) {
+        case .found(let known): found = known
+        case .stopped(let answer): return answer
+        }
         var entries: [BundleWriter.Entry] = []
-        for point in points where isWanted(point) {
+        // What is not sent has its answer already.
+        var known: [EntryAnswer?] = []
+        for point in points {
+            guard isWanted(point) else {
+                known.append(.notWanted)
+                continue
+            }
             guard let patient = point.patient ?? terms.patient else {
                 return .held(.patientUnknown, retryAtMicroseconds: nil)
             }
+            let attribution: Attribution
+            switch found[patient] {
+            case .known(let one)?: attribution = one
+            case .held(let reason)?:
+                known.append(.held(reason))
+                continue
+            case nil: return .held(.patientUnknown, retryAtMicroseconds: nil)
+            }
+            known.append(nil)
             entries.append(
                 BundleWriter.Entry(
                     point: point.point, patient: patient,
-                    writer: pointWriter(point, code: code)))
+                    writer: pointWriter(point, code: attribution.code),
+                    device: attribution.device))
         }
-        let wanted = points.map(isWanted)
-        guard !entries.isEmpty else { return .entries(wanted.map { _ in .notWanted }) }
+        guard let first = entries.first else { return .entries(known.compactMap { $0 }) }
+        let writer =
+            writer
+            ?? BundleWriter(
+                device: first.device ?? "", identifierSystem: terms.identifierSystem)
+        self.writer = writer
         let isSingle = alone && entries.count == 1
-        let body = isSingle ? writer.observation(entries[0]) : writer.bundle(entries)
+        let body = isSingle ? writer.observation(first) : writer.bundle(entries)
         let answer = await post(body, count: entries.count, isSingle: isSingle)
         guard case .entries(let answers) = answer else { return answer }
-        return .entries(spread(answers, over: points, wanted))
+        return .entries(spread(answers, over: points, known))
     }
 
     /// Puts the answers beside the data points they are of.
     private func spread(
-        _ answers: [EntryAnswer], over points: [OutgoingPoint], _ wanted: [Bool]
+        _ answers: [EntryAnswer], over points: [OutgoingPoint], _ known: [EntryAnswer?]
     ) -> [EntryAnswer] {
         var answers = answers.makeIterator()
-        return zip(points, wanted).compactMap { point, isWanted in
-            guard isWanted else { return .notWanted }
+        return zip(points, known).compactMap { point, known in
+            if let known { return known }
             guard let answer = answers.next() else { return nil }
             // Withdrawn, or a code this server does not know: no reason to hold the heart rate.
             guard point.point.isInterval,
@@ -100,19 +138,24 @@ public actor ExchangeDestination: Destination {
         }
     }
 
-    private var code: ObservationCode? {
-        guard let system = terms.codeSystem, let code = terms.code else { return nil }
-        return ObservationCode(system: system, code: code)
+    /// The device and code of the enrollment itself; one of them is missing where it serves many patients
+    /// and nothing was chosen yet.
+    var own: (device: String?, code: ObservationCode?) {
+        guard let system = terms.codeSystem, let code = terms.code else {
+            return (terms.device, nil)
+        }
+        return (terms.device, ObservationCode(system: system, code: code))
     }
 
     private func pointWriter(_ point: OutgoingPoint, code: ObservationCode) -> DataPointWriter {
-        if let known = pointWriters[point.sensorID], known.strap == point.strap {
+        if let known = pointWriters[point.sensorID], known.strap == point.strap, known.code == code
+        {
             return known.writer
         }
         if pointWriters.count >= Self.pointWritersMax { pointWriters = [:] }
         let writer = DataPointWriter(
             code: code, intervalCode: intervals.code ?? .omhRRInterval, strap: point.strap)
-        pointWriters[point.sensorID] = (point.strap, writer)
+        pointWriters[point.sensorID] = PointWriter(strap: point.strap, code: code, writer: writer)
         return writer
     }
 
@@ -124,6 +167,7 @@ public actor ExchangeDestination: Destination {
             do {
                 token = try await tokens.token()
             } catch {
+                lastFault = .noToken
                 return error.answer
             }
             let base = fhirTarget
@@ -136,25 +180,43 @@ public actor ExchangeDestination: Destination {
             } catch {
                 // A refused certificate is a matter for a person, but may also be the clock's: it is
                 // tried again like a missing connection.
-                lastFault = error
+                lastFault = .transport(error, host: host)
                 return error.certainlyNotSent
                     ? .notSent(retryAtMicroseconds: nil) : .unanswered("\(error)")
             }
-            lastFault = nil
+            lastFault = .answer(status: answer.status, answer.content)
             switch answer.status {
-            case 401:
+            // A page with this status is a proxy's: no reason to give up a token.
+            case 401 where answer.isDocument:
                 await tokens.refused(token)
+                lastFault = .noToken
             case 404:
-                guard await findBase() else {
-                    return .held(.baseUnknown, retryAtMicroseconds: nil)
+                switch await findBase() {
+                case true?: break
+                case false?: return .held(.baseUnknown, retryAtMicroseconds: nil)
+                case nil: return .unclear("404")
                 }
                 if fhirTarget == base { return .unclear("404") }
             default:
-                if answer.status < 300 { await tokens.accepted(token) }
-                return isSingle ? readSingle(answer) : readBundle(answer, count: count)
+                if answer.status < 300, answer.isDocument { await tokens.accepted(token) }
+                return note(
+                    isSingle ? readSingle(answer) : readBundle(answer, count: count))
             }
         }
         return .notSent(retryAtMicroseconds: nil)
+    }
+
+    /// Keeps in mind what the answer says of the exchange.
+    private func note(_ answer: DeliveryAnswer) -> DeliveryAnswer {
+        guard case .entries(let entries) = answer else { return answer }
+        if let unclear = entries.first(where: { $0.verdict == .unclear }),
+            entries.allSatisfy({ $0.verdict == .unclear })
+        {
+            lastFault = .refusal(of: unclear)
+        } else {
+            lastFault = nil
+        }
+        return answer
     }
 
     /// The FHIR base as a path with both slashes.
@@ -192,17 +254,22 @@ public actor ExchangeDestination: Destination {
     /// A request that was refused as a whole.
     private func readRefusal(_ answer: HTTPAnswer) -> DeliveryAnswer {
         switch answer.status {
+        case 413: return .tooLarge
+        case 429, 503:
+            return .throttled(
+                retryAfterSeconds:
+                    RetryAfter.seconds(answer.retryAfter, date: answer.date))
+        // A redirect has no document.
+        case 300..<400 where answer.content != .page:
+            return .held(.requestRefused, retryAtMicroseconds: nil)
+        // Anything else that is not a document of the exchange says nothing about the request.
+        case _ where !answer.isDocument: return .unclear(String(answer.status))
         case 400:
             let text = String(decoding: answer.body.prefix(500), as: UTF8.self)
             let isOurs =
                 text.contains("resource.valueAttachment.data") || text.contains("JSON parse error")
             return isOurs ? .malformed : .held(.requestRefused, retryAtMicroseconds: nil)
         case 300..<400, 405, 406, 411, 415: return .held(.requestRefused, retryAtMicroseconds: nil)
-        case 413: return .tooLarge
-        case 429, 503:
-            return .throttled(
-                retryAfterSeconds:
-                    RetryAfter.seconds(answer.retryAfter, date: answer.date))
         default: return .unclear(String(answer.status))
         }
     }
@@ -219,9 +286,11 @@ public actor ExchangeDestination: Destination {
     public func isMended(_ reason: HoldReason) async -> Bool {
         switch reason {
         case .enrollAgain: return (try? await tokens.token()) != nil
-        case .baseUnknown: return await findBase()
+        case .baseUnknown: return await findBase() ?? false
         case .requestRefused, .exchangeFault: return await isHealthy()
-        case .noConsent, .wrongPatient, .patientUnknown, .deviceUnknown, .codeUnknown:
+        case .noConsent, .wrongPatient, .patientUnknown, .deviceUnknown, .codeUnknown,
+            .deviceNotChosen, .heartRateNotAsked:
+            knownAttributions = [:]
             // A practitioner's patients differ from sample to sample: only a sample can tell.
             guard terms.kind == .invitation else { return await isHealthy() }
             return await rediscover(reason)
@@ -230,14 +299,32 @@ public actor ExchangeDestination: Destination {
 
     var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
 
-    private func findBase() async -> Bool {
-        guard let base = try? await reader.fhirBase() else { return false }
+    /// Whether the exchange has a FHIR base, which is used from now on; nil if nobody says.
+    private func findBase() async -> Bool? {
+        let found: String?
+        do {
+            found = try await reader.fhirBase()
+        } catch {
+            lastFault = fault(error)
+            return nil
+        }
+        guard let base = found else { return false }
         if base != fhirTarget {
             logger.notice("found FHIR base", metadata: ["base": "\(base)"])
             terms.fhirBase = origin.description + base.dropLast()
             await termsChanged(terms)
         }
         return true
+    }
+
+    func fault(_ fault: ExchangeReader.Fault) -> DeliveryFault {
+        switch fault {
+        case .unauthorized: .noToken
+        case .status(let status): .answer(status: status, .document)
+        case .page(let status): .answer(status: status, .page)
+        case .unreadable: .answer(status: 200, .other)
+        case .transport(let fault): .transport(fault, host: host)
+        }
     }
 
     private func rediscover(_ reason: HoldReason) async -> Bool {
@@ -266,7 +353,10 @@ public actor ExchangeDestination: Destination {
         changed.codeSystem = standing.code.system
         changed.code = standing.code.code
         let isDeviceGone = !standing.devices.contains { $0.id == terms.device }
-        if isDeviceGone, standing.devices.count == 1 { changed.device = standing.devices[0].id }
+        // A person's choice is not replaced: the data would be attributed to something else in silence.
+        if isDeviceGone, !isDeviceChosen, standing.devices.count == 1 {
+            changed.device = standing.devices[0].id
+        }
         guard changed != terms else { return }
         logger.notice("exchange offers another device or code; taking it")
         update(changed)

@@ -17,6 +17,9 @@ public actor FileDestination: Destination {
     /// Why the last delivery failed; nil after one that did not.
     public private(set) var lastFault: AppendFile.Fault?
 
+    /// The same in words.
+    public var fault: String? { lastFault?.description }
+
     private let path: String
     private let patient: String?
     private let failing: @Sendable (AppendFile.Step) -> Int32

@@ -1,30 +1,33 @@
 import OfflineQueue
 
-/// What an answer does.
+/// How an answer changes the delivery's state.
 extension Lane {
     /// A request was answered, or not; returns what is settled by it.
     public mutating func answered(
-        _ answer: DeliveryAnswer, tookMicroseconds: Int64, _ now: Int64
+        _ answer: DeliveryAnswer, tookMicroseconds microseconds: Int64, _ now: Int64
     ) -> [Resolved] {
         guard case .sending(let indices, let alone) = activity, var batch else { return [] }
         activity = .none
         isBackingOff = false
+        tookMicroseconds = microseconds
         if case .notSent = answer {} else { notSentInRow = 0 }
         var resolved: [Resolved] = []
         switch answer {
         case .entries(let entries) where entries.count == indices.count:
-            pace.took(tookMicroseconds, count: indices.count)
+            pace.took(microseconds, count: indices.count)
             resolved = judge(entries, indices, alone: alone, &batch, now)
-        case .entries: fail(indices, alone: alone, "miscounted", &batch, now)
+        case .entries:
+            fail(indices, alone: alone, LaneBatch.Complaint("miscounted"), &batch, now)
         case .unclear(let word):
-            pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
-            fail(indices, alone: alone, word, &batch, now)
+            pace.failed(afterMicroseconds: microseconds, count: indices.count)
+            fail(indices, alone: alone, LaneBatch.Complaint(word), &batch, now)
         case .unanswered(let word):
-            pace.failed(afterMicroseconds: tookMicroseconds, count: indices.count)
-            fail(indices, alone: alone, word, isSilence: true, &batch, now)
+            pace.failed(afterMicroseconds: microseconds, count: indices.count)
+            fail(
+                indices, alone: alone, LaneBatch.Complaint(word), isSilence: true, &batch, now)
         case .malformed:
             // Nothing of it was taken, so nothing needs to rest.
-            batch.fail(indices, alone: alone, "malformed", settings)
+            batch.fail(indices, alone: alone, LaneBatch.Complaint("malformed"), settings)
             batch.startHalving()
         case .tooLarge:
             if indices.count > 1 {
@@ -41,7 +44,8 @@ extension Lane {
             batch.putBack(indices)
             batch.throttled += 1
             let asked = min(max(seconds ?? 0, 0), settings.retryAfterSecondsMax) * 1_000_000
-            backOff(max(asked, spread(settings.resendPause(attempt: batch.throttled))), now)
+            let pause = settings.resendPause(attempt: batch.throttled, isAnswered: isQuick)
+            backOff(max(asked, spread(pause)), now)
         case .notSent(let retryAt):
             batch.putBack(indices)
             notSentInRow += 1
@@ -49,8 +53,27 @@ extension Lane {
             backOff(max((retryAt ?? 0) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
+        note(answer, resolved, now)
         return goOn(batch, resolved, now)
     }
+
+    /// Notes whether anything is delivered, for ``trouble`` and ``latestDelivery``.
+    private mutating func note(_ answer: DeliveryAnswer, _ resolved: [Resolved], _ now: Int64) {
+        if resolved.contains(where: { $0.outcome == .delivered }) { latestDelivery = now }
+        switch answer {
+        case .malformed, .tooLarge: break
+        case .held: trouble = nil
+        case .entries(let entries)
+        where !resolved.isEmpty || entries.contains(where: { $0.verdict.isHeld }): trouble = nil
+        case .entries, .unclear, .unanswered, .throttled, .notSent:
+            trouble = Trouble(
+                sinceMicroseconds: trouble?.sinceMicroseconds ?? now - tookMicroseconds,
+                attempts: (trouble?.attempts ?? 0) + 1)
+        }
+    }
+
+    /// Whether the last answer came quickly, whatever it said.
+    private var isQuick: Bool { tookMicroseconds <= settings.slowMicroseconds }
 
     /// Keeps what is left of the batch, if it is to be gone on with.
     private mutating func goOn(
@@ -97,7 +120,11 @@ extension Lane {
             switch entry.verdict {
             case .stored, .storedBefore:
                 resolved.append(Resolved(index: index, outcome: .delivered))
-                batch.hasProof = true
+                if entry.verdict == .stored {
+                    batch.stored()
+                    batch.witness(unclear)
+                    unprovenRounds = 0
+                }
                 isTrial = false
             case .refused:
                 resolved.append(
@@ -131,11 +158,28 @@ extension Lane {
         if let reason {
             holdBack(reason, until: nil, now)
         } else if unclear.isEmpty {
-            batch.succeeded(isBad: alone && entries.first?.verdict == .refused)
-        } else {
-            fail(unclear, alone: alone, "unclear entry", &batch, now)
+            batch.succeeded(indices, isBad: alone && entries.first?.verdict == .refused)
+        } else if let said = entries.first(where: { $0.verdict == .unclear }) {
+            let isEverything = unclear.count == entries.count && entries.count > 1
+            if isEverything, !batch.isHalving {
+                failTogether(unclear, &batch, now)
+            } else {
+                fail(unclear, alone: alone, LaneBatch.Complaint(said), &batch, now)
+            }
         }
         return resolved
+    }
+
+    /// The destination takes none of several samples, one by one and for no reason of their own. After a
+    /// few times the batch is fetched anew, with what has come since.
+    private mutating func failTogether(
+        _ indices: [Int], _ batch: inout LaneBatch, _ now: Int64
+    ) {
+        patients.endTrial()
+        batch.failTogether(indices)
+        let pause = settings.resendPause(attempt: batch.failures, isAnswered: isQuick)
+        batch.isStale = batch.failures >= settings.failuresMax
+        backOff(spread(pause), now)
     }
 
     private func patient(of index: Int) -> String? {
@@ -143,32 +187,41 @@ extension Lane {
     }
 
     private mutating func fail(
-        _ indices: [Int], alone: Bool, _ word: String, isSilence: Bool = false,
+        _ indices: [Int], alone: Bool, _ complaint: LaneBatch.Complaint, isSilence: Bool = false,
         _ batch: inout LaneBatch, _ now: Int64
     ) {
         // An answer that tells nothing is nothing against the patient either.
         patients.endTrial()
-        batch.fail(indices, alone: alone, word, isSilence: isSilence, settings)
-        backOff(spread(settings.resendPause(attempt: batch.isHalving ? 1 : batch.failures)), now)
+        let wasLastAttempt = batch.isLastAttempt
+        batch.fail(indices, alone: alone, complaint, isSilence: isSilence, settings)
+        // What is sent behind a suspect's last attempt is another sample, which need not rest; and the
+        // sooner it is stored, the surer it is that the exchange works.
+        guard !wasLastAttempt || isSilence else { return }
+        let attempt = batch.isHalving ? 1 : batch.failures
+        backOff(spread(settings.resendPause(attempt: attempt, isAnswered: isQuick)), now)
     }
 
     /// When a halving is over, decides about the samples that fail even alone.
     private mutating func conclude(_ batch: inout LaneBatch, _ now: Int64) -> [Resolved] {
         guard batch.isHalving else { return [] }
-        if batch.hasProof {
-            guard batch.isDone else { return [] }
-            return batch.suspects.sorted { $0.key < $1.key }.map {
-                Resolved(
-                    index: $0.key,
-                    outcome: .dead(reason: "refused-without-reason", diagnostics: $0.value))
-            }
+        guard batch.isDone else {
+            // Nothing is stored at all: then it is not one sample's fault.
+            if batch.failuresHalving >= settings.halvingFailuresMax { holdUnproven(now) }
+            return []
         }
-        // Nothing at all was taken: then it is not one sample's fault.
-        if (batch.isDone && !batch.suspects.isEmpty)
-            || batch.failuresHalving >= settings.halvingFailuresMax
-        {
-            holdBack(.exchangeFault, until: nil, now)
+        let convicted = batch.convicted
+        if convicted.count < batch.suspects.count { holdUnproven(now) }
+        return convicted.map {
+            Resolved(
+                index: $0.index,
+                outcome: .dead(reason: $0.complaint.reason, diagnostics: $0.complaint.text))
         }
-        return []
+    }
+
+    /// Nothing shows whether a sample or the exchange is at fault. The next batch reaches further, to
+    /// samples that were never sent.
+    private mutating func holdUnproven(_ now: Int64) {
+        unprovenRounds += 1
+        holdBack(.exchangeFault, until: nil, now)
     }
 }

@@ -23,6 +23,15 @@ extension Lane {
             patient, isMended: isMended, next: now + settings.probePauseMicroseconds)
     }
 
+    /// What was under way is forgotten: whoever did it is gone. Its samples rest as after any other
+    /// request of which nobody knows what became.
+    public mutating func resume(_ now: Int64) {
+        guard activity != .none else { return }
+        activity = .none
+        batch = nil
+        backOff(settings.resendPauseMicroseconds, now)
+    }
+
     /// Something changed for the better (the network is back, a technician asks): looks at a hold
     /// now, and does not wait out a pause in which nothing was sent.
     public mutating func nudge(_ now: Int64) {
@@ -42,7 +51,7 @@ extension Lane {
         activity = .none
         batch = nil
         storeFailures += 1
-        backOff(settings.resendPause(attempt: storeFailures), now)
+        backOff(settings.resendPause(attempt: storeFailures, isAnswered: true), now)
     }
 
     /// A pause anywhere between the shortest resend pause, which no chance may shorten, and `pause`.
@@ -56,7 +65,8 @@ extension Lane {
     /// longer than an instant if others are waiting for the exchange as well.
     func pause(isDone: Bool) -> Int64 {
         if isDone, !hasMore { return settings.intervalMicroseconds }
-        return pace.rest > 0 ? choose(pace.rest / 2...pace.rest) : 0
+        let rest = pace.rest(after: tookMicroseconds, arrivals: arrivalsPerSecond)
+        return rest > 0 ? choose(rest / 2...rest) : 0
     }
 
     mutating func backOff(_ pause: Int64, _ now: Int64) {

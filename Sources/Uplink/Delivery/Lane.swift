@@ -41,6 +41,14 @@ public struct Lane: Sendable {
         case wait(untilMicroseconds: Int64?)
     }
 
+    /// Attempts in a row that delivered nothing, and for no reason that would hold samples back.
+    public struct Trouble: Hashable, Sendable {
+        /// When the first of them began, uptime µs.
+        public var sinceMicroseconds: Int64
+        /// How many there were, 1 or more.
+        public var attempts: Int
+    }
+
     /// What became of one of the fetched data points.
     public struct Resolved: Hashable, Sendable {
         /// Its position among what was fetched.
@@ -52,6 +60,8 @@ public struct Lane: Sendable {
     /// What became of a data point that the patient did not consent to. It is never the whole of a
     /// sample.
     static let notConsented = "not-consented"
+    /// A batch reaches so many times as far at most when nothing in it could be proved.
+    static let roundsMax = 9
 
     enum Activity: Hashable {
         case none, fetching, checking
@@ -76,6 +86,16 @@ public struct Lane: Sendable {
     var notSentInRow = 0
     var storeFailures = 0
     var isTrial = false
+    /// What fails now; nil after an attempt that did not, and while samples are held.
+    public internal(set) var trouble: Trouble?
+    /// When the destination last took a data point, uptime µs; nil if it has not since the start.
+    public internal(set) var latestDelivery: Int64?
+    /// How many data points are recorded in a second, as far as those fetched tell; 0 if they do not.
+    var arrivalsPerSecond = 0.0
+    /// How long the last request took.
+    var tookMicroseconds: Int64 = 0
+    /// How often in a row nothing showed whether a sample or the exchange is at fault.
+    var unprovenRounds = 0
     let choose: @Sendable (ClosedRange<Int64>) -> Int64
 
     /// A lane with nothing under way; held, if it was held when the gateway stopped.
@@ -114,7 +134,7 @@ public struct Lane: Sendable {
     public var heldPatients: [String: HoldReason] { patients.reasons }
 
     /// Largest number of samples in the next request.
-    public var batchSize: Int { pace.size }
+    public var batchSize: Int { pace.size(arrivals: arrivalsPerSecond) }
 
     /// What to do at `now`.
     public mutating func step(_ now: Int64) -> Step {
@@ -135,10 +155,13 @@ public struct Lane: Sendable {
             let probe = batch == nil && !isBackingOff ? patients.nextProbe : nil
             return .wait(untilMicroseconds: min(notBefore, probe ?? notBefore))
         }
-        guard let (indices, alone) = batch?.take(atMost: pace.size) else {
+        if batch?.isStale == true { batch = nil }
+        let size = batchSize
+        guard let (indices, alone) = batch?.take(atMost: size) else {
             batch = nil
             activity = .fetching
-            return .fetch(limit: isTrial ? 1 : pace.size)
+            return .fetch(
+                limit: isTrial ? 1 : size * (1 + min(unprovenRounds, Self.roundsMax)))
         }
         activity = .sending(indices, alone: alone)
         return alone ? .sendAlone(indices[0]) : .send(indices)
@@ -159,12 +182,16 @@ public struct Lane: Sendable {
     ///
     /// - Parameters:
     ///   - patients: whose each is, in a lane that serves many; nil for a lane's own patient.
-    ///   - hasMore: whether others may wait behind these; if not, the lane rests before the next fetch.
+    ///   - hasMore: whether others may wait behind these; if not, the delivery rests before the next
+    ///     fetch.
+    ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if these do
+    ///     not tell.
     public mutating func fetched(
         _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], hasMore: Bool,
-        _ now: Int64
+        arrivalsPerSecond: Double? = nil, _ now: Int64
     ) {
         guard activity == .fetching else { return }
+        if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
         activity = .none
         isBackingOff = false
         patientOf = patients

@@ -13,6 +13,10 @@ public struct LaneSettings: Sendable, Hashable {
     public var resendPauseMicroseconds: Int64 = 30_000_000
     /// The longest such pause; it doubles up to this, microseconds.
     public var resendPauseMicrosecondsMax: Int64 = 300_000_000
+    /// The longest such pause when the answer came quickly and said nothing, microseconds: an exchange
+    /// that says at once that it does not work is spared nothing by longer ones, and delivery resumes
+    /// within a minute after it works again.
+    public var answeredPauseMicrosecondsMax: Int64 = 50_000_000
     /// Before the next try when certainly nothing was sent, microseconds.
     public var notSentPauseMicroseconds: Int64 = 5_000_000
     /// The longest such pause, microseconds: what delivery lags behind the network at most.
@@ -30,17 +34,20 @@ public struct LaneSettings: Sendable, Hashable {
     /// The same for a sample alone when no answer came at all: a network can lose many answers in a
     /// row, and a sample given up may have been a good one.
     public var silencesMax = 10
-    /// Failures of a halving in which nothing at all is taken, before it is given up. Finding one
-    /// sample among 100 takes 7 failures at most, a pair of neighbours 9.
-    public var halvingFailuresMax = 12
+    /// Failures of a halving in which nothing at all is stored, before it is given up. Finding one sample
+    /// among 100 takes 8 failures and its last attempts 4; four that follow one another are found before
+    /// anything is stored.
+    public var halvingFailuresMax = 40
     /// What is not delivered at all.
     public var policy = DeliveryPolicy()
 
     /// The defaults.
     public init() {}
 
-    func resendPause(attempt: Int) -> Int64 {
-        Self.doubled(resendPauseMicroseconds, attempt, max: resendPauseMicrosecondsMax)
+    func resendPause(attempt: Int, isAnswered: Bool) -> Int64 {
+        Self.doubled(
+            resendPauseMicroseconds, attempt,
+            max: isAnswered ? answeredPauseMicrosecondsMax : resendPauseMicrosecondsMax)
     }
 
     func notSentPause(attempt: Int) -> Int64 {
@@ -53,13 +60,22 @@ public struct LaneSettings: Sendable, Hashable {
     }
 }
 
-/// How many samples a lane puts into a request, by how the last ones went.
+/// How many samples a delivery puts into a request, and how long it rests after a slow answer, by how the
+/// last requests went.
 struct LanePace: Sendable {
     private(set) var size: Int
     /// How long to leave the exchange to others before the next request, at most; microseconds.
     private(set) var rest: Int64 = 0
     private var ceiling: Int
     private let settings: LaneSettings
+    /// The request whose slow answer made the next one smaller.
+    private var larger: (count: Int, took: Int64)?
+    /// A smaller request was as slow as a larger one: neither its size nor the rests make this exchange
+    /// quicker.
+    private var isSteadilySlow = false
+    private var slowInRow = 0
+    /// How long the last request took.
+    private var latest: Int64 = 0
 
     /// How much a request grows at a time, samples.
     static let growth = 10
@@ -68,10 +84,13 @@ struct LanePace: Sendable {
     /// fleet that all shrank would never catch up (docs/scale.md). An exchange that is slow by itself
     /// reaches its 30 s with so many only at 1.2 s a sample, sixty times the slowest measured.
     static let contendedSize = 25
-    /// After a slow answer a lane rests up to so many times as long as it took. A thousand lanes that
-    /// ask again at once make a line of minutes, in which they give up and the exchange works for
-    /// nobody; with this the line is seven times shorter and still never empty (docs/scale.md).
+    /// After a second slow answer in a row the delivery rests up to so many times as long as the answer
+    /// was too slow. A thousand gateways that ask again at once make a queue of minutes, in which they
+    /// give up and the exchange works for nobody (docs/scale.md).
     static let restFactor: Int64 = 8
+    /// A request that takes longer is made smaller in any case, microseconds: the exchange kills a worker
+    /// after 30 s.
+    static let toleratedMicroseconds: Int64 = 30_000_000
 
     init(_ settings: LaneSettings) {
         self.settings = settings
@@ -81,14 +100,54 @@ struct LanePace: Sendable {
 
     /// A request of `count` was answered.
     mutating func took(_ microseconds: Int64, count: Int) {
-        rest =
-            microseconds > settings.slowMicroseconds
-            ? min(microseconds * Self.restFactor, settings.resendPauseMicrosecondsMax) : 0
-        if microseconds > settings.slowMicroseconds {
-            size = max(min(size, count) / 2, min(Self.contendedSize, ceiling))
-        } else if microseconds < settings.quickMicroseconds, count >= size {
-            size = min(size + Self.growth, ceiling)
+        latest = microseconds
+        guard microseconds > settings.slowMicroseconds else {
+            (slowInRow, rest, larger, isSteadilySlow) = (0, 0, nil, false)
+            if microseconds < settings.quickMicroseconds, count >= size {
+                size = min(size + Self.growth, ceiling)
+            }
+            return
         }
+        slowInRow += 1
+        resize(microseconds, count: count)
+        let excess = microseconds - settings.slowMicroseconds
+        rest =
+            isSteadilySlow || slowInRow < 2
+            ? 0 : min(excess * Self.restFactor, settings.resendPauseMicrosecondsMax)
+    }
+
+    private mutating func resize(_ microseconds: Int64, count: Int) {
+        let isTolerated = microseconds <= Self.toleratedMicroseconds
+        if let larger, isTolerated, count < larger.count, larger.took <= Self.toleratedMicroseconds,
+            microseconds * 10 >= larger.took * 7
+        {
+            size = min(larger.count, ceiling)
+            isSteadilySlow = true
+            self.larger = nil
+        } else if !isSteadilySlow || !isTolerated {
+            isSteadilySlow = false
+            let smaller = max(min(size, count) / 2, min(Self.contendedSize, ceiling))
+            if smaller < size { larger = (count, microseconds) }
+            size = smaller
+        }
+    }
+
+    /// How many samples the next request takes along: more than slowness alone would have it where twice as
+    /// many are recorded, `arrivals` data points a second, as long as such a request takes.
+    func size(arrivals: Double) -> Int {
+        guard arrivals > 0, latest > settings.slowMicroseconds,
+            latest <= Self.toleratedMicroseconds
+        else { return size }
+        let needed = (2 * arrivals * Double(latest) / 1_000_000).rounded(.up)
+        return max(size, Int(min(needed, Double(ceiling))))
+    }
+
+    /// How long to rest at most, so that what is recorded meanwhile, `arrivals` data points a second,
+    /// stays below half of what a request takes along; microseconds.
+    func rest(after microseconds: Int64, arrivals: Double) -> Int64 {
+        guard arrivals > 0 else { return rest }
+        let cycle = Double(size(arrivals: arrivals)) / (2 * arrivals) * 1_000_000
+        return min(rest, max(Int64(min(cycle, 1e15)) - microseconds, 0))
     }
 
     /// A request of `count` brought no usable answer; a slow one shall be smaller next time.

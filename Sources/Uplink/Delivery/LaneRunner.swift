@@ -20,6 +20,8 @@ public actor LaneRunner {
     private let servesMany: Bool
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
+    private var lastAnswer: String?
+    private var backlog = Backlog()
 
     /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
@@ -52,11 +54,22 @@ public actor LaneRunner {
     /// Where the lane stands.
     public var state: Lane.State { lane.state }
 
+    /// How the delivery goes, without asking anybody.
+    public var facts: DeliveryFacts {
+        get async {
+            DeliveryFacts(
+                state: lane.state, trouble: lane.trouble, fault: await destination.fault,
+                lastAnswer: lastAnswer, latestDeliveryMicroseconds: lane.latestDelivery,
+                backlog: backlog)
+        }
+    }
+
     /// Why single patients' samples are kept back, in a lane that serves many and goes on.
     public var heldPatients: [String: HoldReason] { lane.heldPatients }
 
     /// Delivers until the task is cancelled.
     public func run() async {
+        lane.resume(uptime)
         // What an earlier lane of this enrollment held is this one's to find out.
         await queue.setHolds(enrollment: enrollmentID, patients: [:])
         while !Task.isCancelled {
@@ -80,6 +93,7 @@ public actor LaneRunner {
             switch lane.step(uptime) {
             case .wait(let until):
                 await recordHold()
+                await noteBacklog()
                 return until ?? uptime + Self.sleepMicrosecondsMax
             case .fetch(let limit):
                 await fetch(limit, of: .except(Set(lane.heldPatients.keys)))
@@ -110,12 +124,14 @@ public actor LaneRunner {
         do {
             let (groups, hasMore) = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
-            let intervals = await destination.mayTakeIntervals()
+            // Not planned where they are not wanted: they would take the heart rates' place in a request.
+            let hasIntervals = groups.contains { $0.samples.contains(where: \.mayHoldIntervals) }
+            let intervals = hasIntervals ? await destination.mayTakeIntervals() : false
             plan = SettlePlan(
                 groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
             lane.fetched(
                 plan.known, patients: servesMany ? plan.points.map(\.patient) : [],
-                hasMore: hasMore, uptime)
+                hasMore: hasMore, arrivalsPerSecond: plan.arrivalsPerSecond, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
             lane.storeFailed(uptime)
@@ -173,6 +189,7 @@ public actor LaneRunner {
         let now = uptime
         plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
         isAnswered = answer.isCertain
+        lastAnswer = answer.word
         if let word = answer.recordWord {
             requestRecord = UploadRecord(plan.samples(ofPoints: indices), outcome: word)
         }
@@ -181,6 +198,7 @@ public actor LaneRunner {
             metadata: ["count": "\(indices.count)", "outcome": "\(answer.word)"])
         await settle()
         await recordPatients()
+        await noteBacklog()
     }
 
     /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered
@@ -233,6 +251,13 @@ public actor LaneRunner {
         } catch {
             logger.error("record hold", metadata: ["fault": "\(error)"])
         }
+    }
+
+    /// Notes once a minute how much waits.
+    private func noteBacklog() async {
+        guard backlog.isDue(uptime) else { return }
+        let waiting = try? await queue.waiting(enrollment: enrollmentID)
+        backlog.note(waiting?.count, uptime)
     }
 
     // MARK: - Sleeping

@@ -13,7 +13,9 @@ struct PatientHolds: Sendable {
     private(set) var trial: String?
 
     /// Reasons that concern one patient and leave the others of a practitioner alone.
-    static let ofOnePatient: Set<HoldReason> = [.noConsent, .wrongPatient, .patientUnknown]
+    static let ofOnePatient: Set<HoldReason> = [
+        .noConsent, .wrongPatient, .patientUnknown, .deviceNotChosen, .heartRateNotAsked,
+    ]
 
     /// Keeps a patient's samples back, or goes on to do so.
     mutating func hold(_ patient: String, _ reason: HoldReason, probe: Int64) {

@@ -107,6 +107,19 @@ struct SettlePlan: Sendable {
     /// none.
     var known: [SettledSample.Outcome?] { outcomes + withheld.filter { $0 != nil } }
 
+    /// How many of these data points are recorded in a second: over each segment's samples, together; nil
+    /// when no segment has two.
+    var arrivalsPerSecond: Double? {
+        let rates = Dictionary(grouping: samples, by: \.segmentID).values.compactMap {
+            samples -> Double? in
+            let times = samples.map(\.timeMicroseconds)
+            guard let first = times.min(), let last = times.max(), last > first else { return nil }
+            return Double(samples.count - 1) / (Double(last - first) / 1_000_000)
+        }
+        guard !rates.isEmpty, !samples.isEmpty else { return nil }
+        return rates.reduce(0, +) * Double(points.count) / Double(samples.count)
+    }
+
     mutating func resolve(_ resolved: [Lane.Resolved]) {
         for one in resolved where outcomes.indices.contains(one.index) {
             outcomes[one.index] = one.outcome
@@ -164,4 +177,9 @@ struct SettlePlan: Sendable {
             isSettled[index] = true
         }
     }
+}
+
+extension PendingSample {
+    /// Whether its frame may hold RR intervals (Heart Rate Service 1.0 §3.1.1.1, flag bit 4).
+    var mayHoldIntervals: Bool { frame.first.map { $0 & 0x10 != 0 } ?? false }
 }

@@ -20,6 +20,8 @@ public enum EnrollFault: Error, Hashable, Sendable {
     case keyRefused
     /// The server answers, but not as an exchange does.
     case notAnExchange
+    /// The server does not answer under this host name.
+    case hostNotAccepted
     /// The server redirects elsewhere; nothing was sent there.
     case redirected
     /// The exchange answered with an error of its own; try again later.
@@ -52,10 +54,15 @@ extension EnrollFault: CustomStringConvertible {
         case .superseded:
             "this invitation was used before, or a newer one has replaced it; use the newest link or "
                 + "ask for a new one"
-        case .refused: "the exchange refused the invitation's code; ask for a new invitation"
+        case .refused:
+            "the exchange no longer takes this invitation: it was used or has expired; ask for a new one"
         case .keyRefused:
             "the exchange refused the practitioner key; check that it was copied whole"
         case .notAnExchange: "the server is not a JupyterHealth Exchange, or is too old"
+        case .hostNotAccepted:
+            "the server answers HTTP 400 to everything: most likely the exchange does not accept this "
+                + "host name; use the address under which people open it, or have its operator add the "
+                + "name (ALLOWED_HOSTS)"
         case .redirected:
             "the server redirects to another address, which is not followed; use the exchange's own "
                 + "address (https)"

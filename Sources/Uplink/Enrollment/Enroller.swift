@@ -67,7 +67,8 @@ public struct Enroller: Sendable {
             })
         else { throw .notAnExchange }
 
-        let tokens = try await firstTokens(link, client)
+        var tokens = try await firstTokens(link, client)
+        tokens.isDeviceChosen = settings.device == nil ? nil : true
         let access = tokens.pair.access
         let standing = try await translating { () throws(ExchangeReader.Fault) -> Standing?? in
             guard let patient = try await reader.patient(token: access) else { return .none }
@@ -164,6 +165,10 @@ public struct Enroller: Sendable {
             case .status(let status) where status >= 500: throw .serverTrouble(status: status)
             case .status(let status) where status >= 300 && status < 400: throw .redirected
             case .status: throw .notAnExchange
+            case .page(400): throw .hostNotAccepted
+            case .page(let status) where status >= 500 || status == 429:
+                throw .serverTrouble(status: status)
+            case .page: throw .notAnExchange
             case .unreadable: throw .unreadable
             case .transport(let fault): throw .transport(fault)
             }

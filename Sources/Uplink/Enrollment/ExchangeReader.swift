@@ -8,6 +8,8 @@ public struct ExchangeReader: Sendable {
         case unauthorized
         /// The exchange answered with this HTTP status.
         case status(Int)
+        /// A page for people, or nothing, with this HTTP status: of a proxy, or of the server software.
+        case page(Int)
         /// The answer could not be understood.
         case unreadable
         /// No answer came.
@@ -32,9 +34,11 @@ public struct ExchangeReader: Sendable {
         for base in Self.fhirBases {
             let answer = try await ask(base, token: nil)
             switch answer.status {
-            case 200..<300, 400...403, 405...499: return base
-            case 300..<400, 500...: throw .status(answer.status)
-            default: continue
+            case 404: continue
+            case 300..<400: throw .status(answer.status)
+            case _ where !answer.isDocument: throw .page(answer.status)
+            case 200..<500: return base
+            default: throw .status(answer.status)
             }
         }
         return nil
@@ -76,7 +80,7 @@ public struct ExchangeReader: Sendable {
     /// Whether the exchange and its database work, as far as can be seen from here. The profile needs
     /// the database; `/health` would answer without one.
     public func isHealthy(token: Secret) async -> Bool {
-        (try? await ask("/api/v1/users/profile", token: token))?.status == 200
+        (try? await read(ProfileDocument.self, "/api/v1/users/profile", token)) != nil
     }
 
     private func ownDevices(clientID: String, token: Secret) async throws(Fault) -> Set<String> {
@@ -96,7 +100,8 @@ public struct ExchangeReader: Sendable {
         let answer = try await ask(target, token: token)
         switch answer.status {
         case 200: break
-        case 401: throw .unauthorized
+        case 401 where answer.isDocument: throw .unauthorized
+        case _ where !answer.isDocument && answer.status >= 400: throw .page(answer.status)
         default: throw .status(answer.status)
         }
         guard let document = try? JSONDecoder().decode(type, from: Data(answer.body)) else {

@@ -67,6 +67,7 @@ public struct GrantClient: Sendable {
         switch answer.status {
         case 200: return try grant(answer)
         case 300..<400: throw .redirected
+        case 400 where !answer.isDocument: throw .hostNotAccepted
         case 401: throw .unknown
         case 403: throw .cancelled
         // A page instead of a document: this server has no invitations at that path.

@@ -138,9 +138,32 @@ public struct TokenFile: Sendable {
         }
     }
 
-    /// Deletes the record, if there is one.
+    private var asidePath: String { path + ".erasing" }
+
+    /// Moves the record out of the way, if there is one, until it is removed or put back.
+    public func setAside() throws(Fault) {
+        let forced = failing(.rename)
+        guard forced == 0 else { throw .unwritable(.rename, errno: forced) }
+        guard rename(path, asidePath) == 0 || errno == ENOENT else {
+            throw .unwritable(.rename, errno: errno)
+        }
+        try syncDirectory()
+    }
+
+    /// Puts a record back that was set aside.
+    public func putBack() throws(Fault) {
+        guard rename(asidePath, path) == 0 || errno == ENOENT else {
+            throw .unwritable(.rename, errno: errno)
+        }
+        try syncDirectory()
+    }
+
+    /// Deletes the record, if there is one, set aside or not.
     public func remove() throws(Fault) {
         unlink(temporaryPath)
+        guard unlink(asidePath) == 0 || errno == ENOENT else {
+            throw .unwritable(.rename, errno: errno)
+        }
         guard unlink(path) == 0 || errno == ENOENT else {
             throw .unwritable(.rename, errno: errno)
         }

@@ -140,7 +140,9 @@ public struct TokenKeeper: Sendable {
         _ outcome: Result<TokenRecord, EnrollFault>, _ now: ClockReading
     ) {
         switch outcome {
-        case .success(let record): install(record)
+        case .success(var record):
+            record.isDeviceChosen = self.record.isDeviceChosen
+            install(record)
         case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
             .failure(.refused):
             lose(now.uptimeMicroseconds)

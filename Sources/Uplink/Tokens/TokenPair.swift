@@ -50,6 +50,8 @@ public struct TokenRecord: Sendable, Hashable, Codable {
     public var credential: Credential
     /// The current pair.
     public var pair: TokenPair
+    /// Whether a person chose the device that data are attributed to; nil in files of earlier versions.
+    public var isDeviceChosen: Bool?
 
     /// A record.
     public init(origin: Origin, clientID: String, credential: Credential, pair: TokenPair) {

@@ -11,17 +11,22 @@ public struct BundleWriter: Sendable {
         public var patient: String
         /// The writer for the strap it came from.
         public var writer: DataPointWriter
+        /// The device's identifier at the exchange; nil for the bundle writer's own.
+        public var device: String?
 
         /// An entry.
-        public init(point: DataPoint, patient: String, writer: DataPointWriter) {
+        public init(
+            point: DataPoint, patient: String, writer: DataPointWriter, device: String? = nil
+        ) {
             self.point = point
             self.patient = patient
             self.writer = writer
+            self.device = device
         }
     }
 
     private let beforeIdentity: [UInt8]
-    private let afterPatient: [UInt8]
+    private let device: String
 
     /// Bytes set aside for each entry before writing, to spare growing in steps.
     private static let entryBytesTypical = 1200
@@ -34,12 +39,7 @@ public struct BundleWriter: Sendable {
         json.string(identifierSystem)
         json.raw(#","value":""#)
         beforeIdentity = json.bytes
-
-        json.removeAll()
-        json.raw(#"},"device":{"reference":"#)
-        json.string("Device/" + device)
-        json.raw(#"},"valueAttachment":{"contentType":"application/json","data":""#)
-        afterPatient = json.bytes
+        self.device = device
     }
 
     /// A bundle that creates one observation per entry, in order.
@@ -77,7 +77,9 @@ public struct BundleWriter: Sendable {
         json.raw(entry.writer.coding(of: entry.point))
         json.raw(#"]},"subject":{"reference":"#)
         json.string(entry.patient, after: "Patient/")
-        json.raw(afterPatient)
+        json.raw(#"},"device":{"reference":"#)
+        json.string(entry.device ?? device, after: "Device/")
+        json.raw(#"},"valueAttachment":{"contentType":"application/json","data":""#)
         json.base64(scratch.bytes)
         json.raw(#""}}"#)
     }

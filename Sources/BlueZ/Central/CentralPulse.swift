@@ -1,0 +1,85 @@
+/// A bluetoothd that hangs, and sensors that are heard and cannot be connected to.
+extension Central {
+    /// How long a sensor that cannot be connected to counts as heard, µs.
+    static let unreachableMicroseconds: Int64 = 120_000_000
+
+    /// Whether bluetoothd is on the bus and does not answer.
+    public func isDaemonHung() -> Bool { pulse.hungSince != nil || isDaemonSilent }
+
+    /// Silence is nobody's fault while bluetoothd may hang, and a call made now would wait in its queue.
+    func isHeld(_ link: WatchedLink) -> Bool {
+        pulse.hungSince != nil || (pulse.isInDoubt && link.machine.isStreaming)
+    }
+
+    func askDaemon() {
+        guard let client else { return }
+        let askedAt = clock.now()
+        Task {
+            var isAnswered = true
+            do throws(DBusFault) {
+                try await client.ping(deadline: DaemonPulse.answerPatience)
+            } catch {
+                // A refusal is an answer, and a daemon that has left has a signal of its own.
+                isAnswered = error.name != DBusFault.noReply
+                self.count(error)
+            }
+            self.takeAnswer(isAnswered, askedAt: askedAt)
+        }
+    }
+
+    private func takeAnswer(_ isAnswered: Bool, askedAt: Int64) {
+        let begins = pulse.noteAnswer(isAnswered, askedAt: askedAt)
+        if isAnswered {
+            hearDaemon()
+        } else if begins, isDaemonPresent, let since = pulse.hungSince {
+            mailbox.post([.daemonHung(since: since)])
+            for path in radios.keys { handle(.hold(true), radioAt: path) }
+        }
+        settle()
+    }
+
+    /// Something came from bluetoothd.
+    func hearDaemon() {
+        let now = clock.now()
+        guard pulse.hear(at: now) else { return }
+        endHang(at: now)
+    }
+
+    func endHang(at now: Int64) {
+        mailbox.post([.daemonHung(since: nil)])
+        for link in links.values { handle(.awake, link) }
+        for path in watches.keys { watches[path]?.rest(at: now) }
+        for path in radios.keys { handle(.hold(false), radioAt: path) }
+    }
+
+    func noteSilentDaemon() {
+        guard !isDaemonSilent else { return }
+        isDaemonSilent = true
+        mailbox.post([.daemonHung(since: clock.now())])
+    }
+
+    // MARK: Unreachable sensors
+
+    /// Whether a sensor is heard and no link to it comes about.
+    func isUnreachable(_ link: WatchedLink) -> Bool {
+        link.connectFailures >= Self.bondLostFailures && !isBondLost(link)
+            && !link.machine.isStreaming
+    }
+
+    /// When a sensor that could not be connected to has not been heard for so long that it is simply
+    /// away.
+    func forgottenAt(_ link: WatchedLink) -> Int64? {
+        guard isUnreachable(link) else { return nil }
+        return (link.failedHeardAt ?? 0) + Self.unreachableMicroseconds
+    }
+
+    func forgetFailures(of link: WatchedLink) {
+        let heard = devices[link.address]?.keys.compactMap { heardAt[$0] }.max() ?? 0
+        if heard + Self.unreachableMicroseconds > clock.now() {
+            link.failedHeardAt = heard
+            return
+        }
+        link.connectFailures = 0
+        tell(link)
+    }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// A server that can be opened again after it failed.
+protocol ReopenedServer: Sendable {
+    var name: ServerName { get }
+    /// Where it serves, as the settings say.
+    var address: String { get }
+
+    /// A server that was never run, made of what the settings name now.
+    ///
+    /// - Parameter onServing: called once it takes connections.
+    /// - Throws: ``SettingsFault`` for what cannot be used: a place, a token file.
+    func open(onServing: @escaping @Sendable () -> Void) throws -> any Service
+
+    /// Why nobody can reach the running server any more; nil while they can. Asked every second or two.
+    func loss() -> String?
+}
+
+/// Runs a server for as long as the daemon runs. A server that cannot bind, fails or loses its place is
+/// opened again after a pause; meanwhile ``ServerStates`` says why it does not serve. It never ends by
+/// itself, and it never fails.
+struct RetryingServer: Service {
+    /// How long to wait, and how often to look.
+    struct Pauses: Sendable {
+        /// The pause after the first failure; each further one doubles it.
+        var first = Duration.seconds(1)
+        /// The longest pause: an address that appears late is served within this time.
+        var longest = Duration.seconds(30)
+        /// Between two looks whether the place is still there.
+        var look = Duration.seconds(2)
+    }
+
+    let server: any ReopenedServer
+    let states: ServerStates
+    let logger: Logger
+    var pauses = Pauses()
+    /// Called after each attempt, whatever became of it.
+    var onAttempted: @Sendable () -> Void = {}
+
+    func run() async throws {
+        var pause = pauses.first
+        while !Task.isShuttingDownGracefully, !Task.isCancelled {
+            let fault = await serve()
+            guard !Task.isShuttingDownGracefully, !Task.isCancelled else { return }
+            if states.serving.contains(server.name) { pause = pauses.first }
+            note(fault)
+            onAttempted()
+            await wait(pause)
+            pause = min(pause * 2, pauses.longest)
+        }
+    }
+
+    /// Serves until it cannot any more, and says why.
+    private func serve() async -> SettingsFault {
+        do {
+            let service = try server.open { [server, states, logger, onAttempted] in
+                if states.faults.contains(where: { $0.server == server.name }) {
+                    logger.notice("\(server.name.setting): it serves again")
+                }
+                states.noteServing(server.name)
+                onAttempted()
+            }
+            return try await withThrowingTaskGroup(of: String?.self) { group in
+                group.addTask {
+                    try await service.run()
+                    return nil
+                }
+                group.addTask { await watch() }
+                let first = try await group.next() ?? nil
+                group.cancelAll()
+                while let more = try? await group.next() { _ = more }
+                return SettingsFault(
+                    description: first ?? "\(server.name.setting): the server has ended")
+            }
+        } catch let fault as SettingsFault {
+            return fault
+        } catch {
+            return SettingsFault(
+                description: "\(server.name.setting): \(server.address) cannot be opened: "
+                    + Self.words(error))
+        }
+    }
+
+    /// Returns once the place of the running server is lost, with the reason.
+    private func watch() async -> String? {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: pauses.look)
+            if states.serving.contains(server.name), let loss = server.loss() { return loss }
+        }
+        return nil
+    }
+
+    private func note(_ fault: SettingsFault) {
+        let isNews = states.noteFault(
+            server.name, setting: fault.setting ?? server.name.setting, reason: fault.description)
+        if isNews {
+            logger.error("\(fault.description); recording goes on, and it is tried again")
+        }
+    }
+
+    private func wait(_ pause: Duration) async {
+        await cancelWhenGracefulShutdown { try? await Task.sleep(for: pause) }
+    }
+
+    /// What the system says, without the names of functions that it comes from.
+    private static func words(_ error: any Error) -> String {
+        (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
+    }
+}

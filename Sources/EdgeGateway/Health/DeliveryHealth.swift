@@ -1,0 +1,62 @@
+import Health
+import OfflineQueue
+import Uplink
+
+/// Reads what the deliveries say of themselves, and how far they have come.
+struct DeliveryHealth: Sendable {
+    let queue: SampleQueue
+    let lanes: Lanes
+
+    /// The state of each enrollment's delivery; none if the store cannot be read, which is an item of its
+    /// own.
+    func read(
+        history: HealthHistory, counts: HealthHistory.Counts, at uptime: Int64
+    ) async -> [HealthSnapshot.Delivery] {
+        guard let enrollments = try? await queue.enrollments() else { return [] }
+        let unreadable = await lanes.unreadable
+        var found: [HealthSnapshot.Delivery] = []
+        for enrollment in enrollments {
+            var delivery = HealthSnapshot.Delivery(id: enrollment.id, name: enrollment.terms.name)
+            delivery.kind =
+                switch enrollment.terms.kind {
+                case .invitation: .invitation
+                case .practitionerKey: .practitionerKey
+                case .file: .file
+                }
+            delivery.wantsEnrolling = enrollment.state == .enrollAgain
+            delivery.hasUnreadableTokens = unreadable.contains(enrollment.id)
+            delivery.hold = enrollment.holdReason
+            delivery.fault = await lanes.fault(of: enrollment.id)
+            delivery.stopped = await lanes.stopped(enrollment.id)
+            delivery.heldStraps = await heldStraps(of: enrollment)
+            delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
+            delivery.stalledSeconds = history.stalledSeconds(
+                of: enrollment.id, now: counts, at: uptime)
+            delivery.growth = history.growth(of: enrollment.id, now: counts)
+            found.append(delivery)
+        }
+        return found
+    }
+
+    /// Straps whose patient is held in a practitioner's delivery. One strap may have been worn by
+    /// several patients; it is named once.
+    private func heldStraps(
+        of enrollment: Enrollment
+    ) async -> [HealthSnapshot.Delivery.HeldStrap] {
+        guard enrollment.terms.kind == .practitionerKey else { return [] }
+        let held = await lanes.heldPatients(of: enrollment.id)
+        guard !held.isEmpty, let assignments = try? await queue.assignments(),
+            let sensors = try? await queue.sensors(includingForgotten: true)
+        else { return [] }
+        return sensors.compactMap { sensor in
+            let reason = assignments.last {
+                $0.sensorID == sensor.id && $0.enrollmentID == enrollment.id
+                    && $0.patient.flatMap { held[$0] } != nil
+            }?.patient.flatMap { held[$0] }
+            return reason.map {
+                HealthSnapshot.Delivery.HeldStrap(
+                    strap: sensor.id, label: sensor.label, reason: $0.rawValue)
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Health
+import Logging
+import OfflineQueue
+import ServiceLifecycle
+
+/// The gateway's health for everybody who asks: `status`, `/metrics`, the live page, `pair` and the log.
+///
+/// Asking reads a snapshot and judges it; only ``look()``, at regular intervals, remembers.
+actor HealthMonitor {
+    private let recording: RecordingHealth
+    private let deliveries: DeliveryHealth
+    private let services: ServiceStates
+    private let servers: ServerStates
+    private let clock: any GatewayClock
+    private let batteryLowPercent: Int
+    private let logger: Logger
+
+    private var history = HealthHistory()
+    private var log: HealthLog
+
+    init(
+        recording: RecordingHealth, deliveries: DeliveryHealth, services: ServiceStates,
+        servers: ServerStates,
+        clock: any GatewayClock, batteryLowPercent: Int, logger: Logger
+    ) {
+        self.recording = recording
+        self.deliveries = deliveries
+        self.services = services
+        self.servers = servers
+        self.clock = clock
+        self.batteryLowPercent = batteryLowPercent
+        self.logger = logger
+        log = HealthLog(startedAt: clock.read().uptimeMicroseconds)
+    }
+
+    /// What is not well now; empty while all is well.
+    func items() async -> [HealthItem] {
+        let (reading, conditions, _) = await judge()
+        return conditions.map { HealthItem($0, since: date(of: log.began($0), now: reading)) }
+    }
+
+    /// What is not well now with any of these subjects: a sensor's number, an enrollment's name.
+    func conditions(about subjects: Set<String>) async -> [HealthCondition] {
+        await judge().conditions.filter { subjects.contains($0.subject) }
+    }
+
+    /// Remembers what is the case now, and writes what began and what ended into the log.
+    func look() async {
+        let (reading, conditions, counts) = await judge()
+        history.note(counts, at: reading.uptimeMicroseconds)
+        let change = log.look(conditions, at: reading.uptimeMicroseconds)
+        // Subjects and messages name straps as a technician did; an address is masked.
+        for condition in change.began {
+            logger.log(
+                level: condition.name.severity == .error ? .error : .warning,
+                "not well: \(condition.name.rawValue): \(Printable.line(condition.message))")
+        }
+        for condition in change.ended {
+            logger.notice("well again: \(condition.name.rawValue)")
+        }
+    }
+
+    private func judge() async -> (
+        reading: ClockReading, conditions: [HealthCondition], counts: HealthHistory.Counts
+    ) {
+        let reading = clock.read()
+        var (snapshot, counts) = await recording.read(reading, history: history)
+        snapshot.deliveries = await deliveries.read(
+            history: history, counts: counts, at: reading.uptimeMicroseconds)
+        snapshot.services = services.faults() + servers.healthFaults
+        snapshot.batteryLowPercent = batteryLowPercent
+        return (reading, HealthRules.conditions(of: snapshot), counts)
+    }
+
+    private func date(of uptime: Int64, now: ClockReading) -> Date {
+        Date(microseconds: now.at(uptime: uptime).wallMicroseconds)
+    }
+}
+
+/// Has the monitor look while nobody asks.
+struct HealthWatch: Service {
+    /// How true `since` is, and how soon the log says something. A look is a walk through the store's
+    /// counters, a millisecond or two.
+    static let period = Duration.seconds(15)
+
+    let monitor: HealthMonitor
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                await monitor.look()
+                try? await Task.sleep(for: Self.period)
+            }
+        }
+    }
+}
+
+extension HealthItem {
+    init(_ condition: HealthCondition, since: Date) {
+        self.init(
+            name: condition.name.rawValue, severity: condition.name.severity.rawValue,
+            since: since, message: condition.message, advice: condition.advice)
+    }
+}

@@ -1,0 +1,199 @@
+import Foundation
+import Glibc
+import Uplink
+
+/// A setting whose value cannot be used.
+struct SettingProblem: Equatable, Sendable {
+    /// Such as `page.listen`.
+    var setting: String
+    /// One line: the setting, its value, the cause, and what to do.
+    var message: String
+    /// The daemon does not start with it; with the others it records, and says what does not work.
+    var stopsDaemon: Bool
+}
+
+/// What is wrong with the settings on this machine, beyond what the loader sees. `config check` and `run` ask the
+/// same.
+extension Settings {
+    /// Everything that cannot be used, by this user and at this moment.
+    func problems() -> [SettingProblem] {
+        uplinkProblems() + stateProblems() + socketProblems() + pageProblems()
+    }
+
+    /// The page's token; nil for a page on loopback that needs none.
+    ///
+    /// - Throws: ``SettingsFault`` for a file that cannot be used, and for a page that others could reach
+    ///   without a token.
+    func pageToken(for place: PagePlace) throws(SettingsFault) -> String? {
+        if let file = pageTokenFile { return try PageToken.read(file) }
+        guard place.isLoopback else {
+            throw SettingsFault(
+                description:
+                    "page.listen: \(pageListen ?? "") is reachable by others, and there is no token; "
+                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
+                setting: "page.token_file")
+        }
+        return nil
+    }
+
+    private func uplinkProblems() -> [SettingProblem] {
+        var problems: [SettingProblem] = []
+        func add(_ name: String, _ message: String, stops: Bool = true) {
+            problems.append(
+                SettingProblem(
+                    setting: name, message: "configuration `\(name)`\(message)", stopsDaemon: stops)
+            )
+        }
+        if let proxy, !ProxyAddress.isValid(proxy) {
+            // What is wrong with it may be the password.
+            add("uplink.proxy", " is not an address such as http://proxy.example:3128")
+        }
+        for (name, path) in [
+            ("uplink.ca_file", caFile), ("uplink.client_certificate_file", clientCertificateFile),
+            ("uplink.client_key_file", clientKeyFile),
+        ] {
+            guard let path else { continue }
+            if !Self.isReadableFile(path) {
+                add(name, ": \(path) is not there, or this user may not read it")
+            } else if !Self.isPEM(path) {
+                add(name, ": \(path) is not a PEM file", stops: false)
+            }
+        }
+        if let key = clientKeyFile {
+            if clientCertificateFile == nil {
+                add(
+                    "uplink.client_key_file",
+                    " is set without `uplink.client_certificate_file`; set both")
+            }
+            let mode = try? FileManager.default.attributesOfItem(atPath: key)[.posixPermissions]
+            if let mode = mode as? Int, mode & 0o007 != 0 {
+                add("uplink.client_key_file", ": everybody may read \(key); chmod 640 it")
+            }
+        }
+        if !Self.isURI(identifierSystem) {
+            add("uplink.identifier_system", " is not a URI such as urn:edge-gateway:sample")
+        }
+        return problems
+    }
+
+    private func stateProblems() -> [SettingProblem] {
+        guard let why = Self.whyUnusable(directory: stateDirectory, isCreated: true) else {
+            return []
+        }
+        return [
+            SettingProblem(
+                setting: "state",
+                message: "configuration `state`: \(stateDirectory) \(why)", stopsDaemon: false)
+        ]
+    }
+
+    private func socketProblems() -> [SettingProblem] {
+        var problems: [SettingProblem] = []
+        func add(_ name: String, _ message: String) {
+            problems.append(
+                SettingProblem(
+                    setting: name, message: "configuration `\(name)`: \(message)",
+                    stopsDaemon: false))
+        }
+        if socketPath.utf8.count > Self.socketPathBytesMax {
+            add(
+                "socket",
+                "\(socketPath) is longer than \(Self.socketPathBytesMax) bytes; choose a shorter one"
+            )
+        }
+        let directory = URL(filePath: socketPath).deletingLastPathComponent().path
+        let type = try? FileManager.default.attributesOfItem(atPath: socketPath)[.type]
+        if let type = type as? FileAttributeType, type != .typeSocket {
+            add("socket", "something else is at \(socketPath); choose another place")
+        } else if directory != Self.runtimeDirectory || access(directory, F_OK) == 0,
+            let why = Self.whyUnusable(directory: directory, isCreated: false)
+        {
+            add("socket", "\(directory) \(why)")
+        }
+        if let group = changePolicy.group, getgrnam(group) == nil {
+            add("control.change_group", "there is no group \(group); only root may change anything")
+        }
+        return problems
+    }
+
+    private func pageProblems() -> [SettingProblem] {
+        var problems: [SettingProblem] = []
+        func add(_ name: String, _ message: String) {
+            problems.append(SettingProblem(setting: name, message: message, stopsDaemon: false))
+        }
+        if let listen = pageListen {
+            do throws(SettingsFault) {
+                _ = try pageToken(for: try PagePlace(listen))
+            } catch {
+                add(error.setting ?? "page.listen", error.description)
+            }
+        }
+        if let url = pageURL, !Self.isPageURL(url) {
+            add(
+                "page.url",
+                "configuration `page.url` is not the beginning of a link, such as https://ward.example"
+            )
+        }
+        return problems
+    }
+
+    /// What fits into `sun_path` with its final NUL (unix(7)).
+    private static let socketPathBytesMax = 107
+    /// systemd creates it when it starts the daemon (`RuntimeDirectory`).
+    private static let runtimeDirectory = "/run/edge-gateway"
+    /// A certificate with its chain, or a bundle of authorities, begins within this many bytes.
+    private static let preambleBytesMax = 1 << 20
+
+    /// - Parameter isCreated: the daemon makes the directory if it is missing.
+    private static func whyUnusable(directory: String, isCreated: Bool) -> String? {
+        var isDirectory: ObjCBool = false
+        if FileManager.default.fileExists(atPath: directory, isDirectory: &isDirectory) {
+            guard isDirectory.boolValue else { return "is not a directory" }
+            return access(directory, W_OK | X_OK) == 0
+                ? nil : "cannot be written by this user: \(String(cString: strerror(errno)))"
+        }
+        guard isCreated else { return "is missing; create it" }
+        var parent = URL(filePath: directory).standardizedFileURL
+        repeat {
+            parent.deleteLastPathComponent()
+        } while parent.path != "/"
+            && !FileManager.default.fileExists(atPath: parent.path, isDirectory: &isDirectory)
+        _ = FileManager.default.fileExists(atPath: parent.path, isDirectory: &isDirectory)
+        return isDirectory.boolValue && access(parent.path, W_OK | X_OK) == 0
+            ? nil : "is missing, and this user cannot create it"
+    }
+
+    private static func isReadableFile(_ path: String) -> Bool {
+        var isDirectory: ObjCBool = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
+            && !isDirectory.boolValue && FileManager.default.isReadableFile(atPath: path)
+    }
+
+    private static func isPEM(_ path: String) -> Bool {
+        guard let handle = FileHandle(forReadingAtPath: path) else { return false }
+        defer { try? handle.close() }
+        let data = (try? handle.read(upToCount: preambleBytesMax)) ?? Data()
+        return data.range(of: Data("-----BEGIN ".utf8)) != nil
+    }
+
+    /// An absolute URI (RFC 3986 §4.3), as FHIR wants an identifier's system.
+    private static func isURI(_ text: String) -> Bool {
+        guard let colon = text.firstIndex(of: ":"), text.index(after: colon) != text.endIndex,
+            let first = text.utf8.first, UInt8(ascii: "a")...UInt8(ascii: "z") ~= first | 0x20
+        else { return false }
+        let scheme = text[..<colon]
+        return scheme.utf8.allSatisfy {
+            UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20
+                || UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || "+-.".utf8.contains($0)
+        } && text.utf8.allSatisfy { 0x21...0x7E ~= $0 }
+    }
+
+    /// What `/#TOKEN` can be appended to.
+    private static func isPageURL(_ text: String) -> Bool {
+        guard let parts = URLComponents(string: text), let host = parts.host, !host.isEmpty else {
+            return false
+        }
+        return ["http", "https"].contains(parts.scheme?.lowercased() ?? "")
+            && parts.fragment == nil && parts.query == nil && !text.hasSuffix("/")
+    }
+}

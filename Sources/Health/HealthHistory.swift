@@ -1,0 +1,127 @@
+/// What a rule needs to know of the time before: whether anything moved. Fed by whoever looks at regular
+/// intervals; asking changes nothing.
+public struct HealthHistory: Sendable {
+    /// What is counted at one look.
+    public struct Counts: Sendable, Equatable {
+        /// Frames of each strap that the store has taken, by its number.
+        public var stored: [Int64: Int] = [:]
+        /// What each delivery has settled, and what waits for it, by its enrollment's number.
+        public var deliveries: [Int64: Backlog] = [:]
+        /// Rows the store has written, and samples that wait in memory.
+        public var written = 0
+        public var buffered = 0
+
+        public init() {}
+    }
+
+    /// What one delivery has done with its samples.
+    public struct Backlog: Sendable, Equatable {
+        /// Delivered, dead or dropped.
+        public var settled: Int
+        /// Waiting, and not held.
+        public var pending: Int
+
+        public init(settled: Int, pending: Int) {
+            self.settled = settled
+            self.pending = pending
+        }
+    }
+
+    /// Three such parts make the hour over which a backlog must have grown.
+    static let partSeconds = 1_200.0
+    /// A minute of one strap: less is no trend.
+    static let growthMin = 60
+
+    /// A count, and since when it has been the same.
+    private struct Steady: Sendable {
+        var count: Int
+        var since: Int64
+    }
+
+    /// The smallest backlog of a part of an hour: what is left when a request has just been answered.
+    private struct Part: Sendable {
+        var began: Int64
+        var least: Int
+    }
+
+    private var stored: [Int64: Steady] = [:]
+    private var settled: [Int64: Steady] = [:]
+    private var parts: [Int64: [Part]] = [:]
+    private var written: Steady?
+
+    public init() {}
+
+    /// Takes over what was counted.
+    ///
+    /// - Parameter uptime: when, `CLOCK_BOOTTIME` µs.
+    public mutating func note(_ counts: Counts, at uptime: Int64) {
+        stored = counts.stored.reduce(into: [:]) { next, one in
+            next[one.key] = Self.follow(stored[one.key], one.value, uptime)
+        }
+        written =
+            counts.buffered == 0
+            ? Steady(count: counts.written, since: uptime)
+            : Self.follow(written, counts.written, uptime)
+        settled = counts.deliveries.reduce(into: [:]) { next, one in
+            next[one.key] =
+                one.value.pending == 0
+                ? Steady(count: one.value.settled, since: uptime)
+                : Self.follow(settled[one.key], one.value.settled, uptime)
+        }
+        parts = counts.deliveries.reduce(into: [:]) { next, one in
+            next[one.key] = Self.follow(parts[one.key] ?? [], one.value.pending, uptime)
+        }
+    }
+
+    private static func follow(_ before: Steady?, _ count: Int, _ uptime: Int64) -> Steady {
+        guard let before, before.count == count else { return Steady(count: count, since: uptime) }
+        return before
+    }
+
+    private static func follow(_ before: [Part], _ pending: Int, _ uptime: Int64) -> [Part] {
+        var parts = before
+        if let last = parts.last, seconds(since: last.began, uptime) < partSeconds {
+            parts[parts.count - 1].least = min(last.least, pending)
+        } else {
+            parts.append(Part(began: uptime, least: pending))
+        }
+        // The part that has just begun is not finished.
+        return parts.suffix(4)
+    }
+
+    private static func seconds(since began: Int64, _ uptime: Int64) -> Double {
+        Double(uptime &- began) / 1_000_000
+    }
+
+    /// How long nothing of a strap has been stored, seconds.
+    public func unstoredSeconds(of strap: Int64, now counts: Counts, at uptime: Int64) -> Double {
+        guard let steady = stored[strap], counts.stored[strap] == steady.count else { return 0 }
+        return Self.seconds(since: steady.since, uptime)
+    }
+
+    /// How long samples have waited in memory without one being written, seconds.
+    public func uncommittedSeconds(now counts: Counts, at uptime: Int64) -> Double {
+        guard let written, counts.buffered > 0, counts.written == written.count else { return 0 }
+        return Self.seconds(since: written.since, uptime)
+    }
+
+    /// How long samples have waited for a delivery without one being settled, seconds.
+    public func stalledSeconds(of delivery: Int64, now counts: Counts, at uptime: Int64) -> Double {
+        guard let steady = settled[delivery], let now = counts.deliveries[delivery],
+            now.pending > 0, now.settled == steady.count
+        else { return 0 }
+        return Self.seconds(since: steady.since, uptime)
+    }
+
+    /// By how many samples the backlog of a delivery grew in the last hour; nil unless each third of the
+    /// hour left more of it than the one before.
+    public func growth(of delivery: Int64, now counts: Counts) -> Int? {
+        guard let parts = parts[delivery], parts.count == 4, let now = counts.deliveries[delivery]
+        else { return nil }
+        let least = parts.prefix(3).map(\.least)
+        guard least[0] < least[1], least[1] < least[2], now.pending > least[2],
+            now.pending - least[0] >= Self.growthMin
+        else { return nil }
+        return now.pending - least[0]
+    }
+}

@@ -1,0 +1,259 @@
+/// What can keep the gateway from being well: one case an item of `status`.
+///
+/// The raw values are a stable contract. The table in docs/operations.md and the enumeration in
+/// docs/api.yaml are compared with this one by a test.
+public enum HealthName: String, Codable, Sendable, CaseIterable {
+    case busAbsent = "bus-absent"
+    case bluetoothdAbsent = "bluetoothd-absent"
+    case bluetoothdHung = "bluetoothd-hung"
+    case noAdapter = "no-adapter"
+    case radioOff = "radio-off"
+    case radioSilent = "radio-silent"
+    case adapterFull = "adapter-full"
+    case strapUnreachable = "strap-unreachable"
+    case strapLeaves = "strap-leaves"
+    case bondLost = "bond-lost"
+    case doubledStream = "doubled-stream"
+    case batteryLow = "battery-low"
+    case strapSilent = "strap-silent"
+    case strapNotStored = "strap-not-stored"
+    case clockUntrusted = "clock-untrusted"
+    case storeUnreadable = "store-unreadable"
+    case storeUnwritable = "store-unwritable"
+    case storeStalled = "store-stalled"
+    case storeMissing = "store-missing"
+    case storeDamaged = "store-damaged"
+    case storeSalvaged = "store-salvaged"
+    case queueNearlyFull = "queue-80-percent"
+    case queueFull = "queue-full"
+    case enrollAgain = "enroll-again"
+    case consentMissing = "consent-missing"
+    case patientHeld = "patient-held"
+    case deliveryHeld = "lane-held"
+    case exchangeUnreachable = "exchange-unreachable"
+    case fallingBehind = "falling-behind"
+    case deliveryStalled = "delivery-stalled"
+    case deadLetters = "dead-letters"
+    case notEnrolled = "not-enrolled"
+    case pageUnavailable = "page-unavailable"
+    case serviceStopped = "service-stopped"
+
+    /// How much an item costs while it lasts.
+    public enum Severity: String, Codable, Sendable {
+        /// Heartbeats are lost, or do not arrive where they belong.
+        case error
+        /// Heartbeats still arrive; a person acts before they stop.
+        case warning
+    }
+
+    /// How much it costs while it lasts.
+    public var severity: Severity { row.severity }
+    /// What it means, one line.
+    public var meaning: String { row.meaning }
+    /// What a person does about it, one line.
+    public var remedy: String { row.remedy }
+
+    private struct Row {
+        var severity: Severity
+        var meaning: String
+        var remedy: String
+
+        init(_ severity: Severity, _ meaning: String, _ remedy: String) {
+            self.severity = severity
+            self.meaning = meaning
+            self.remedy = remedy
+        }
+    }
+
+    private var row: Row {
+        switch self {
+        case .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff, .radioSilent,
+            .adapterFull:
+            radioRow
+        case .strapUnreachable, .strapLeaves, .bondLost, .doubledStream, .batteryLow, .strapSilent,
+            .strapNotStored:
+            strapRow
+        case .clockUntrusted, .storeUnreadable, .storeUnwritable, .storeStalled, .storeMissing,
+            .storeDamaged, .storeSalvaged, .queueNearlyFull, .queueFull:
+            storeRow
+        default: deliveryRow
+        }
+    }
+
+    private var radioRow: Row {
+        switch self {
+        case .busAbsent:
+            Row(
+                .error, "the system bus does not answer; nothing is recorded",
+                "systemctl status dbus; the gateway reconnects by itself")
+        case .bluetoothdAbsent:
+            Row(
+                .error, "bluetoothd is not running; nothing is recorded",
+                "systemctl status bluetooth; the gateway resumes by itself")
+        case .bluetoothdHung:
+            Row(
+                .error, "bluetoothd runs and does not answer; nothing is recorded",
+                "systemctl restart bluetooth; the gateway resumes by itself")
+        case .noAdapter:
+            Row(
+                .error, "there is no Bluetooth adapter; nothing is recorded",
+                "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth; on a Pi, "
+                    + "dtoverlay=disable-bt must not be set")
+        case .radioOff:
+            Row(
+                .error, "the Bluetooth adapter is powered off; nothing is recorded",
+                "rfkill unblock bluetooth; bluetoothctl power on")
+        case .radioSilent:
+            Row(
+                .error,
+                "an adapter has heard no Bluetooth device at all for minutes, though it listened to "
+                    + "all of them; the gateway power-cycles it up to 4 times an hour",
+                "plug the adapter in again, or restart the machine; a USB adapter on an extension "
+                    + "lead hangs less often")
+        default:
+            Row(
+                .warning, "an adapter carries as many links as it can; a strap waits for a place",
+                "plug in a second adapter, or forget a strap that is not used")
+        }
+    }
+
+    private var strapRow: Row {
+        switch self {
+        case .strapUnreachable:
+            Row(
+                .error, "a strap is heard, and every attempt to connect to it fails",
+                "end its connection to phones and watches, bring it nearer, take its battery out "
+                    + "for ten seconds")
+        case .strapLeaves:
+            Row(
+                .warning,
+                "a strap ends its link at the same age again and again: the kernel refuses the "
+                    + "connection parameters that it asks for",
+                "update the kernel, or set MaxConnectionInterval=400 under [LE] in "
+                    + "/etc/bluetooth/main.conf and restart bluetooth")
+        case .bondLost:
+            Row(
+                .error, "a strap is heard and refuses the bond that it had with this gateway",
+                "edge-gateway pair ADDRESS, with the strap in its pairing mode")
+        case .doubledStream:
+            Row(
+                .warning, "every frame of a strap comes twice",
+                "systemctl restart bluetooth; end other programs that read it")
+        case .batteryLow:
+            Row(
+                .warning, "a strap's battery is below sensors.battery_low_percent (15)",
+                "change the strap's battery; recording goes on until it is empty")
+        case .strapSilent:
+            Row(
+                .error, "a paired strap has sent nothing for a minute",
+                "wear it, moisten the electrodes, end its connection to phones, check its battery")
+        default:
+            Row(
+                .error, "a strap sends, and nothing of it has been stored for a minute",
+                "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
+        }
+    }
+
+    private var storeRow: Row {
+        switch self {
+        case .clockUntrusted:
+            Row(
+                .error, "the clock is not synchronised; samples are kept and held",
+                "timedatectl; or set clock.trust: always if this clock is right")
+        case .storeUnreadable:
+            Row(
+                .error, "the store cannot be read",
+                "look at the disk and at journalctl -u edge-gateway; edge-gateway queue verify")
+        case .storeUnwritable:
+            Row(
+                .error, "the disk takes no samples; they wait in memory, 8,192 at most",
+                "free space on the disk, or replace the card")
+        case .storeStalled:
+            Row(
+                .error, "frames come and nothing has been written for a minute",
+                "look at the disk (dmesg, df); systemctl restart edge-gateway")
+        case .storeMissing:
+            Row(
+                .error, "the store that was here is gone; what waited in it is not delivered",
+                "put the file back from a copy or another card; edge-gateway queue acknowledge "
+                    + "ends the item")
+        case .storeDamaged:
+            Row(
+                .error, "rows of the store fail their checksum",
+                "replace the card soon; edge-gateway queue verify lists what is damaged")
+        case .storeSalvaged:
+            Row(
+                .error, "the store was broken and has been replaced by what could be read",
+                "replace the card; edge-gateway queue acknowledge ends the item")
+        case .queueNearlyFull:
+            Row(
+                .warning, "samples that wait take four fifths of storage.max_megabytes",
+                "mend the delivery, raise storage.max_megabytes, or export and purge")
+        default:
+            Row(
+                .error,
+                "the store is at its limit: new samples are refused, or the oldest that wait are "
+                    + "dropped, as storage.full_policy says; all are counted",
+                "mend the delivery, raise storage.max_megabytes, or export and purge")
+        }
+    }
+
+    private var deliveryRow: Row {
+        switch self {
+        case .enrollAgain:
+            Row(
+                .error,
+                "the exchange no longer lets this gateway in, or the tokens cannot be read; "
+                    + "samples are held",
+                "edge-gateway enroll LINK with a new invitation of the same patient, or enroll "
+                    + "--practitioner-key-file FILE --name NAME; tokens that can be read again "
+                    + "serve within a minute")
+        case .consentMissing:
+            Row(
+                .error,
+                "the patient has not consented to heart rate, or withdrew; samples are held",
+                "the patient consents at the exchange; delivery resumes by itself")
+        case .patientHeld:
+            Row(
+                .error,
+                "the practitioner's key may not deliver for the patient who wears the strap; that "
+                    + "patient's samples are held, the others' go on",
+                "the patient must share an organization with the practitioner; or pair the strap "
+                    + "for the right patient")
+        case .deliveryHeld:
+            Row(
+                .error,
+                "the exchange refuses for another reason, which the message names; samples are held",
+                "docs/operations.md, \"Why a lane is held\"")
+        case .exchangeUnreachable:
+            Row(
+                .error, "deliveries fail; samples are kept",
+                "look at network, DNS, proxy and firewall; delivery resumes by itself")
+        case .fallingBehind:
+            Row(
+                .warning, "samples have come faster than they were delivered for an hour",
+                "look at the network and at the load of the exchange; a resolution of 10s or 60s "
+                    + "sends less (docs/scale.md)")
+        case .deliveryStalled:
+            Row(
+                .error, "samples have waited for ten minutes and none was delivered",
+                "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
+        case .deadLetters:
+            Row(
+                .error, "the exchange refused samples for good",
+                "edge-gateway queue dead list says why; please report it")
+        case .notEnrolled:
+            Row(
+                .error, "a strap records without an enrollment; samples are held",
+                "edge-gateway enroll LINK, then edge-gateway pair ADDRESS again")
+        case .pageUnavailable:
+            Row(
+                .warning, "the live page or the control socket cannot be served; recording goes on",
+                "free the address, or change page.listen; the gateway tries again by itself")
+        default:
+            Row(
+                .error, "a part of the gateway has stopped; it is started again by itself",
+                "if it stays: systemctl restart edge-gateway, then edge-gateway bugreport")
+        }
+    }
+}

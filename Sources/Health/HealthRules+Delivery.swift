@@ -1,0 +1,93 @@
+extension HealthRules {
+    /// What each delivery, and the exchange, says of itself.
+    static func deliveries(_ snapshot: HealthSnapshot) -> [HealthCondition] {
+        snapshot.deliveries.flatMap { whole($0) } + snapshot.deliveries.flatMap { parts($0) }
+            + accounts(snapshot.store)
+    }
+
+    private static func whole(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
+        let name = delivery.name
+        if delivery.wantsEnrolling {
+            return [
+                HealthCondition(
+                    .enrollAgain, subject: name,
+                    message: "\(name): "
+                        + (delivery.hasUnreadableTokens
+                            ? "the tokens cannot be read (log: \"load tokens\"); "
+                            : "the exchange no longer lets this gateway in; ")
+                        + "samples are held",
+                    advice: delivery.kind == .practitionerKey
+                        ? "edge-gateway enroll --practitioner-key-file FILE --name \(name)"
+                        : "edge-gateway enroll LINK with a new invitation of this patient")
+            ]
+        }
+        switch delivery.hold {
+        case "no-consent":
+            return [
+                HealthCondition(
+                    .consentMissing, subject: name,
+                    message: "\(name): the patient has not consented to heart rate; "
+                        + "samples are held")
+            ]
+        case let reason?:
+            return [
+                HealthCondition(
+                    .deliveryHeld, subject: name,
+                    message: "\(name): the exchange takes nothing (\(reason)); samples are held")
+            ]
+        case nil: break
+        }
+        if let stopped = delivery.stopped {
+            return [
+                HealthCondition(
+                    .serviceStopped, subject: name,
+                    message: "\(name): the delivery does not run: \(stopped)")
+            ]
+        }
+        guard let fault = delivery.fault else { return [] }
+        return [
+            HealthCondition(
+                .exchangeUnreachable, subject: name,
+                message: "\(name): \(fault); samples are kept",
+                advice: delivery.kind == .file
+                    ? "look at the disk and the file's directory; delivery resumes by itself" : nil)
+        ]
+    }
+
+    /// Patients whose samples are held while the others' go on. The strap is named, never the patient.
+    private static func parts(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
+        delivery.heldStraps.map { held in
+            let subject = "\(delivery.name) \(held.strap)"
+            guard held.reason != "no-consent" else {
+                return HealthCondition(
+                    .consentMissing, subject: subject,
+                    message: "\(held.label): the patient who wears it has not consented to heart "
+                        + "rate; samples are held")
+            }
+            return HealthCondition(
+                .patientHeld, subject: subject,
+                message: "\(held.label): \(delivery.name) may not deliver for the patient who "
+                    + "wears it (\(held.reason)); samples are held",
+                advice: "the patient must share an organization with the practitioner; see "
+                    + "docs/operations.md, \"Why a lane is held\"")
+        }
+    }
+
+    private static func accounts(_ store: HealthSnapshot.Store) -> [HealthCondition] {
+        var found: [HealthCondition] = []
+        if store.notEnrolled > 0 {
+            found.append(
+                HealthCondition(
+                    .notEnrolled,
+                    message: "\(store.notEnrolled) samples are held: a strap records without an "
+                        + "enrollment"))
+        }
+        if store.dead > 0 {
+            found.append(
+                HealthCondition(
+                    .deadLetters,
+                    message: "the exchange refused \(store.dead) samples for good"))
+        }
+        return found
+    }
+}

@@ -1,0 +1,85 @@
+extension HealthRules {
+    /// Frames that come must be written by then: several group commits.
+    static let uncommittedSecondsMax = 60.0
+    /// A strap that streams must have been stored by then.
+    static let unstoredSecondsMax = 60.0
+    /// Samples that may be sent must move by then: several back-offs, and the longest window.
+    static let stalledSecondsMax = 600.0
+
+    /// Whether heartbeats get from strap to destination, whatever keeps them from it. What a part has
+    /// already said of the same strap, store or delivery is not repeated.
+    static func flow(
+        _ snapshot: HealthSnapshot, beside causes: [HealthCondition]
+    ) -> [HealthCondition] {
+        let names = Set(causes.map(\.name))
+        var found: [HealthCondition] = []
+        if names.isDisjoint(with: silencesEveryStrap) {
+            found += snapshot.straps.compactMap { silence($0, beside: causes) }
+        }
+        if names.isDisjoint(with: stopsTheStore) {
+            let store = snapshot.store
+            if store.buffered > 0, store.uncommittedSeconds > uncommittedSecondsMax {
+                found.append(
+                    HealthCondition(
+                        .storeStalled,
+                        message: "\(store.buffered) samples wait in memory, and nothing has been "
+                            + "written for \(age(store.uncommittedSeconds))"))
+            } else {
+                found += snapshot.straps.filter { $0.unstoredSeconds > unstoredSecondsMax }.map {
+                    HealthCondition(
+                        .strapNotStored, subject: "\($0.id)",
+                        message: "\($0.label) sends, and nothing of it has been stored for "
+                            + age($0.unstoredSeconds))
+                }
+            }
+        }
+        found += snapshot.deliveries.compactMap { flow($0, beside: causes) }
+        return found
+    }
+
+    /// While one of these holds every strap is silent, and one reason is enough.
+    private static let silencesEveryStrap: Set<HealthName> = [
+        .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff,
+    ]
+    private static let stopsTheStore: Set<HealthName> = [.storeUnwritable, .queueFull]
+
+    private static func silence(
+        _ strap: HealthSnapshot.Strap, beside causes: [HealthCondition]
+    ) -> HealthCondition? {
+        guard strap.silentSeconds > strap.silenceLimitSeconds,
+            !causes.contains(where: {
+                $0.subject == "\(strap.id)" && [.bondLost, .strapUnreachable].contains($0.name)
+            })
+        else { return nil }
+        return HealthCondition(
+            .strapSilent, subject: "\(strap.id)",
+            message: "\(strap.label) has sent nothing for \(age(strap.silentSeconds)) "
+                + "(\(strap.link))")
+    }
+
+    private static func flow(
+        _ delivery: HealthSnapshot.Delivery, beside causes: [HealthCondition]
+    ) -> HealthCondition? {
+        let explained = causes.contains {
+            $0.subject == delivery.name
+                && [
+                    .enrollAgain, .consentMissing, .deliveryHeld, .exchangeUnreachable,
+                    .serviceStopped,
+                ]
+                .contains($0.name)
+        }
+        guard !explained else { return nil }
+        if delivery.pending > 0, delivery.stalledSeconds > stalledSecondsMax {
+            return HealthCondition(
+                .deliveryStalled, subject: delivery.name,
+                message: "\(delivery.name): \(delivery.pending) samples wait, and none was "
+                    + "delivered for \(age(delivery.stalledSeconds))")
+        }
+        return delivery.growth.map {
+            HealthCondition(
+                .fallingBehind, subject: delivery.name,
+                message: "\(delivery.name): \(delivery.pending) samples wait, \($0) more than an "
+                    + "hour ago")
+        }
+    }
+}

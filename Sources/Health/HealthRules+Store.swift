@@ -1,0 +1,56 @@
+extension HealthRules {
+    /// The store and the clock that dates its samples.
+    static func store(_ snapshot: HealthSnapshot) -> [HealthCondition] {
+        let store = snapshot.store
+        var found: [HealthCondition] = []
+        if let fault = store.readFault {
+            found.append(HealthCondition(.storeUnreadable, message: fault))
+        }
+        if let fault = store.writeFault {
+            found.append(
+                HealthCondition(
+                    .storeUnwritable,
+                    message: "\(fault.message); \(store.buffered) samples wait in memory, "
+                        + "\(store.refused) are lost", advice: fault.advice))
+        }
+        if let missing = store.missing {
+            found.append(HealthCondition(.storeMissing, message: missing))
+        }
+        if store.damagedRows > 0 {
+            found.append(
+                HealthCondition(
+                    .storeDamaged,
+                    message: "\(store.damagedRows) rows of the store fail their checksum"))
+        }
+        if let salvage = store.salvage {
+            found.append(
+                HealthCondition(
+                    .storeSalvaged, subject: "\(salvage.id)",
+                    message: "the store was broken; \(salvage.carried) samples were saved, "
+                        + "\(salvage.lost) that waited are lost",
+                    advice: "the card wears out: replace it; \(salvage.file) is kept; "
+                        + "edge-gateway queue acknowledge"))
+        }
+        if let fill = store.fill { found.append(nearlyFull(fill)) }
+        if !snapshot.isClockTrusted {
+            found.append(
+                HealthCondition(
+                    .clockUntrusted,
+                    message: "the clock is not synchronised; samples are kept and held"))
+        }
+        return found
+    }
+
+    private static func nearlyFull(_ fill: HealthSnapshot.Store.Fill) -> HealthCondition {
+        guard fill.isFull else {
+            return HealthCondition(
+                .queueNearlyFull,
+                message: "samples that wait take \(fill.percent) % of the store")
+        }
+        return HealthCondition(
+            .queueFull,
+            message: "the store is full: "
+                + (fill.refusesNew
+                    ? "new samples are refused" : "the oldest samples that wait are dropped"))
+    }
+}

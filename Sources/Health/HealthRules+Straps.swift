@@ -1,0 +1,31 @@
+extension HealthRules {
+    /// What single straps, or their links, say of themselves. Silence is in ``flow(_:beside:)``.
+    static func straps(_ snapshot: HealthSnapshot) -> [HealthCondition] {
+        snapshot.straps.flatMap { strap -> [HealthCondition] in
+            var found: [HealthCondition] = []
+            func add(_ name: HealthName, _ message: String) {
+                found.append(
+                    HealthCondition(
+                        name, subject: "\(strap.id)", message: "\(strap.label) \(message)"))
+            }
+            if let percent = strap.batteryPercent, percent < snapshot.batteryLowPercent {
+                add(.batteryLow, "has \(percent) % of its battery left")
+            }
+            if strap.isBondLost {
+                add(.bondLost, "is heard and refuses the bond that it had with this gateway")
+            } else if let seconds = strap.unreachableSeconds {
+                add(
+                    .strapUnreachable,
+                    "is heard, and every attempt to connect to it has failed for \(age(seconds))")
+            }
+            if let seconds = strap.fixedAgeSeconds {
+                add(
+                    .strapLeaves,
+                    "ends its link \(seconds) s after each connect: the kernel refuses the "
+                        + "connection parameters that it asks for")
+            }
+            if strap.isDoubled { add(.doubledStream, "sends every frame twice") }
+            return found
+        }
+    }
+}

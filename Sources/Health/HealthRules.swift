@@ -1,0 +1,46 @@
+/// What is not well, judged from a snapshot: pure, so that whoever asks gets the same answer and asking
+/// changes nothing.
+///
+/// The rules of a subject are in a file of their own. Two kinds: what a part says of itself, and, in
+/// ``HealthRules/flow(_:)``, whether heartbeats arrive where they belong, whatever the cause.
+public enum HealthRules {
+    /// The conditions that hold, in the order in which a person mends them.
+    public static func conditions(of snapshot: HealthSnapshot) -> [HealthCondition] {
+        let causes =
+            radio(snapshot) + adapters(snapshot) + straps(snapshot) + store(snapshot)
+            + services(snapshot) + deliveries(snapshot)
+        return causes + flow(snapshot, beside: causes)
+    }
+}
+
+/// One thing that is not well.
+public struct HealthCondition: Sendable, Equatable {
+    public var name: HealthName
+    /// What it is about when several can have the same name: a sensor's number, an enrollment.
+    public var subject: String
+    /// What happened, one line.
+    public var message: String
+    /// What to do, one line.
+    public var advice: String
+
+    /// - Parameter advice: what to do; the name's own remedy if there is nothing more exact to say.
+    public init(
+        _ name: HealthName, subject: String = "", message: String, advice: String? = nil
+    ) {
+        self.name = name
+        self.subject = subject
+        self.message = message
+        self.advice = advice ?? name.remedy
+    }
+}
+
+/// An age as a message tells it: "40 s", "12 min", "3 h", "2 d".
+func age(_ seconds: Double) -> String {
+    guard seconds.isFinite else { return "unknown time" }
+    return switch seconds {
+    case ..<120: "\(Int(max(0, seconds))) s"
+    case ..<7200: "\(Int(seconds / 60)) min"
+    case ..<172_800: "\(Int(seconds / 3600)) h"
+    default: "\(Int(min(seconds / 86_400, 1e9))) d"
+    }
+}

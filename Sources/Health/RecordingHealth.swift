@@ -1,0 +1,158 @@
+import BlueZ
+import OfflineQueue
+import Recording
+
+/// Reads what the parts that record say of themselves. Reads only, and only memory but for the store's
+/// counters.
+public struct RecordingHealth: Sendable {
+    let recorder: Recorder
+    let central: Central
+    let queue: SampleQueue
+
+    public init(recorder: Recorder, central: Central, queue: SampleQueue) {
+        self.recorder = recorder
+        self.central = central
+        self.queue = queue
+    }
+
+    /// The snapshot of radio, straps and store, and what was counted for it.
+    public func read(
+        _ reading: ClockReading, history: HealthHistory
+    ) async -> (snapshot: HealthSnapshot, counts: HealthHistory.Counts) {
+        var snapshot = HealthSnapshot(uptime: reading.uptimeMicroseconds)
+        snapshot.isClockTrusted = reading.isTrusted
+        snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
+        if let since = await recorder.hungSince {
+            let seconds = Double(reading.uptimeMicroseconds - since) / 1_000_000
+            snapshot.radio = .daemonHung(seconds: seconds)
+        }
+        let links = await central.snapshots()
+        snapshot.adapters = await central.adapterSnapshots().map {
+            HealthSnapshot.Adapter($0, links: links, at: reading.uptimeMicroseconds)
+        }
+        var counts = HealthHistory.Counts()
+        let health = await queue.health()
+        counts.buffered = health.buffered
+        snapshot.store = HealthSnapshot.Store(health)
+        do {
+            let totals = try await queue.totals()
+            counts.take(totals)
+            snapshot.store.dead = totals.dead
+            snapshot.store.notEnrolled = totals.notEnrolled
+            snapshot.store.fill = HealthSnapshot.Store.Fill(try await queue.fill())
+            snapshot.straps = try await straps(links, reading, history, counts)
+        } catch {
+            snapshot.store.readFault = "\(error.operation): \(error.cause)"
+        }
+        snapshot.store.uncommittedSeconds = history.uncommittedSeconds(
+            now: counts, at: reading.uptimeMicroseconds)
+        return (snapshot, counts)
+    }
+
+    private func straps(
+        _ links: [LinkSnapshot], _ reading: ClockReading, _ history: HealthHistory,
+        _ counts: HealthHistory.Counts
+    ) async throws(QueueError) -> [HealthSnapshot.Strap] {
+        let sessions = await recorder.recorded
+        let uptime = reading.uptimeMicroseconds
+        return try await queue.sensors().map { sensor in
+            var strap = HealthSnapshot.Strap(id: sensor.id, label: sensor.label)
+            guard let session = sessions[sensor.address] else { return strap }
+            strap.batteryPercent = session.batteryPercent
+            strap.isDoubled = session.isDoubled
+            strap.silentSeconds = session.silentSeconds(uptime: uptime)
+            strap.silenceLimitSeconds = session.silenceLimitSeconds
+            // A strap that sends nothing has nothing to store.
+            if strap.silentSeconds < strap.silenceLimitSeconds {
+                strap.unstoredSeconds = history.unstoredSeconds(
+                    of: sensor.id, now: counts, at: uptime)
+            }
+            guard let link = links.first(where: { $0.address == sensor.address }) else {
+                return strap
+            }
+            strap.link = link.state.kind
+            strap.isBondLost = link.isBondLost
+            strap.unreachableSeconds =
+                link.isUnreachable
+                ? link.failingSince.map { Double(uptime - $0) / 1_000_000 } : nil
+            strap.fixedAgeSeconds = link.fixedAge.map { Int($0 / 1_000_000) }
+            return strap
+        }
+    }
+}
+
+extension Sensor {
+    /// What a person calls it: its name, or the end of its address.
+    public var label: String {
+        details.name.flatMap { $0.isEmpty ? nil : $0 } ?? "strap " + Recorder.masked(address)
+    }
+}
+
+extension HealthHistory.Counts {
+    fileprivate mutating func take(_ totals: StoreTotals) {
+        stored = totals.received
+        written = totals.received.values.reduce(0, +)
+        let enrollments = Set(totals.settled.keys).union(totals.pending.keys)
+        for id in enrollments {
+            deliveries[id] = HealthHistory.Backlog(
+                settled: totals.settled[id] ?? 0, pending: totals.pending[id] ?? 0)
+        }
+    }
+}
+
+extension HealthSnapshot.Radio {
+    fileprivate init(_ radio: Recorder.Radio) {
+        switch radio {
+        case .unknown: self = .unknown
+        case .ready: self = .ready
+        case .noBus: self = .noBus
+        case .noDaemon: self = .noDaemon
+        case .noAdapter: self = .noAdapter
+        case .poweredOff: self = .poweredOff
+        }
+    }
+}
+
+extension HealthSnapshot.Adapter {
+    fileprivate init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Int64) {
+        self.init(address: state.adapter.address)
+        silentSeconds = state.silentSince.map { Double(uptime - $0) / 1_000_000 }
+        linkCount = state.linkCount
+        let isRefused = links.contains {
+            $0.adapter == state.adapter.address && $0.reason == .error(.slots)
+        }
+        refusesLinks = isRefused || state.isFull && links.contains { !$0.state.isStreaming }
+    }
+}
+
+extension LinkState {
+    fileprivate var isStreaming: Bool { if case .streaming = self { true } else { false } }
+}
+
+extension HealthSnapshot.Store {
+    fileprivate init(_ health: StoreFacts) {
+        self.init()
+        writeFault = health.fault.map {
+            Fault(message: "\($0.operation): \($0.cause)", advice: $0.code.advice)
+        }
+        buffered = health.buffered
+        refused = health.refused
+        damagedRows = health.damagedRows
+        missing = health.missing.map {
+            "a store that was here is missing: \($0.detail)"
+                + ($0.isCarried ? "; all of it was carried into new files" : "")
+        }
+        salvage = health.salvage.map {
+            Salvage(id: $0.id, carried: $0.carried, lost: $0.lost, file: $0.brokenFile)
+        }
+    }
+}
+
+extension HealthSnapshot.Store.Fill {
+    fileprivate init?(_ fill: StoreFill) {
+        guard fill.isNearlyFull else { return nil }
+        self.init(
+            percent: Int((fill.fraction ?? 0) * 100), isFull: fill.isFull,
+            refusesNew: fill.policy == .refuseNew)
+    }
+}

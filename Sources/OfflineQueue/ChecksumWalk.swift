@@ -1,0 +1,94 @@
+import GRDB
+
+/// Where the walk over all rows stands that looks for damage while nobody asks for them.
+struct ChecksumWalk: Sendable {
+    /// Pause between two walks over the whole store, µs.
+    static let pauseMicroseconds: Int64 = 60_000_000
+    /// Rows of one step: with a step a second, 8.6 million a day, for a third of a millisecond each second.
+    static let rowsMax = 100
+
+    /// The last sample that was checked.
+    var through: Int64 = 0
+    /// Uptime before which no new walk begins, µs.
+    var restsUntil: Int64 = .min
+    /// Whether the tables beside the samples are next.
+    var isAtEnd = false
+
+    func store(_ db: Database) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO walk (id, through) VALUES (1, ?)", arguments: [through])
+    }
+}
+
+extension SampleQueue {
+    /// Checks the next rows for damage: a step of a walk over the whole store that goes on where the last run
+    /// left it. Call it about once a second. What it finds is in ``health()`` until somebody acknowledges it;
+    /// a broken structure is salvaged by ``commitIfDue()``.
+    public func checkNextRows() {
+        let uptime = clock.read().uptimeMicroseconds
+        guard absence == nil, !isClosed, damage == nil, uptime >= walk.restsUntil else { return }
+        // From the disk, and not from what SQLite remembers of it.
+        database.releaseMemory()
+        if walk.isAtEnd { return endWalk(uptime) }
+        let after = walk.through
+        let rows = try? read("check rows") { db in
+            try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                        WHERE id > ? ORDER BY id LIMIT \(ChecksumWalk.rowsMax)
+                        """), arguments: [after]
+            ).map { SampleRow($0) }
+        }
+        guard let rows else { return }
+        report(rows.filter { !$0.isIntact }.map(\.id))
+        walk.through = rows.last?.id ?? after
+        walk.isAtEnd = rows.count < ChecksumWalk.rowsMax
+    }
+
+    private func report(_ damaged: [Int64]) {
+        guard !damaged.isEmpty else { return }
+        // If it cannot be written, the next walk finds it again.
+        let found = try? write("report damaged rows") { db in
+            for sample in damaged {
+                try db.execute(
+                    sql: """
+                        INSERT OR IGNORE INTO damaged_row (sample)
+                        SELECT ?1 WHERE (SELECT count(*) FROM damaged_row) < ?2
+                        """, arguments: [sample, StoreFindings.damagedMax])
+            }
+            return try StoreFindings(db)
+        }
+        if let found { findings.damagedRows = found.damagedRows }
+    }
+
+    /// The log, the small tables, and what is not damaged any more because it is gone.
+    private func endWalk(_ uptime: Int64) {
+        walk.isAtEnd = false
+        walk.through = 0
+        walk.restsUntil =
+            uptime.addingReportingOverflow(ChecksumWalk.pauseMicroseconds).partialValue
+        if let found = WriteAheadLog(of: path, readsIndex: false).damage {
+            return note(QueueError(.corrupt, "check log", found))
+        }
+        let lines = try? read("check tables") { db in
+            let tables = try String.fetchAll(
+                db,
+                sql: """
+                    SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'sample'
+                        AND name NOT LIKE 'sqlite_%'
+                    """)
+            return try tables.flatMap { table in
+                try String.fetchAll(db, sql: "PRAGMA quick_check('\(table)')").filter { $0 != "ok" }
+            }
+        }
+        if let line = lines?.first { return note(QueueError(.corrupt, "check tables", line)) }
+        guard findings.damagedRows > 0 else { return }
+        let found = try? write("report damaged rows") { db in
+            try db.execute(
+                sql: "DELETE FROM damaged_row WHERE sample NOT IN (SELECT id FROM sample)")
+            return try StoreFindings(db)
+        }
+        if let found { findings.damagedRows = found.damagedRows }
+    }
+}

@@ -1,0 +1,191 @@
+import Foundation
+import GRDB
+
+// At the end of a run the disk may still refuse. What is in memory then goes into a file wherever one can be
+// made: the runtime directory, which is memory as well and outlives the process. The next run that opens
+// the store commits it in the name of the run that left it, as that would have done, and ends that run in
+// the same transaction: so it is taken up once, whatever happens to the file.
+
+/// What a run could not write into its store.
+struct SetAside: Codable, Sendable {
+    private static let prefix = "edge-gateway-aside-"
+    private static let magic = "edge-gateway-aside 1"
+    /// Files of this kind that are made in one directory at most: a gateway that starts again and again on a
+    /// full disk must not fill the memory.
+    private static let filesMax = 16
+
+    /// Of the store (``StoreMarker/id(of:)``).
+    var store: String
+    var bootID: String
+    var nonce: UInt64
+    var started: ClockReading
+    var ended: Int64
+    var wallOffset: Int64?
+    var arrivals: [Arrival]
+    var refusals: [Int64: Int]
+    var events: [LedgerEvent]
+    /// As of the last commit; empty if the run had not begun in the store.
+    var ledgers: [Int64: KeptLedger]
+
+    /// The same without its frames, which are counted as refused: a few hundred bytes.
+    func withoutFrames() -> SetAside {
+        var counted = self
+        for arrival in arrivals { counted.refusals[arrival.assignmentID, default: 0] += 1 }
+        counted.arrivals = []
+        counted.events = []
+        return counted
+    }
+
+    // MARK: - Files
+
+    /// Writes it into the first directory that takes it.
+    func write(in directories: [String]) -> Bool {
+        guard let payload = try? JSONEncoder().encode(self) else { return false }
+        let head = "\(Self.magic) \(RowChecksum.crc32([UInt8](payload))) \(payload.count)\n"
+        for directory in directories where Self.files(in: directory).count < Self.filesMax {
+            let path = "\(directory)/\(Self.prefix)\(String(nonce, radix: 16))"
+            if (try? PrivateFile.replace(path, with: Data(head.utf8) + payload)) != nil {
+                return true
+            }
+        }
+        return false
+    }
+
+    /// The files there are, oldest first, as paths.
+    static func files(in directory: String) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return names.filter { $0.hasPrefix(prefix) && !$0.hasSuffix(".part") }
+            .map { "\(directory)/\($0)" }
+    }
+
+    /// Nil if the file is not whole.
+    init?(path: String) {
+        guard let data = FileManager.default.contents(atPath: path),
+            let line = data.firstIndex(of: UInt8(ascii: "\n"))
+        else { return nil }
+        let head = String(decoding: data[..<line], as: UTF8.self).split(separator: " ")
+        let payload = [UInt8](data[data.index(after: line)...])
+        guard head.count == 4, head.prefix(2).joined(separator: " ") == Self.magic,
+            head[2] == "\(RowChecksum.crc32(payload))", head[3] == "\(payload.count)",
+            let aside = try? JSONDecoder().decode(SetAside.self, from: Data(payload))
+        else { return nil }
+        self = aside
+    }
+
+    init(
+        store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Int64,
+        wallOffset: Int64?, arrivals: [Arrival], refusals: [Int64: Int], events: [LedgerEvent],
+        ledgers: [Int64: KeptLedger]
+    ) {
+        self.store = store
+        self.bootID = bootID
+        self.nonce = nonce
+        self.started = started
+        self.ended = ended
+        self.wallOffset = wallOffset
+        self.arrivals = arrivals
+        self.refusals = refusals
+        self.events = events
+        self.ledgers = ledgers
+    }
+
+    // MARK: - Taking up
+
+    /// Commits it in the name of its run, unless that was done before.
+    func store(_ db: Database, _ settings: QueueSettings) throws {
+        let row = try Row.fetchOne(
+            db, sql: "SELECT id, boot, ended_uptime_us FROM run WHERE nonce = ?",
+            arguments: [Int64(bitPattern: nonce)])
+        guard row?["ended_uptime_us"] as Int64? == nil else { return }
+        let run: Int64
+        let boot: Int64
+        var kept: [Int64: KeptLedger] = [:]
+        if let row {
+            (run, boot) = (row["id"] ?? 0, row["boot"] ?? 0)
+            let newest = try Int64.fetchOne(
+                db, sql: "SELECT max(id) FROM run WHERE is_imported = 0")
+            // If there was another run since, what was not known is told as a gap already.
+            if run == newest { kept = ledgers }
+        } else {
+            let start = try RunStart(db, bootID: bootID, nonce: nonce, reading: started)
+            (run, boot, kept) = (start.run, start.boot, start.ledgers)
+        }
+        if let wallOffset {
+            try SampleQueue.vouch(db, boot: boot, offset: wallOffset, source: "clock")
+        }
+        let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        let arrivals = arrivals.filter { known.contains($0.assignmentID) }
+        var commit = Commit(run: run, nextSample: try RunStart.lastSample(db) + 1, tails: [:])
+        try commit.insert(arrivals[...], settings, db)
+        for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
+        where known.contains(assignment) {
+            try commit.refuse(count, assignment: assignment, SampleQueue.storeUnwritable, db)
+        }
+        try commit.updateSegments(db)
+        kept.tell(arrivals[...], unhoused: commit.unhoused, events)
+        for id in kept.keys { kept[id]?.end(at: ended) }
+        try SampleQueue.keep(&kept, db, run: run, boot: boot, uptime: ended)
+        try db.execute(
+            sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [ended, run])
+    }
+}
+
+extension StoreOpening {
+    /// Takes up what earlier runs set aside, in their order.
+    func takeUpAside(_ database: DatabaseQueue) throws {
+        let store = try database.unsafeRead(StoreMarker.id(of:))
+        var found: [(path: String, aside: SetAside)] = []
+        for path in settings.asideDirectories.flatMap(SetAside.files) {
+            guard let aside = SetAside(path: path) else {
+                // Nothing can be made of it; whoever looks may.
+                rename(path, path.replacing("-aside-", with: "-broken-"))
+                continue
+            }
+            // Another gateway's, that shares the directory.
+            guard aside.store == store else { continue }
+            found.append((path, aside))
+        }
+        found.sort { $0.aside.started.wallMicroseconds < $1.aside.started.wallMicroseconds }
+        for (path, aside) in found {
+            try database.write { db in try aside.store(db, settings) }
+            FaultPoint.asideTakenUp.reach()
+            unlink(path)
+        }
+    }
+}
+
+/// How a queue was closed.
+public enum QueueClosing: Sendable, Hashable {
+    /// Everything is in the store.
+    case complete
+    /// The store could not be written; this many frames are in a file that the next start takes up.
+    case setAside(frames: Int, because: QueueError)
+    /// Neither could a file; this many frames are gone. Whether the next start counts them as refused.
+    case lost(frames: Int, because: QueueError, isCounted: Bool)
+}
+
+extension SampleQueue {
+    /// Closes the queue for good. What the store does not take is set aside in one of
+    /// ``QueueSettings/asideDirectories``.
+    public func closeSettingAside() -> QueueClosing {
+        do {
+            try close()
+            return .complete
+        } catch {
+            let frames = buffer.count
+            let aside = SetAside(
+                store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: bootID,
+                nonce: runNonce,
+                started: started, ended: clock.read().uptimeMicroseconds, wallOffset: wallOffset,
+                arrivals: buffer, refusals: refusals, events: ledgerEvents,
+                ledgers: run == 0 ? [:] : ledgers)
+            defer { try? abandon() }
+            if buffer.isEmpty, refusals.isEmpty { return .complete }
+            if aside.write(in: settings.asideDirectories) {
+                return .setAside(frames: frames, because: error)
+            }
+            let isCounted = aside.withoutFrames().write(in: settings.asideDirectories)
+            return .lost(frames: frames, because: error, isCounted: isCounted)
+        }
+    }
+}

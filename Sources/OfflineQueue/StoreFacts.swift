@@ -1,0 +1,45 @@
+/// How well the store takes what comes, and what is wrong with it.
+public struct StoreFacts: Sendable, Hashable {
+    /// Why the last commit failed, or nil if it did not.
+    public var fault: QueueError?
+    /// Uptime of the first failure since the last success, µs.
+    public var failingSinceUptimeMicroseconds: Int64?
+    /// Whether the store is not open for writing: what is asked is answered from what can be read of it.
+    public var isAbsent: Bool
+    /// Whether a salvage is under way.
+    public var isSalvaging: Bool
+    /// Samples in memory and not yet on disk.
+    public var buffered: Int
+    /// When the oldest of these arrived, uptime µs; nil if there is none.
+    public var oldestBufferedUptimeMicroseconds: Int64?
+    /// When the last frame was taken, uptime µs; nil if none was in this run.
+    public var takenUptimeMicroseconds: Int64?
+    /// When something recorded was last written, uptime µs; nil if nothing was in this run.
+    public var committedUptimeMicroseconds: Int64?
+    /// By assignment, when the newest frame arrived that this run has stored, uptime µs.
+    public var storedUptimesMicroseconds: [Int64: Int64]
+    /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
+    public var refused: Int
+    /// The latest salvage of a broken store that nobody has acknowledged.
+    public var salvage: SalvageReport?
+    /// Samples whose row was found to be damaged, and nobody has acknowledged.
+    public var damagedRows: Int
+    /// The latest that nobody has acknowledged.
+    public var missing: MissingStore?
+    /// What is left of the disk; nil if it cannot be asked.
+    public var room: DiskRoom?
+}
+
+extension SampleQueue {
+    /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
+    public func health() -> StoreFacts {
+        StoreFacts(
+            fault: fault, failingSinceUptimeMicroseconds: failingSince, isAbsent: absence != nil,
+            isSalvaging: absence?.isSalvaging == true, buffered: buffer.count,
+            oldestBufferedUptimeMicroseconds: buffer.first?.uptimeMicroseconds,
+            takenUptimeMicroseconds: takenUptime, committedUptimeMicroseconds: committedUptime,
+            storedUptimesMicroseconds: storedUptimes, refused: refusedCount, salvage: salvage,
+            damagedRows: findings.damagedRows, missing: findings.missing,
+            room: DiskRoom(at: path))
+    }
+}

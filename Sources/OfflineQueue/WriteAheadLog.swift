@@ -1,0 +1,275 @@
+import Foundation
+
+// The write-ahead log as it lies on the disk (https://www.sqlite.org/fileformat2.html#walformat):
+//
+//     header  magic, version, page size, checkpoint number, two salts, checksum          32 bytes
+//     frame   page number, pages of the file after a commit (else 0), the salts, checksum 24 bytes
+//             the page                                                                  1,024 bytes
+//
+// SQLite takes the frames up to the first whose salts or checksum are wrong, and no word is said of
+// those behind it. That is right after a power cut, and wrong when a byte has changed since. What tells
+// the two apart:
+//
+//   - A checksum continues that of the frame before. A frame that continues a commit was written after
+//     that commit had been synced: if it is there, everything before it was on the disk.
+//   - The index of the log ("-shm") has the number of frames that were committed, written after they
+//     were synced. It may be older than the log, never newer.
+//
+// Frames with other salts are left over from before the last checkpoint, and mean nothing.
+
+/// What is in a write-ahead log.
+struct WriteAheadLog: Sendable {
+    static let headerBytes = 32
+    static let frameHeaderBytes = 24
+    static let frameBytes = frameHeaderBytes + StoreFile.pageBytes
+    private static let magic: UInt32 = 0x377F_0682
+    private static let version: UInt32 = 3_007_000
+
+    /// One frame, without its page.
+    struct Frame: Sendable {
+        var page: UInt32 = 0
+        /// Pages of the file after the commit that this frame ends; 0 if it ends none.
+        var commit: UInt32 = 0
+        var salts: [UInt8] = []
+        /// Whether it belongs to this log, and is not left over from an earlier one.
+        var isCurrent = false
+        /// Whether it is as it was written, after the frame before it.
+        var isLinked = false
+
+        var isGood: Bool { isCurrent && isLinked && page > 0 }
+    }
+
+    /// Bytes of the file; 0 if it is not there.
+    private(set) var bytes = 0
+    private(set) var hasHeader = false
+    private(set) var frames: [Frame] = []
+    /// The frames that SQLite would take, whether or not they end a commit.
+    private(set) var prefix = 0
+    /// Of these, those up to the last commit.
+    private(set) var committed = 0
+    /// The salts of its frames, as bytes.
+    private(set) var salts: [UInt8] = []
+    private var isAnythingWritten = false
+    private var isSwapped = false
+    private var durable: WriteAheadLogIndex?
+
+    /// Reads the log of the store at `path`.
+    ///
+    /// - Parameter readsIndex: whether to compare with the log's index. Not in a process that has the store
+    ///   open: to close the index would give up SQLite's locks on it.
+    init(of path: String, readsIndex: Bool) {
+        func index() -> WriteAheadLogIndex? {
+            readsIndex ? WriteAheadLogIndex(path: path + "-shm") : nil
+        }
+        for _ in 0..<Self.attemptsMax {
+            // Before the log: it may grow meanwhile, and must not seem to be too short.
+            durable = index()
+            read(path + "-wal")
+            // A daemon may have begun the log anew meanwhile.
+            if Self.header(path + "-wal") == header, index() == durable { break }
+        }
+    }
+
+    private static let attemptsMax = 5
+    private var header: [UInt8] = []
+
+    private static func header(_ path: String) -> [UInt8] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return [] }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: headerBytes)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        return Array(bytes.prefix(max(0, count)))
+    }
+
+    private mutating func read(_ path: String) {
+        frames = []
+        (hasHeader, isAnythingWritten, prefix, committed) = (false, false, 0, 0)
+        var status = stat()
+        bytes = stat(path, &status) == 0 ? Int(status.st_size) : 0
+        header = Self.header(path)
+        var before: (UInt32, UInt32)?
+        if header.count == Self.headerBytes {
+            let magic = Self.number(header, 0)
+            isSwapped = magic == Self.magic | 1
+            let sum = Self.checksum(header[0..<24], (0, 0), isSwapped: isSwapped)
+            let stored = (Self.number(header, 24), Self.number(header, 28))
+            hasHeader =
+                magic & ~1 == Self.magic && Self.number(header, 4) == Self.version
+                && Self.number(header, 8) == UInt32(StoreFile.pageBytes) && sum == stored
+            if hasHeader {
+                salts = Array(header[16..<24])
+                before = stored
+            } else {
+                isSwapped = false
+                salts = []
+                before = stored
+            }
+        }
+        try? StorePages.read(path, skip: Self.headerBytes, stride: Self.frameBytes) {
+            bytes, index in
+            add(bytes, index, &before)
+        }
+        // A log without a header is known by its first frame that continues another. The first of all has
+        // nothing to continue then: it is taken as it is.
+        if !hasHeader, let linked = frames.indices.dropFirst().first(where: { frames[$0].isLinked })
+        {
+            salts = frames[linked].salts
+            if linked == 1 { frames[0].isLinked = true }
+        }
+        for index in frames.indices {
+            frames[index].isCurrent = !salts.isEmpty && frames[index].salts == salts
+        }
+        for (index, frame) in frames.enumerated() {
+            guard frame.isGood else { break }
+            prefix = index + 1
+            if frame.commit > 0 { committed = index + 1 }
+        }
+        if !hasHeader { (prefix, committed) = (0, 0) }
+    }
+
+    private mutating func add(_ bytes: [UInt8], _ index: Int, _ before: inout (UInt32, UInt32)?) {
+        if !isAnythingWritten { isAnythingWritten = bytes.contains { $0 != 0 } }
+        // What could not be read is no frame, nor is a part of one.
+        while frames.count < index {
+            frames.append(Frame())
+            before = nil
+        }
+        guard bytes.count == Self.frameBytes else { return }
+        var frame = Frame(
+            page: Self.number(bytes, 0), commit: Self.number(bytes, 4), salts: Array(bytes[8..<16]))
+        let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
+        if let before {
+            var sum = Self.checksum(bytes[0..<8], before, isSwapped: isSwapped)
+            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum, isSwapped: isSwapped)
+            frame.isLinked = sum == stored
+        }
+        before = stored
+        frames.append(frame)
+    }
+
+    /// What is wrong with it; nil if nothing is.
+    var damage: String? {
+        guard hasHeader else {
+            if isAnythingWritten { return "the header of the write-ahead log is damaged" }
+            if let durable, durable.committed > durable.copied {
+                return "the write-ahead log is missing or was cut off"
+            }
+            return nil
+        }
+        if let durable, durable.salts == salts, durable.committed > committed {
+            return "the write-ahead log has \(committed) sound frames of \(durable.committed)"
+        }
+        guard let last = lastProven else { return nil }
+        return "a frame of the write-ahead log is damaged, and \(last - prefix) are behind it"
+    }
+
+    /// The last frame behind the sound ones that shows by itself that those before it were on the disk.
+    private var lastProven: Int? {
+        guard prefix < frames.count else { return nil }
+        return frames.indices.dropFirst(prefix + 1).last { index in
+            frames[index].isGood && frames[index - 1].isCurrent && frames[index - 1].commit > 0
+        }
+    }
+
+    /// The frames with which the store is as new as can be: without those that are damaged, up to the last
+    /// that ends a commit.
+    var usable: [Int] {
+        let good =
+            damage == nil ? Array(0..<committed) : frames.indices.filter { frames[$0].isGood }
+        let last = good.last { frames[$0].commit > 0 }
+        return last.map { last in good.filter { $0 <= last } } ?? []
+    }
+
+    /// The first frame that SQLite would not take.
+    var firstBad: Int { prefix }
+
+    // MARK: - Writing
+
+    /// Writes a log that has frames of this one.
+    func write(_ indices: [Int], of path: String, to target: String) throws {
+        var header = [UInt8]()
+        for word in [Self.magic, Self.version, UInt32(StoreFile.pageBytes), 0] {
+            header += Self.bytes(word)
+        }
+        header += salts.isEmpty ? [UInt8](repeating: 1, count: 8) : salts
+        var sum = Self.checksum(header[0..<24], (0, 0), isSwapped: false)
+        header += Self.bytes(sum.0) + Self.bytes(sum.1)
+        let isMade = FileManager.default.createFile(
+            atPath: target, contents: Data(header), attributes: [.posixPermissions: 0o600])
+        guard isMade, let file = FileHandle(forUpdatingAtPath: target) else {
+            throw QueueError(errno: errno, "salvage store")
+        }
+        defer { try? file.close() }
+        try file.seekToEnd()
+        let wanted = Set(indices)
+        try StorePages.read(path + "-wal", skip: Self.headerBytes, stride: Self.frameBytes) {
+            bytes, index in
+            guard wanted.contains(index) else { return }
+            var frame = Array(bytes[0..<8])
+            sum = Self.checksum(frame[0..<8], sum, isSwapped: false)
+            sum = Self.checksum(bytes[Self.frameHeaderBytes...], sum, isSwapped: false)
+            frame += header[16..<24]
+            frame += Self.bytes(sum.0) + Self.bytes(sum.1) + bytes[Self.frameHeaderBytes...]
+            try file.write(contentsOf: frame)
+        }
+    }
+
+    // MARK: - Numbers
+
+    private static func number(_ bytes: [UInt8], _ at: Int) -> UInt32 {
+        bytes[at..<(at + 4)].reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
+    private static func bytes(_ number: UInt32) -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
+    }
+
+    /// The checksum of the log (file format, §4.2) over a multiple of eight bytes.
+    static func checksum(
+        _ bytes: ArraySlice<UInt8>, _ seed: (UInt32, UInt32), isSwapped: Bool
+    ) -> (UInt32, UInt32) {
+        var (first, second) = seed
+        bytes.withUnsafeBytes { raw in
+            for at in stride(from: 0, to: raw.count - 7, by: 8) {
+                let one = raw.loadUnaligned(fromByteOffset: at, as: UInt32.self)
+                let two = raw.loadUnaligned(fromByteOffset: at + 4, as: UInt32.self)
+                first = first &+ (isSwapped ? one.bigEndian : one.littleEndian) &+ second
+                second = second &+ (isSwapped ? two.bigEndian : two.littleEndian) &+ first
+            }
+        }
+        return (first, second)
+    }
+}
+
+/// What the index of a write-ahead log knows of it: 48 bytes, twice, then how far it was copied home
+/// (https://www.sqlite.org/walformat.html#the_wal_index_header). In the byte order of the machine.
+struct WriteAheadLogIndex: Sendable, Equatable {
+    private static let headerBytes = 48
+
+    /// Frames that were committed and synced.
+    let committed: Int
+    /// Frames that a checkpoint has copied into the file.
+    let copied: Int
+    let salts: [UInt8]
+
+    /// Nil if there is none, or it is not whole.
+    init?(path: String) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 2 * Self.headerBytes + 4)
+        guard pread(descriptor, &bytes, bytes.count, 0) == bytes.count else { return nil }
+        func number(_ at: Int) -> UInt32 {
+            bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: at, as: UInt32.self) }
+        }
+        let isSwapped = 1.bigEndian == 1
+        let sum = WriteAheadLog.checksum(bytes[0..<40], (0, 0), isSwapped: isSwapped)
+        guard bytes[0..<48].elementsEqual(bytes[48..<96]), bytes[12] == 1,
+            number(0) == 3_007_000, sum == (number(40), number(44))
+        else { return nil }
+        committed = Int(number(16))
+        copied = Int(number(96))
+        salts = Array(bytes[32..<40])
+    }
+}

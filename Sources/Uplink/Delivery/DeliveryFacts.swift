@@ -1,0 +1,76 @@
+/// How a delivery goes.
+public struct DeliveryFacts: Sendable, Hashable {
+    /// Where it stands.
+    public var state: Lane.State
+    /// Attempts in a row that delivered nothing; nil while it goes well, or is held.
+    public var trouble: Lane.Trouble?
+    /// Why the last attempt delivered nothing, in words without secrets and measurements.
+    public var fault: String?
+    /// What came of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
+    /// first.
+    public var lastAnswer: String?
+    /// When the destination last took a data point, uptime µs; nil if it has not since the start.
+    public var latestDeliveryMicroseconds: Int64?
+    /// How much waited, minute by minute.
+    public var backlog: Backlog
+
+    /// For so long, or so many attempts, a fault may be a passing one, µs.
+    static let passingMicroseconds: Int64 = 60_000_000
+    static let passingAttempts = 1
+
+    /// The fault, if it has lasted: a server that is restarted answers one request badly.
+    public func lastingFault(at uptimeMicroseconds: Int64) -> String? {
+        guard let trouble,
+            trouble.attempts > Self.passingAttempts
+                || uptimeMicroseconds - trouble.sinceMicroseconds >= Self.passingMicroseconds
+        else { return nil }
+        return fault
+    }
+}
+
+/// How many samples of a delivery waited, minute by minute, for an hour. Times are uptimes in µs.
+public struct Backlog: Sendable, Hashable {
+    static let stepMicroseconds: Int64 = 60_000_000
+    static let steps = 60
+
+    private var counts: [(at: Int64, count: Int)] = []
+
+    /// Nothing noted.
+    public init() {}
+
+    /// How many waited when it was last noted; nil before.
+    public var latest: Int? { counts.last?.count }
+
+    /// How many more wait than an hour before; nil while no hour was seen.
+    public var growthInAnHour: Int? {
+        guard counts.count > Self.steps, let first = counts.first, let last = counts.last else {
+            return nil
+        }
+        return last.count - first.count
+    }
+
+    /// Whether it is time to note how much waits.
+    func isDue(_ now: Int64) -> Bool {
+        counts.last.map { now - $0.at >= Self.stepMicroseconds } ?? true
+    }
+
+    /// So many wait now; nil if that could not be read.
+    mutating func note(_ count: Int?, _ now: Int64) {
+        guard let count = count ?? counts.last?.count else { return }
+        counts.append((now, count))
+        if counts.count > Self.steps + 1 { counts.removeFirst() }
+    }
+
+    /// Whether both saw the same.
+    public static func == (one: Backlog, other: Backlog) -> Bool {
+        one.counts.elementsEqual(other.counts) { $0 == $1 }
+    }
+
+    /// Feeds the counts into `hasher`.
+    public func hash(into hasher: inout Hasher) {
+        for (at, count) in counts {
+            hasher.combine(at)
+            hasher.combine(count)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import Testbed
+import Testing
+
+@testable import BlueZ
+
+@Suite("Central, and what the field does to it", .timeLimit(.minutes(2)))
+struct CentralFieldTests {
+    private static let adapter = SimulatedAdapter().address
+    private static let identity = "00:A0:50:00:00:07"
+    private static let rotating = "4A:11:22:33:44:55"
+
+    private func inspect(
+        _ stage: Stage, _ address: String = Stage.strap, agent: PairingAgent? = nil
+    ) async throws(InspectionFault) -> Inspection {
+        try await stage.central.inspect(
+            address: address, service: Stage.service, characteristic: Stage.measurement,
+            reading: [], agent: agent)
+    }
+
+    private static func agent(of address: String) -> PairingAgent {
+        PairingAgent(address: address) { _ in .yes }
+    }
+
+    @Test("an adapter that somebody switches off is on again, and the frames go on")
+    func switchedOff() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.forget()
+        await stage.bluez.switchOff(Self.adapter)
+        #expect(await stage.until { $0.states().contains { $0.state == .suspended(.adapter) } })
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.end()
+    }
+
+    @Test(
+        "with if-ours, an adapter that somebody switches off stays off", arguments: [true, false])
+    func policy(isOwed: Bool) async throws {
+        let stage = try await Stage(
+            adapters: [SimulatedAdapter(startsPowered: false)],
+            settings: {
+                $0.power = .ifOurs
+                if isOwed { $0.adaptersOwed = [Self.adapter] }
+            })
+        await stage.start()
+        await stage.watch()
+        #expect(
+            await stage.until {
+                $0.contains { if case .adapter = $0 { true } else { false } }
+            })
+        if isOwed {
+            #expect(await stage.until { !$0.frames().isEmpty })
+        } else {
+            // The answer to a later call: a power-on would have been carried out before.
+            _ = await stage.central.scan(seconds: 0.2)
+            #expect(await !stage.bluez.isPowered(Self.adapter))
+        }
+        await stage.end()
+    }
+
+    @Test("what advertises heart rate and has none is told within seconds, and nothing is left")
+    func noHeartRate() async throws {
+        let stage = try await Stage(each: {
+            $0.hasHeartRate = false
+            $0.advertisedServices = [Stage.service]
+        })
+        await stage.start()
+        let begun = ContinuousClock.now
+        await #expect(throws: InspectionFault.noHeartRate) {
+            try await inspect(stage, agent: Self.agent(of: Stage.strap))
+        }
+        #expect(ContinuousClock.now - begun < Central.hearPatience)
+        await stage.end()
+    }
+
+    @Test("a strap that cannot be connected to is told within two attempts, and by its snapshot")
+    func unreachable() async throws {
+        let stage = try await Stage()
+        let fault = DBusFault(name: "org.bluez.Error.Failed", text: "le-connection-abort-by-local")
+        await stage.bluez.inject(ScriptedFault("Connect", times: nil, .error(fault)))
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().contains(where: \.isUnreachable) })
+        #expect(await stage.central.snapshots().first?.isUnreachable == true)
+        await stage.bluez.clearFaults()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.central.snapshots().first?.isUnreachable == false)
+        await stage.end()
+    }
+
+    @Test(
+        "a strap with a private address is bonded, and known by its identity address from then on")
+    func identityAddress() async throws {
+        let stage = try await Stage(
+            straps: [Self.rotating],
+            each: {
+                $0.identity = Self.identity
+                $0.security = .encrypted
+            })
+        await stage.start()
+        let inspection = try await inspect(
+            stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+        #expect(inspection.sighting.address == Self.identity)
+        #expect(inspection.hasBonded)
+        await stage.watch(Self.identity)
+        await stage.forget()
+        #expect(await stage.until { $0.frames(of: Self.identity).count >= 3 })
+        #expect(await stage.central.snapshots().map(\.address) == [Self.identity])
+        await stage.bluez.drop(Self.rotating)
+        await stage.forget()
+        #expect(await stage.until { $0.frames(of: Self.identity).count >= 3 })
+        await stage.end()
+    }
+
+    @Test("a strap with a private address that refuses a bond is told at once, and nothing is left")
+    func refusedBond() async throws {
+        let stage = try await Stage(straps: [Self.rotating])
+        let fault = DBusFault(
+            name: "org.bluez.Error.AuthenticationFailed", text: "Authentication Failed")
+        await stage.bluez.inject(ScriptedFault("Pair", times: nil, .error(fault)))
+        await stage.start()
+        await #expect(throws: InspectionFault.addressChanges) {
+            try await inspect(
+                stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+        }
+        await stage.end()
+    }
+
+    @Test("frames that waited in a stopped bluetoothd come when it goes on, and the link stays")
+    func stopped() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        await stage.bluez.setFrozen(true)
+        #expect(
+            await stage.until {
+                $0.contains { if case .daemonHung(.some) = $0 { true } else { false } }
+            })
+        #expect(await stage.central.isDaemonHung())
+        await stage.bluez.setFrozen(false)
+        #expect(
+            await stage.until {
+                $0.contains { if case .daemonHung(nil) = $0 { true } else { false } }
+            })
+        let sent = await stage.bluez.framesSent(Stage.strap).map(\.bytes)
+        #expect(await stage.until { $0.frames().count >= sent.count })
+        let received = await stage.events.frames().map(\.bytes)
+        #expect(Array(received.prefix(sent.count)) == sent)
+        let ends = await stage.events.states().filter { $0.reason == .stale }
+        #expect(ends.isEmpty)
+        await stage.end()
+    }
+}

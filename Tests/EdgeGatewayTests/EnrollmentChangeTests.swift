@@ -1,0 +1,179 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Testing
+import Uplink
+
+@testable import EdgeGateway
+
+/// Changes to an enrollment, with each of their steps failing: all of it is done, or nothing.
+@Suite struct EnrollmentChangeTests {
+    private struct Failed: Error {}
+
+    private struct Place {
+        let directory: URL
+        let gateway: Gateway
+
+        init() async throws {
+            directory = URL(filePath: "/tmp/enrollment-change-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(
+                at: directory, withIntermediateDirectories: true)
+            let settings = try await SettingsLoader(environment: [
+                "EDGE_GATEWAY_STATE": directory.path, "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
+            ]).load()
+            let clock = SystemClock(trust: .always)
+            gateway = Gateway(
+                settings: settings,
+                queue: try SampleQueue(
+                    path: directory.path + "/queue.sqlite", clock: clock, bootID: "boot"),
+                central: Central(settings: CentralSettings(service: HeartRateService.service)),
+                clock: clock, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        }
+
+        func end() async {
+            await gateway.lanes.stopAll()
+            try? await gateway.queue.close()
+            try? FileManager.default.removeItem(at: directory)
+        }
+    }
+
+    private static func terms(_ device: String) -> EnrollmentTerms {
+        // Nobody listens there.
+        EnrollmentTerms(
+            name: "e1", origin: "http://127.0.0.1:9", fhirBase: "http://127.0.0.1:9/FHIR/R5",
+            clientID: "gw", patient: "40001", device: device,
+            codeSystem: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0",
+            identifierSystem: "urn:x")
+    }
+
+    private static func tokens(_ text: String) throws -> TokenRecord {
+        TokenRecord(
+            origin: try #require(Origin("http://127.0.0.1:9")), clientID: "gw", credential: .none,
+            pair: TokenPair(
+                access: Secret(text), refresh: Secret("refresh-" + text),
+                grantedMicroseconds: 1_795_000_000_000_000, lifetimeSeconds: 1_209_600))
+    }
+
+    @Test(arguments: EnrollmentStep.allCases)
+    func anEnrollmentThatCannotBeStoredLeavesNothingBehind(step: EnrollmentStep) async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        await gateway.setFailing { if $0 == step { throw Failed() } }
+        await #expect(throws: Failed.self) {
+            _ = try await gateway.begin(
+                Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        }
+        #expect(try await gateway.queue.enrollments().isEmpty)
+        let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+        #expect(files.allSatisfy { !$0.hasPrefix("tokens-") }, "\(files)")
+        await gateway.setFailing { _ in }
+        let report = try await gateway.begin(
+            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        #expect(report.state == "active")
+        #expect(await gateway.lanes.isRunning(1))
+        await place.end()
+    }
+
+    @Test(arguments: EnrollmentStep.allCases)
+    func anEarlierEnrollmentGoesOnWhenANewOneCannotBeStored(step: EnrollmentStep) async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        let known = try #require(try await gateway.queue.enrollments().first)
+        await gateway.setFailing { if $0 == step { throw Failed() } }
+        await #expect(throws: Failed.self) {
+            _ = try await gateway.begin(
+                Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
+        }
+        #expect(try await gateway.queue.enrollments() == [known])
+        #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("a"))
+        #expect(await gateway.lanes.isRunning(known.id))
+        #expect(await gateway.lanes.stopped(known.id) == nil)
+        await gateway.setFailing { _ in }
+        _ = try await gateway.begin(
+            Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
+        #expect(try await gateway.queue.enrollments().first?.terms.device == "70008")
+        #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("b"))
+        #expect(await gateway.lanes.isRunning(known.id))
+        await place.end()
+    }
+
+    @Test func theDirectoryMayNotBeWritable() async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        let known = try #require(try await gateway.queue.enrollments().first)
+        // In the way of the file beside the old one, for root as well.
+        try FileManager.default.createDirectory(
+            atPath: place.directory.path + "/tokens-1.json.new", withIntermediateDirectories: true)
+        await #expect {
+            _ = try await gateway.begin(
+                Self.terms("70008"), insteadOf: known, try Self.tokens("b"))
+        } throws: {
+            ($0 as? ProblemReport)?.message.contains("nothing was changed") == true
+        }
+        #expect(await gateway.lanes.isRunning(known.id))
+        #expect(try await gateway.queue.enrollments() == [known])
+        await place.end()
+    }
+
+    @Test(arguments: EnrollmentStep.allCases)
+    func anErasureThatFailsLeavesTheEnrollmentDelivering(step: EnrollmentStep) async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        await gateway.setFailing { if $0 == step { throw Failed() } }
+        await #expect(throws: Failed.self) {
+            _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
+        }
+        #expect(try await gateway.tokenFile(of: 1).load() == Self.tokens("a"))
+        #expect(await gateway.lanes.isRunning(1))
+        await gateway.setFailing { _ in }
+        _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
+        #expect(try await gateway.queue.enrollments().isEmpty)
+        #expect(await !gateway.lanes.isRunning(1))
+        let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+        #expect(files.allSatisfy { !$0.hasPrefix("tokens-") }, "\(files)")
+        await place.end()
+    }
+
+    @Test func aDeliveryThatDidNotStartIsReportedAndStartedLater() async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        try await gateway.queue.enroll(Self.terms("70007"))
+        try await gateway.tokenFile(of: 1).save(Self.tokens("a"))
+        #expect(await gateway.lanes.stopped(1) == "it was not started")
+        await gateway.startMissingDeliveries()
+        #expect(await gateway.lanes.isRunning(1))
+        #expect(await gateway.lanes.stopped(1) == nil)
+        await place.end()
+    }
+
+    @Test func aNameOfAnotherEnrollmentIsRefused() async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        let existing = try await gateway.queue.enrollments()
+        let same = try #require(existing.first)
+        #expect(try Gateway.name(asked: nil, insteadOf: nil, beside: existing) == "e2")
+        #expect(try Gateway.name(asked: nil, insteadOf: same, beside: existing) == "e1")
+        #expect(try Gateway.name(asked: "e1", insteadOf: same, beside: existing) == "e1")
+        #expect(throws: ProblemReport.self) {
+            try Gateway.name(asked: "e1", insteadOf: nil, beside: existing)
+        }
+        #expect(throws: ProblemReport.self) {
+            try Gateway.name(asked: "e9", insteadOf: same, beside: existing)
+        }
+        await place.end()
+    }
+}
+
+extension Gateway {
+    fileprivate func setFailing(
+        _ failing: @escaping @Sendable (EnrollmentStep) throws -> Void
+    ) {
+        self.failing = failing
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import EdgeGateway
+
+/// Names from the air and words of an exchange, on their way through the real commands.
+@Suite struct HostileNameTests {
+    private static let name =
+        "Ada\u{1B}[2J\u{9B}31m\u{202E}live\n! radio-off for 1 s: lie\r\u{2028}\u{7}\u{E0041}"
+
+    /// Runs `body` with a daemon whose store is full of such names.
+    private func serving(_ body: (ServerBench) async throws -> Void) async throws {
+        try await ServerBench.run { bench in
+            let queue = bench.queue
+            let sensor = try await queue.addSensor(
+                address: "C0:00:00:00:00:01", details: SensorDetails(name: Self.name))
+            let enrollment = try await queue.enroll(
+                EnrollmentTerms(
+                    name: Self.name, origin: "https://exchange.example",
+                    fhirBase: "https://exchange.example/FHIR/R5/", clientID: "client",
+                    patient: "40001", device: "70001", codeSystem: "s", code: "c",
+                    identifierSystem: "urn:x"))
+            _ = try await queue.assign(
+                sensor: sensor.id, enrollment: enrollment.id, patient: nil, since: nil)
+            try await queue.setHold(enrollment: enrollment.id, reason: Self.name)
+            try await bench.serving([bench.control()]) {
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+                try await body(bench)
+            }
+        }
+    }
+
+    private func run(_ bench: ServerBench, _ words: [String]) async throws -> Command.Outcome {
+        try await Command.run(
+            GatewayProcess.program("edge-gateway").path, words,
+            environment: [
+                "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": bench.directory.path,
+                "EDGE_GATEWAY_SOCKET": bench.settings.socketPath,
+                "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
+            ], directory: bench.directory.path)
+    }
+
+    private static func isHarmless(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy {
+            switch $0.properties.generalCategory {
+            case .control: $0 == "\n"
+            case .format, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+    }
+
+    @Test func namesSteerNoTerminalWhicheverCommandPrintsThem() async throws {
+        try await serving { bench in
+            for words in [
+                ["status"], ["sensors"], ["enrollments"], ["gaps"], ["history"],
+                ["history", "--hours"], ["queue", "status"], ["queue", "list"],
+                ["queue", "dead", "list"], ["queue", "release"], ["watch", "--seconds", "1"],
+                ["doctor"], ["pair", "C0:00:00:00:00:01", "--enrollment", Self.name + "x"],
+                ["erase", Self.name, "--yes"], ["config", "show"], ["decode", Self.name],
+                ["status", Self.name.replacing("\n", with: "")],
+            ] {
+                for options in [[], ["--json"]] {
+                    let outcome = try await run(bench, words + options)
+                    let text = outcome.output + outcome.complaint
+                    #expect(Self.isHarmless(text), "\(words): \(text.debugDescription)")
+                    #expect(
+                        !text.split(separator: "\n").contains { $0.hasPrefix("! radio-off") },
+                        "\(words): a name makes no line of its own: \(text.debugDescription)")
+                }
+            }
+            let status = try await run(bench, ["status"])
+            #expect(status.output.contains("Ada"), "\(status.output)")
+        }
+    }
+
+    @Test func jsonHasTheNameAsItIs() async throws {
+        try await serving { bench in
+            let outcome = try await run(bench, ["sensors", "--json"])
+            let sensors = try ReportCoding.decoder().decode(
+                [SensorReport].self, from: Data(outcome.output.utf8))
+            #expect(sensors.map(\.name) == [Self.name])
+        }
+    }
+}

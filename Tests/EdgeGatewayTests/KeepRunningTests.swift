@@ -1,0 +1,55 @@
+import Synchronization
+import Testing
+
+@testable import EdgeGateway
+
+@Suite struct KeepRunningTests {
+    private struct Broken: Error {}
+
+    private final class Log: Sendable {
+        private let state = Mutex<[String]>([])
+        var lines: [String] { state.withLock { $0 } }
+        func add(_ line: String) { state.withLock { $0.append(line) } }
+    }
+
+    @Test func aPartThatThrowsOrReturnsIsReportedAndStartedAgainWithGrowingPauses() async {
+        let log = Log()
+        let task = Task {
+            var runs = 0
+            await KeepRunning.keepRunning(
+                sleep: { pause in
+                    log.add("pause \(pause.components.seconds)")
+                },
+                {
+                    runs += 1
+                    log.add("run")
+                    if runs == 1 { throw Broken() }
+                    if runs == 6 { withUnsafeCurrentTask { $0?.cancel() } }
+                },
+                report: { fault in log.add(fault ?? "again") })
+        }
+        await task.value
+        let expected =
+            ["run", "Broken()", "pause 1", "again"]
+            + [5, 15, 60, 60].flatMap { ["run", "it ended by itself", "pause \($0)", "again"] }
+            + ["run"]
+        #expect(log.lines == expected)
+    }
+
+    @Test func changesAreMadeOneAtATimeInTheirOrder() async {
+        let gate = OneAtATime()
+        await gate.enter()
+        let order = Log()
+        let first = Task {
+            await gate.enter()
+            order.add("second")
+            await gate.leave()
+        }
+        await Task.yield()
+        order.add("first")
+        await gate.leave()
+        await first.value
+        await gate.enter()
+        #expect(order.lines == ["first", "second"])
+    }
+}

@@ -1,0 +1,348 @@
+import Foundation
+import Glibc
+import HTTPTypes
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import EdgeGateway
+
+/// A server that cannot serve says why, and serves as soon as it can. Recording is never asked.
+@Suite(.serialized) struct RetryingServerTests {
+    /// A listening TCP socket on loopback.
+    private final class Listener {
+        let port: Int
+        private let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+
+        init() throws {
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = inet_addr("127.0.0.1")
+            let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+            var length = size
+            let descriptor = descriptor
+            let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, size) == 0 && listen(descriptor, 1) == 0
+                        && getsockname(descriptor, $0, &length) == 0
+                }
+            }
+            try #require(isBound)
+            port = Int(UInt16(bigEndian: address.sin_port))
+        }
+
+        func end() { close(descriptor) }
+    }
+
+    @Test func aPageWhosePortIsTakenSaysSoAndServesOnceItIsFree() async throws {
+        let listener = try Listener()
+        let place = "127.0.0.1:\(listener.port)"
+        try await ServerBench.run(["EDGE_GATEWAY_PAGE_LISTEN": place]) { bench in
+            try await bench.serving([bench.control(), bench.page()]) {
+                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
+                let fault = try #require(bench.gateway.servers.faults.first)
+                #expect(fault.server == .page && fault.setting == "page.listen")
+                #expect(
+                    fault.reason == "page.listen: \(place) cannot be opened: Address already in use"
+                )
+                try await bench.eventually("commands") { await bench.isAnswered() }
+                // A link that nobody can open is not handed out.
+                let share = await #expect(throws: ProblemReport.self) {
+                    try await bench.gateway.share(ShareRequest(hours: 1))
+                }
+                #expect(share?.code == "no-page" && share?.message.contains(place) == true)
+                let status = try await bench.gateway.status()
+                #expect(
+                    status.health.contains {
+                        $0.name == "page-unavailable"
+                            && $0.message
+                                == "page.listen: \(place) cannot be opened: Address already in use"
+                    }, "\(status.health)")
+                listener.end()
+                try await bench.eventually("a page") {
+                    bench.gateway.servers.serving.contains(.page)
+                }
+                #expect(bench.gateway.servers.faults.isEmpty)
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (["EDGE_GATEWAY_PAGE_LISTEN": "192.0.2.77:8470"], "page.token_file"),
+        (["EDGE_GATEWAY_PAGE_LISTEN": "localhost:8470"], "page.listen"),
+        (
+            [
+                "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:8470",
+                "EDGE_GATEWAY_PAGE_TOKEN_FILE": "/nonexistent/token",
+            ], "page.token_file"
+        ),
+    ])
+    func aPageThatMayNotServeNamesTheSetting(
+        variables: [String: String], setting: String
+    ) async throws {
+        try await ServerBench.run(variables) { bench in
+            try await bench.serving([bench.control(), bench.page()]) {
+                try await bench.eventually("commands and a fault") {
+                    let isAnswered = await bench.isAnswered()
+                    return isAnswered && !bench.gateway.servers.faults.isEmpty
+                }
+                #expect(bench.gateway.servers.faults.map(\.setting) == [setting])
+                #expect(bench.settings.problems().map(\.setting) == [setting])
+            }
+        }
+    }
+
+    @Test func anAddressThatIsNotThereYetIsServedLater() async throws {
+        let token = FileManager.default.temporaryDirectory
+            .appending(path: "token-\(UInt32.random(in: 0 ... .max))")
+        try String(repeating: "x", count: 40).write(to: token, atomically: true, encoding: .utf8)
+        chmod(token.path, 0o600)
+        defer { try? FileManager.default.removeItem(at: token) }
+        let variables = [
+            "EDGE_GATEWAY_PAGE_LISTEN": "192.0.2.77:8470",
+            "EDGE_GATEWAY_PAGE_TOKEN_FILE": token.path,
+        ]
+        try await ServerBench.run(variables) { bench in
+            try await bench.serving([bench.page()]) {
+                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
+                let fault = try #require(bench.gateway.servers.faults.first)
+                #expect(fault.setting == "page.listen")
+                #expect(fault.reason.contains("Cannot assign requested address"), "\(fault.reason)")
+            }
+            // It was not the settings: they may be right once the network is there.
+            #expect(bench.settings.problems().isEmpty)
+        }
+    }
+
+    @Test func aSocketWhoseFileIsRemovedIsBoundAgain() async throws {
+        try await ServerBench.run { bench in
+            try await bench.serving([bench.control()]) {
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+                unlink(bench.settings.socketPath)
+                try await bench.eventually("an answer again") { await bench.isAnswered() }
+                try await bench.eventually("no fault") { bench.gateway.servers.faults.isEmpty }
+            }
+        }
+    }
+
+    @Test func aSocketWhoseDirectoryAppearsLaterIsBoundThen() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "later-\(UInt32.random(in: 0 ... .max))")
+        let path = directory.appending(path: "control.sock").path
+        try await ServerBench.run(["EDGE_GATEWAY_SOCKET": path]) { bench in
+            try await bench.serving([bench.control()]) {
+                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
+                let fault = try #require(bench.gateway.servers.faults.first)
+                #expect(fault.server == .control && fault.setting == "socket")
+                #expect(fault.reason.contains("is missing"), "\(fault.reason)")
+                try FileManager.default.createDirectory(
+                    at: directory, withIntermediateDirectories: true)
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+            }
+        }
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    @Test func aSocketThatSomebodyServesIsLeftAlone() async throws {
+        try await ServerBench.run { bench in
+            try await bench.serving([bench.control()]) {
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+                let second = ControlSocketPlace(bench.settings.socketPath)
+                #expect {
+                    try second.claim()
+                } throws: {
+                    if case .taken? = $0 as? ControlSocketPlace.Fault { true } else { false }
+                }
+                // Also where nobody knows of the lock.
+                unlink(bench.settings.socketPath + ".lock")
+                let third = ControlSocketPlace(bench.settings.socketPath)
+                #expect {
+                    try third.claim()
+                } throws: {
+                    if case .taken(let why)? = $0 as? ControlSocketPlace.Fault {
+                        why.contains("answers")
+                    } else {
+                        false
+                    }
+                }
+                #expect(await bench.isAnswered())
+            }
+        }
+    }
+
+    @Test func aSocketThatAKilledDaemonLeftIsReplaced() throws {
+        let path = FileManager.default.temporaryDirectory
+            .appending(path: "left-\(UInt32.random(in: 0 ... .max)).sock").path
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+        try #require(isBound)
+        close(descriptor)
+        let place = ControlSocketPlace(path)
+        try place.claim()
+        #expect(!FileManager.default.fileExists(atPath: path))
+        try "mine".write(toFile: path, atomically: true, encoding: .utf8)
+        #expect(throws: ControlSocketPlace.Fault.self) { try place.claim() }
+        #expect(FileManager.default.fileExists(atPath: path), "no file of others is removed")
+        unlink(path)
+        unlink(path + ".lock")
+    }
+}
+
+/// Clients that mean no good or are broken, at a server with short patience.
+@Suite(.serialized) struct ConnectionGuardTests {
+    private static let head = "POST /v1/forget HTTP/1.1\r\nHost: localhost\r\n"
+
+    /// Serves the control socket with limits; gives clients.
+    private func serving(
+        _ limits: ServerLimits, _ body: (ServerBench, () -> BareClient) async throws -> Void
+    ) async throws {
+        try await ServerBench.run { bench in
+            try await bench.serving([bench.control(limits)]) {
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+                try await body(bench) { BareClient(bench.settings.socketPath) }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        head + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
+        head + "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloX",
+        head + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+        head + "Content-Length: five\r\n\r\nhello",
+        head + "Content-Length: -1\r\n\r\n",
+        head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET  HTTP/1.1\r\n\r\n", "\u{0}\u{1}\u{2}\r\n\r\n", "GET /v1/status HTTP/9.9\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /v1/status HTTP/1.1\r\nBad Header: x\r\n\r\n",
+        "GET /v1/status\u{7F} HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /v1/gaps?days=%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+    ])
+    func whatIsNoHTTPIsTheClientsFault(request: String) async throws {
+        try await serving(ControlServer.limits) { bench, connect in
+            let client = connect()
+            client.send(request)
+            try await bench.eventually("an answer to \(request.debugDescription)") {
+                client.received().contains("\"advice\"") || client.isCutOff()
+            }
+            let answer = client.received()
+            #expect(answer.hasPrefix("HTTP/1.1 4"), "\(request.debugDescription): \(answer)")
+            #expect(answer.contains("\"code\""), "\(request.debugDescription): \(answer)")
+        }
+    }
+
+    @Test func headersThatAreTooLargeAreAnswered() async throws {
+        try await serving(ControlServer.limits) { bench, connect in
+            let client = connect()
+            let long = String(repeating: "x", count: 40_000)
+            client.send("GET /v1/status HTTP/1.1\r\nHost: x\r\nX-Long: \(long)\r\n\r\n")
+            try await bench.eventually("an answer") { client.received().contains("advice") }
+            #expect(client.received().hasPrefix("HTTP/1.1 431"), "\(client.received())")
+        }
+    }
+
+    @Test func aBodyThatNeverEndsIsCutOffThoughItsBytesKeepComing() async throws {
+        var limits = ControlServer.limits
+        limits.body = .milliseconds(300)
+        try await serving(limits) { bench, connect in
+            let client = connect()
+            client.send(Self.head + "Content-Length: 60000\r\n\r\n")
+            try await bench.eventually("the end") {
+                client.send(" ")
+                return client.isCutOff()
+            }
+            #expect(client.received().hasPrefix("HTTP/1.1 408"), "\(client.received())")
+        }
+    }
+
+    @Test func aHeadThatNeverEndsIsCutOffThoughItsBytesKeepComing() async throws {
+        var limits = ControlServer.limits
+        limits.head = .milliseconds(300)
+        limits.idle = .milliseconds(300)
+        try await serving(limits) { bench, connect in
+            let first = connect()
+            first.send("GET /v1/status HTTP/1.1\r\nX-Long: ")
+            let second = connect()
+            second.send("GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/status HTTP/1.1\r\nX: ")
+            try await bench.eventually("the end") {
+                first.send("x")
+                second.send("x")
+                return first.isCutOff() && second.isCutOff()
+            }
+            #expect(second.received().hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test func connectionsThatSayNothingKeepNobodyOut() async throws {
+        var limits = ControlServer.limits
+        limits.connectionsMax = 20
+        limits.perPeerMax = 16
+        try await serving(limits) { bench, connect in
+            let silent = (0..<100).map { _ in connect() }
+            #expect(await bench.isAnswered())
+            let dawdling = (0..<100).map { _ in connect() }
+            for client in dawdling { client.send(Self.head + "Content-Length: 60000\r\n\r\n") }
+            #expect(await bench.isAnswered())
+            try await bench.eventually("the first are closed") { silent[0].isCutOff() }
+        }
+    }
+
+    @Test func whoNeverReadsTheStreamIsCutOff() async throws {
+        var limits = ControlServer.limits
+        limits.stalled = .milliseconds(300)
+        try await serving(limits) { bench, connect in
+            let client = connect()
+            // 10,000 requests at once, none of whose answers is read.
+            let request = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"
+            let requests = String(repeating: request, count: 200)
+            try await bench.eventually("the end") {
+                client.send(requests)
+                return client.isCutOff()
+            }
+            #expect(await bench.isAnswered())
+        }
+    }
+}
+
+/// Whoever looks changes nothing.
+@Suite struct LookingTests {
+    @Test func noGetAndNoHeadChangesTheStoreOrAFile() async throws {
+        try await ServerBench.run { bench in
+            _ = try await bench.queue.addSensor(
+                address: "C0:00:00:00:00:01", details: SensorDetails(name: "Ada"))
+            func files() throws -> [String: Data] {
+                let names = try FileManager.default.contentsOfDirectory(
+                    atPath: bench.directory.path)
+                // Readers of the store note in its index how far they are.
+                return try names.filter { !$0.hasSuffix("-shm") && !$0.hasSuffix(".sock") }
+                    .reduce(into: [:]) {
+                        $0[$1] = try Data(contentsOf: bench.directory.appending(path: $1))
+                    }
+            }
+            let server = bench.control()
+            let paths = server.routes().routes.filter { $0.value.contains(.get) }.keys.map {
+                "/" + $0.drop { $0 == "/" }.replacing("{id}", with: "1")
+            }
+            #expect(paths.count > 15)
+            try await bench.serving([server]) {
+                try await bench.eventually("an answer") { await bench.isAnswered() }
+                let before = try files()
+                for path in paths {
+                    for words in [["-I"], ["--max-time", "1"]] {
+                        _ = try await Command.run(
+                            "/usr/bin/curl",
+                            ["-s", "--unix-socket", bench.settings.socketPath] + words
+                                + ["http://localhost\(path)?sensor=1&minutes=10"])
+                    }
+                }
+                #expect(try files() == before)
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import BlueZ
+import Foundation
+import GATTHeartRate
+import Glibc
+import Logging
+import OfflineQueue
+import ServiceLifecycle
+import Synchronization
+import Testing
+
+@testable import EdgeGateway
+
+/// A gateway without a radio, for tests of its servers in this process.
+struct ServerBench {
+    let directory: URL
+    let settings: Settings
+    let gateway: Gateway
+    let queue: SampleQueue
+    let logger: Logger
+
+    /// Runs `body` and clears away.
+    static func run(
+        _ variables: [String: String] = [:], _ body: (ServerBench) async throws -> Void
+    ) async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "server-\(UInt32.random(in: 0 ... .max))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let clock = SystemClock(trust: .always)
+        let queue = try SampleQueue(
+            path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+        let own = [
+            "EDGE_GATEWAY_STATE": directory.path,
+            "EDGE_GATEWAY_SOCKET": directory.appending(path: "control.sock").path,
+        ]
+        let settings = try await SettingsLoader(environment: own.merging(variables) { $1 }).load()
+        var logger = Logger(label: "server")
+        logger.logLevel = .critical
+        let gateway = Gateway(
+            settings: settings, queue: queue,
+            central: Central(settings: CentralSettings(service: HeartRateService.service)),
+            clock: clock, logger: logger)
+        try await body(
+            ServerBench(
+                directory: directory, settings: settings, gateway: gateway, queue: queue,
+                logger: logger))
+        try await queue.close()
+    }
+
+    func control(_ limits: ServerLimits = ControlServer.limits) -> ControlServer {
+        ControlServer(
+            gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
+            policy: settings.changePolicy, place: ControlSocketPlace(settings.socketPath),
+            logger: logger, limits: limits)
+    }
+
+    func page() -> PageServer {
+        PageServer(
+            settings: settings, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
+            gateway: gateway, logger: logger)
+    }
+
+    /// Runs servers while `body` runs, looking often and trying again soon.
+    func serving(
+        _ servers: [any ReopenedServer], _ body: () async throws -> Void
+    ) async throws {
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: servers.map { server in
+                    RetryingServer(
+                        server: server, states: gateway.servers, logger: logger,
+                        pauses: RetryingServer.Pauses(
+                            first: .milliseconds(20), longest: .milliseconds(50),
+                            look: .milliseconds(20)))
+                }, logger: logger))
+        let running = Task { try await group.run() }
+        do {
+            try await body()
+            await group.triggerGracefulShutdown()
+            try await running.value
+        } catch {
+            running.cancel()
+            _ = try? await running.value
+            throw error
+        }
+    }
+
+    /// Waits for something that takes a moment; there is no event to wait for.
+    func eventually(_ what: String, _ holds: () async throws -> Bool) async throws {
+        let clock = ContinuousClock()
+        let deadline = clock.now + .seconds(60)
+        while clock.now < deadline {
+            if try await holds() { return }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        Issue.record("\(what): not within a minute; faults: \(gateway.servers.faults)")
+    }
+
+    /// Whether a new client of the control socket is answered.
+    func isAnswered() async -> Bool {
+        let client = ControlClient(socketPath: settings.socketPath)
+        let status: StatusReport? = try? await client.get("/v1/status", secondsMax: 20)
+        return status != nil
+    }
+}
+
+/// A connection that waits for nothing, closed when nobody holds it any more.
+final class BareClient: Sendable {
+    private let descriptor: Int32
+    private let text = Mutex("")
+
+    init(_ path: String) {
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        // EAGAIN while the server has more to accept than it may keep waiting.
+        for _ in 0..<500 {
+            let isConnected =
+                withUnsafePointer(to: &address) { pointer in
+                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                    }
+                } == 0
+            guard !isConnected, errno == EAGAIN else { break }
+            usleep(10_000)
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    func send(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// What came so far.
+    func received() -> String {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { break }
+            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
+            text.withLock { $0 += piece }
+        }
+        return text.withLock { $0 }
+    }
+
+    /// Whether the other side has closed it.
+    func isCutOff() -> Bool {
+        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&wait, 1, 0) > 0 && wait.revents & Int16(POLLHUP) != 0
+    }
+}

@@ -1,0 +1,188 @@
+import Testing
+
+@testable import Health
+
+/// Each rule, one row a case: what is the case, and what is said of it.
+@Suite struct HealthRulesTests {
+    private static let second: Int64 = 1_000_000
+
+    private static func snapshot(
+        _ change: (inout HealthSnapshot) -> Void = { _ in }
+    ) -> HealthSnapshot {
+        var snapshot = HealthSnapshot(uptime: 10_000 * second)
+        snapshot.straps = [HealthSnapshot.Strap(id: 1, label: "Ada")]
+        snapshot.straps[0].link = "streaming"
+        snapshot.adapters = [HealthSnapshot.Adapter(address: "00:1A:7D:DA:71:01")]
+        snapshot.deliveries = [HealthSnapshot.Delivery(id: 1, name: "e1")]
+        change(&snapshot)
+        return snapshot
+    }
+
+    private func names(_ change: (inout HealthSnapshot) -> Void) -> [HealthName] {
+        HealthRules.conditions(of: Self.snapshot(change)).map(\.name)
+    }
+
+    struct Row: Sendable {
+        var name: HealthName
+        var change: @Sendable (inout HealthSnapshot) -> Void
+
+        init(_ name: HealthName, _ change: @escaping @Sendable (inout HealthSnapshot) -> Void) {
+            self.name = name
+            self.change = change
+        }
+    }
+
+    static let rows: [Row] = radio + straps + store + deliveries
+
+    private static let radio = [
+        Row(.busAbsent) { $0.radio = .noBus },
+        Row(.bluetoothdAbsent) { $0.radio = .noDaemon },
+        Row(.bluetoothdHung) { $0.radio = .daemonHung(seconds: 40) },
+        Row(.noAdapter) { $0.radio = .noAdapter },
+        Row(.radioOff) { $0.radio = .poweredOff },
+        Row(.radioSilent) { $0.adapters[0].silentSeconds = 130 },
+        Row(.adapterFull) { $0.adapters[0].refusesLinks = true },
+    ]
+    private static let straps = [
+        Row(.batteryLow) { $0.straps[0].batteryPercent = 14 },
+        Row(.bondLost) { $0.straps[0].isBondLost = true },
+        Row(.strapUnreachable) { $0.straps[0].unreachableSeconds = 90 },
+        Row(.strapLeaves) { $0.straps[0].fixedAgeSeconds = 30 },
+        Row(.doubledStream) { $0.straps[0].isDoubled = true },
+        Row(.strapSilent) { $0.straps[0].silentSeconds = 61 },
+        Row(.strapNotStored) { $0.straps[0].unstoredSeconds = 61 },
+    ]
+    private static let store = [
+        Row(.clockUntrusted) { $0.isClockTrusted = false },
+        Row(.storeUnreadable) { $0.store.readFault = "read totals: disk I/O error" },
+        Row(.storeUnwritable) {
+            $0.store.writeFault = .init(message: "commit: full", advice: "Free space")
+        },
+        Row(.storeStalled) {
+            $0.store.buffered = 70
+            $0.store.uncommittedSeconds = 61
+        },
+        Row(.storeSalvaged) {
+            $0.store.salvage = .init(id: 1, carried: 9, lost: 1, file: "queue.sqlite.broken-1")
+        },
+        Row(.storeMissing) { $0.store.missing = "the store's file was deleted" },
+        Row(.storeDamaged) { $0.store.damagedRows = 3 },
+        Row(.queueNearlyFull) {
+            $0.store.fill = .init(percent: 83, isFull: false, refusesNew: true)
+        },
+        Row(.queueFull) { $0.store.fill = .init(percent: 100, isFull: true, refusesNew: true) },
+        Row(.deadLetters) { $0.store.dead = 2 },
+        Row(.notEnrolled) { $0.store.notEnrolled = 2 },
+        Row(.pageUnavailable) {
+            $0.services = [.init(name: "page.listen", isPage: true, fault: "address in use")]
+        },
+        Row(.serviceStopped) { $0.services = [.init(name: "radio", fault: "it ended")] },
+    ]
+    private static let deliveries = [
+        Row(.enrollAgain) { $0.deliveries[0].wantsEnrolling = true },
+        Row(.consentMissing) { $0.deliveries[0].hold = "no-consent" },
+        Row(.deliveryHeld) { $0.deliveries[0].hold = "device-unknown" },
+        Row(.exchangeUnreachable) { $0.deliveries[0].fault = "answers 503" },
+        Row(.serviceStopped) { $0.deliveries[0].stopped = "it ended by itself" },
+        Row(.patientHeld) {
+            $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", reason: "no-grant")]
+        },
+        Row(.deliveryStalled) {
+            $0.deliveries[0].pending = 700
+            $0.deliveries[0].stalledSeconds = 601
+        },
+        Row(.fallingBehind) {
+            $0.deliveries[0].pending = 700
+            $0.deliveries[0].growth = 400
+        },
+    ]
+
+    @Test func aGatewayOnWhichAllFlowsIsWell() {
+        #expect(HealthRules.conditions(of: Self.snapshot()).isEmpty)
+        #expect(HealthRules.conditions(of: HealthSnapshot(uptime: 0)).isEmpty)
+    }
+
+    @Test(arguments: rows.indices)
+    func eachConditionIsSaidByItsNameAndAlone(index: Int) throws {
+        let row = Self.rows[index]
+        let found = HealthRules.conditions(of: Self.snapshot(row.change))
+        #expect(found.map(\.name) == [row.name])
+        let one = try #require(found.first)
+        #expect(!one.message.isEmpty && !one.advice.isEmpty)
+    }
+
+    /// Names without a rule here are judged elsewhere, or are not judged at all.
+    @Test func everyNameHasARule() {
+        let judged = Set(Self.rows.map(\.name))
+        #expect(Set(HealthName.allCases).subtracting(judged) == [])
+    }
+
+    @Test(arguments: HealthName.allCases)
+    func everyNameHasAMeaningAndARemedy(name: HealthName) {
+        #expect(!name.meaning.isEmpty && !name.remedy.isEmpty)
+        #expect(!name.meaning.contains("\n") && !name.remedy.contains("\n"))
+    }
+
+    @Test func whileTheRadioIsAwayNoStrapIsCalledSilent() {
+        #expect(
+            names {
+                $0.radio = .noDaemon
+                $0.straps[0].silentSeconds = 300
+            } == [.bluetoothdAbsent])
+        // A hung bluetoothd is not cured by moistening electrodes.
+        #expect(
+            names {
+                $0.radio = .daemonHung(seconds: 70)
+                $0.straps[0].silentSeconds = 70
+            } == [.bluetoothdHung])
+    }
+
+    @Test func aStrapWithASlowCadenceIsJudgedByIt() {
+        #expect(
+            names {
+                $0.straps[0].silentSeconds = 80
+                $0.straps[0].silenceLimitSeconds = 100
+            } == [])
+    }
+
+    @Test func aStrapWhoseBondIsLostIsNotAlsoToldToBeWorn() {
+        #expect(
+            names {
+                $0.straps[0].silentSeconds = 300
+                $0.straps[0].isBondLost = true
+            } == [.bondLost])
+        #expect(
+            names {
+                $0.straps[0].silentSeconds = 300
+                $0.straps[0].unreachableSeconds = 300
+            } == [.strapUnreachable])
+    }
+
+    /// The reason comes from whoever knows it; the end-to-end rule speaks only where nobody does.
+    @Test func aDeliveryThatSaysWhyItStandsIsNotAlsoCalledStalled() {
+        #expect(
+            names {
+                $0.deliveries[0].fault = "answers 503"
+                $0.deliveries[0].pending = 900
+                $0.deliveries[0].stalledSeconds = 900
+                $0.deliveries[0].growth = 900
+            } == [.exchangeUnreachable])
+    }
+
+    @Test func anotherDeliverysTroubleExcusesNobody() {
+        #expect(
+            names {
+                $0.deliveries.append(.init(id: 2, name: "e2"))
+                $0.deliveries[0].fault = "answers 503"
+                $0.deliveries[1].pending = 900
+                $0.deliveries[1].stalledSeconds = 900
+            } == [.exchangeUnreachable, .deliveryStalled])
+    }
+
+    @Test func anAbsurdAgeDoesNotTrap() {
+        #expect(!names { $0.straps[0].silentSeconds = .greatestFiniteMagnitude }.isEmpty)
+        #expect(!names { $0.straps[0].silentSeconds = .infinity }.isEmpty)
+        #expect(age(.nan).isEmpty == false)
+        #expect(age(-5) == "0 s" && age(130) == "2 min" && age(90_000) == "25 h")
+    }
+}

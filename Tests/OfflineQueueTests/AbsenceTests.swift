@@ -1,0 +1,294 @@
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("A store that cannot be written")
+struct AbsenceTests {
+    let store: TestStore
+    let aside: TestStore
+    let clock = ManualClock()
+
+    init() throws {
+        store = try TestStore()
+        aside = try TestStore()
+    }
+
+    private var settings: QueueSettings {
+        var settings = QueueSettings()
+        settings.staysAvailable = true
+        settings.asideDirectories = [aside.directory.path]
+        return settings
+    }
+
+    private func open(bootID: String = "boot-1") async throws -> SampleQueue {
+        try await store.open(clock, bootID: bootID, settings: settings)
+    }
+
+    /// A store with a strap, closed in order unless `isKilled`: then its log is beside it.
+    private func prepare(isKilled: Bool) async throws -> Worn {
+        let queue = try await open()
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<50 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        guard isKilled else {
+            try await queue.close()
+            return worn
+        }
+        var files: [String: Data] = [:]
+        for companion in ["", "-wal"] {
+            files[companion] = try Data(contentsOf: URL(fileURLWithPath: store.path + companion))
+        }
+        try await queue.abandon()
+        for (companion, data) in files {
+            try data.write(to: URL(fileURLWithPath: store.path + companion))
+        }
+        return worn
+    }
+
+    private func beat(_ queue: SampleQueue, _ worn: Worn, _ count: Int) async throws {
+        for bpm in 0..<count {
+            try await queue.beat(worn.assignment, bpm: UInt8(100 + bpm % 100), clock)
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+    }
+
+    private func expectAllThere(_ queue: SampleQueue, _ worn: Worn, _ count: Int) async throws {
+        let facts = await queue.health()
+        #expect(!facts.isAbsent && facts.fault == nil && facts.buffered == 0, "\(facts)")
+        let balance = try await queue.balance()
+        #expect(balance.stored == count && balance.isBalanced && balance.refused.isEmpty)
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        let sent = try await queue.deliverAll(worn.enrollment.id)
+        #expect(sent.count == count && Set(sent.map(\.uuid)).count == count)
+    }
+
+    @Test(
+        .enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"),
+        arguments: [false, true])
+    func aDiskThatIsFullAtTheStartKeepsNothingFromBeingRecorded(isKilled: Bool) async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 800)
+        let worn = try await prepare(isKilled: isKilled)
+        try disk.fillWhole()
+        let queue = try await open(bootID: "boot-2")
+        var facts = await queue.health()
+        #expect(facts.isAbsent && facts.fault?.code == .diskFull, "\(facts)")
+        // Who wears what is known, and what is stored can be read.
+        #expect(try await queue.openAssignments().count == 1)
+        #expect(try await queue.balance().stored == 50)
+        await #expect(throws: QueueError.self) {
+            try await queue.addSensor(address: "A0:9E:1A:00:00:0F")
+        }
+        try await beat(queue, worn, 30)
+        facts = await queue.health()
+        #expect(facts.isAbsent && facts.buffered == 30 && facts.refused == 0)
+        disk.makeRoom()
+        try await beat(queue, worn, 10)
+        await queue.commitIfDue()
+        try await queue.flush()
+        try await expectAllThere(queue, worn, 90)
+        #expect(await queue.health().salvage == nil)
+        // It was there from the beginning: no gap in which it was off.
+        let gaps = try await queue.gaps()
+        #expect(gaps.allSatisfy { $0.cause == .gatewayOff } && gaps.count <= 1, "\(gaps)")
+        try await queue.close()
+    }
+
+    @Test(
+        .enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"),
+        arguments: [false, true])
+    func aReadOnlyDiskAtTheStartKeepsNothingFromBeingRecorded(isKilled: Bool) async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 2_000)
+        let worn = try await prepare(isKilled: isKilled)
+        try disk.remountReadOnly()
+        let queue = try await open(bootID: "boot-2")
+        #expect(await queue.health().fault?.code == .readOnly)
+        #expect(try await queue.balance().stored == 50)
+        try await beat(queue, worn, 10)
+        #expect(await queue.health().buffered == 10)
+        try disk.remountWritable()
+        try await beat(queue, worn, 10)
+        try await queue.flush()
+        try await expectAllThere(queue, worn, 70)
+        try await queue.close()
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func aDiskWithoutInodesIsNotTakenForAFailingCard() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 2_000, inodes: 30)
+        let worn = try await prepare(isKilled: false)
+        try disk.takeInodes()
+        let queue = try await open(bootID: "boot-2")
+        let fault = try #require(await queue.health().fault)
+        #expect(fault.code == .diskFull, "\(fault)")
+        try await beat(queue, worn, 10)
+        disk.giveInodes()
+        try await beat(queue, worn, 10)
+        try await queue.flush()
+        try await expectAllThere(queue, worn, 70)
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func withoutAStoreYetItWaitsForTheDisk() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 800)
+        try disk.fillWhole()
+        let queue = try await open()
+        #expect(await queue.health().isAbsent)
+        #expect(try await queue.sensors().isEmpty)
+        disk.makeRoom()
+        clock.advance(seconds: 6)
+        await queue.commitIfDue()
+        _ = try await Worn(queue)
+    }
+
+    @Test(
+        .enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"),
+        arguments: [false, true])
+    func whatWaitsAtTheEndIsTakenUpOnceByTheNextStart(isFullAtStart: Bool) async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 800)
+        let worn = try await prepare(isKilled: false)
+        if isFullAtStart { try disk.fillWhole() }
+        var queue = try await open()
+        if !isFullAtStart { try disk.fillWhole() }
+        var sent = 50
+        while await queue.health().buffered < 40 {
+            try await beat(queue, worn, 1)
+            sent += 1
+            try #require(sent < 5_000)
+        }
+        guard case .setAside(let frames, _) = await queue.closeSettingAside() else {
+            Issue.record("not set aside")
+            return
+        }
+        let buffered = frames
+        #expect(buffered >= 40)
+        let file = try #require(SetAside.files(in: aside.directory.path).first)
+        let attributes = try FileManager.default.attributesOfItem(atPath: file)
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+        let copy = try Data(contentsOf: URL(fileURLWithPath: file))
+        disk.makeRoom()
+        clock.advance(seconds: 100)
+        queue = try await open()
+        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        #expect(try await queue.balance().stored == sent)
+        try await queue.close()
+        // The file is there again, as if its removal had not reached the disk.
+        try copy.write(to: URL(fileURLWithPath: file))
+        queue = try await open()
+        try await expectAllThere(queue, worn, sent)
+        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        // They fill the time until that run ended; after it the gateway was off.
+        let gaps = try await queue.gaps()
+        #expect(gaps.allSatisfy { $0.cause == .gatewayOff }, "\(gaps)")
+    }
+
+    @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
+    func whatCannotEvenBeSetAsideIsCountedAsRefused() async throws {
+        let disk = try SmallDisk(at: store.directory, kibibytes: 800)
+        let worn = try await prepare(isKilled: false)
+        // Room for the counts, and not for the frames.
+        let small = try SmallDisk(at: aside.directory, kibibytes: 8)
+        var queue = try await open()
+        try disk.fillWhole()
+        var sent = 50
+        while await queue.health().buffered < 300 {
+            try await beat(queue, worn, 1)
+            sent += 1
+            try #require(sent < 5_000)
+        }
+        guard case .lost(let frames, _, let isCounted) = await queue.closeSettingAside() else {
+            Issue.record("not lost")
+            return
+        }
+        #expect(isCounted)
+        disk.makeRoom()
+        queue = try await open()
+        let balance = try await queue.balance()
+        #expect(balance.refused == [SampleQueue.storeUnwritable: frames], "\(balance)")
+        #expect(balance.received == sent && balance.isBalanced)
+        #expect(try await queue.audit().isClean)
+        withExtendedLifetime(small) {}
+    }
+
+    @Test func aFileOfAnotherStoreOrADamagedOneIsNotTakenUp() async throws {
+        let worn = try await prepare(isKilled: false)
+        let arrival = Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70])
+        let stranger = SetAside(
+            store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
+            ended: clock.read().uptimeMicroseconds, wallOffset: nil, arrivals: [arrival],
+            refusals: [:], events: [], ledgers: [:])
+        #expect(stranger.write(in: [aside.directory.path]))
+        var own = stranger
+        own.store = try #require(StoreMarker(besides: store.path).known)
+        own.nonce = 78
+        #expect(own.write(in: [aside.directory.path]))
+        let path = try #require(
+            SetAside.files(in: aside.directory.path).first { SetAside(path: $0)?.nonce == 78 })
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        bytes[bytes.count / 2] ^= 1
+        try bytes.write(to: URL(fileURLWithPath: path))
+        let queue = try await open()
+        #expect(try await queue.balance().stored == 50)
+        #expect(SetAside.files(in: aside.directory.path).count == 1, "the stranger's")
+    }
+
+    /// While it is salvaged the broken store answers, and frames are taken.
+    @Test(arguments: [false, true])
+    func recordingGoesOnWhileAStoreIsSalvaged(isAtStart: Bool) async throws {
+        let world = try await SalvageWorld(store, clock)
+        func damage() throws {
+            let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+            try handle.seek(toOffset: 0)
+            if isAtStart { try handle.write(contentsOf: Data(count: 1024)) }
+            try handle.close()
+        }
+        try damage()
+        let gate = SalvageGate()
+        let queue = try SampleQueue(
+            path: store.path, settings: settings, clock: clock, bootID: "boot-2",
+            whileSalvaging: { gate.wait() })
+        if !isAtStart {
+            await queue.note(QueueError(.corrupt, "test", "as if a call had met damage"))
+        }
+        await queue.commitIfDue()
+        var facts = await queue.health()
+        #expect(facts.isSalvaging && facts.isAbsent, "\(facts)")
+        if !isAtStart {
+            #expect(try await queue.sensors().count == 3)
+            try await queue.beat(world.worn[0].assignment, bpm: 222, clock)
+            clock.advance(seconds: 6)
+            await queue.commitIfDue()
+            #expect(await queue.health().buffered == 1)
+        }
+        gate.open()
+        while await queue.health().isSalvaging { await Task.yield() }
+        clock.advance(seconds: 6)
+        await queue.commitIfDue()
+        facts = await queue.health()
+        #expect(!facts.isAbsent && facts.buffered == 0 && facts.fault == nil, "\(facts)")
+        #expect(facts.salvage?.carried == world.rows)
+        #expect(try await queue.audit().isClean)
+        let sent = try await world.deliverAll(queue)
+        #expect(sent.contains { $0.frame == [0, 222] } == !isAtStart)
+        try await queue.close()
+    }
+}
+
+/// Holds a salvage up.
+final class SalvageGate: Sendable {
+    private let condition = NSCondition()
+    nonisolated(unsafe) private var isOpen = false
+
+    func wait() {
+        condition.withLock { while !isOpen { condition.wait() } }
+    }
+
+    func open() {
+        condition.withLock {
+            isOpen = true
+            condition.broadcast()
+        }
+    }
+}

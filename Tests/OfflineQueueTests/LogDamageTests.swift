@@ -1,0 +1,224 @@
+import Foundation
+import GRDB
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("A damaged write-ahead log")
+struct LogDamageTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    /// The files of a store as a kill leaves them: with commits that only the log has.
+    private struct Killed {
+        var files: [String: Data] = [:]
+        var world: SalvageWorld
+        /// What waited, of the commits in the log too.
+        var waiting: Set<String> = []
+        var rows = 0
+
+        var log: [UInt8] {
+            get { [UInt8](files["-wal"] ?? Data()) }
+            set { files["-wal"] = Data(newValue) }
+        }
+        /// Frames in the log.
+        var frames: Int { (log.count - 32) / 1048 }
+
+        /// Changes one byte of a frame, counted from 0; the first 24 are its header.
+        mutating func flip(frame: Int, byte: Int) { log[32 + frame * 1048 + byte] ^= 0x10 }
+
+        /// The frames that end a commit.
+        var commits: [Int] {
+            let log = log
+            return (0..<frames).filter { frame in
+                log[(32 + frame * 1048 + 4)..<(32 + frame * 1048 + 8)].contains { $0 != 0 }
+            }
+        }
+    }
+
+    private func kill(commits: Int = 40) async throws -> Killed {
+        var killed = Killed(world: try await SalvageWorld(store, clock))
+        let queue = try await store.open(clock, bootID: "boot-2")
+        for bpm in 0..<commits {
+            for worn in killed.world.worn {
+                try await queue.beat(worn.assignment, bpm: UInt8(bpm), clock)
+            }
+            try await queue.flush()
+            clock.advance(seconds: 1)
+        }
+        for companion in ["", "-wal", "-shm"] {
+            killed.files[companion] = try Data(
+                contentsOf: URL(fileURLWithPath: store.path + companion))
+        }
+        for worn in killed.world.worn {
+            let samples = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 1_000)
+            killed.waiting.formUnion(samples.map(\.uuid))
+        }
+        killed.rows = killed.world.rows + 3 * commits
+        try await queue.abandon()
+        return killed
+    }
+
+    private func put(_ killed: Killed) throws {
+        for companion in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: store.path + companion)
+            if let data = killed.files[companion] {
+                try data.write(to: URL(fileURLWithPath: store.path + companion))
+            }
+        }
+    }
+
+    /// Opens the damaged store; at most `lost` of the samples that waited are gone, and each is counted.
+    @discardableResult
+    private func expectSalvage(
+        _ killed: Killed, lost: Int, _ comment: String
+    ) async throws -> SalvageReport? {
+        try put(killed)
+        let found = try SampleQueue.verify(path: store.path)
+        #expect(!found.isClean, "\(comment): verify")
+        let queue = try await store.open(clock, bootID: "boot-3")
+        guard let report = await queue.health().salvage else {
+            Issue.record("\(comment): no salvage")
+            try await queue.abandon()
+            return nil
+        }
+        #expect(report.lost <= lost && report.orphaned == 0, "\(comment): \(report)")
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(comment): \(audit)")
+        let balance = try await queue.balance()
+        #expect(balance.isBalanced, "\(comment)")
+        #expect(balance.dropped[SampleQueue.storeDamaged, default: 0] == report.lost, "\(comment)")
+        let sent = Set(try await killed.world.deliverAll(queue).map(\.uuid))
+        #expect(killed.waiting.subtracting(sent).count <= lost, "\(comment): \(report)")
+        // What was kept aside is what was there.
+        let kept = store.directory.appendingPathComponent(report.brokenFile).path
+        for companion in ["", "-wal"] {
+            let data = FileManager.default.contents(atPath: kept + companion)
+            #expect(data == killed.files[companion], "\(comment): kept\(companion)")
+        }
+        try await queue.close()
+        return report
+    }
+
+    /// In the page, in its number, the commit mark, the salts and the checksum of a frame.
+    @Test(arguments: [(0, 24), (1, 700), (9, 2), (20, 7), (33, 10), (47, 21), (60, 1_000)])
+    func aByteFlippedInTheLogLosesNothingBehindIt(frame: Int, byte: Int) async throws {
+        var killed = try await kill()
+        try #require(killed.frames > 65)
+        killed.flip(frame: frame, byte: byte)
+        try await expectSalvage(killed, lost: 1, "frame \(frame), byte \(byte)")
+    }
+
+    @Test func aByteFlippedInTheLastCommitIsFoundByTheIndexOfTheLog() async throws {
+        var killed = try await kill()
+        killed.flip(frame: killed.frames - 2, byte: 600)
+        try await expectSalvage(killed, lost: 3, "last commit")
+    }
+
+    @Test(arguments: [0, 4, 8, 12, 16, 20, 24, 31])
+    func aByteFlippedInTheHeaderOfTheLogLosesNothing(byte: Int) async throws {
+        var killed = try await kill()
+        killed.log[byte] ^= 0x01
+        try await expectSalvage(killed, lost: 0, "header byte \(byte)")
+    }
+
+    @Test func anEmptiedFileIsMadeAgainFromALogThatHasAllOfIt() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        let log = try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal"))
+        try await queue.abandon()
+        try Data().write(to: URL(fileURLWithPath: store.path))
+        try log.write(to: URL(fileURLWithPath: store.path + "-wal"))
+        let next = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await next.health().salvage)
+        #expect(report.carried == 100 && report.lost == 0 && report.orphaned == 0, "\(report)")
+        let kept = store.directory.appendingPathComponent(report.brokenFile).path + "-wal"
+        #expect(FileManager.default.contents(atPath: kept) == log)
+        #expect(try await next.deliverAll(worn.enrollment.id).count == 100)
+    }
+
+    @Test(arguments: [0, 20, 32, 32 + 1048 * 5, 32 + 1048 * 40 + 500])
+    func aLogThatWasCutIsReported(bytes: Int) async throws {
+        var killed = try await kill()
+        killed.log = Array(killed.log.prefix(bytes))
+        try put(killed)
+        let found = try SampleQueue.verify(path: store.path)
+        #expect(!found.isClean)
+        let queue = try await store.open(clock, bootID: "boot-3")
+        #expect(await queue.health().salvage != nil)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aLogThatWasRemovedIsReported() async throws {
+        var killed = try await kill()
+        killed.files["-wal"] = nil
+        try put(killed)
+        let queue = try await store.open(clock, bootID: "boot-3")
+        #expect(await queue.health().salvage != nil)
+    }
+
+    /// After a power cut the index may be that of long ago, and the last commit may be there in parts, in
+    /// any order: nothing of that was acknowledged.
+    @Test func aTornTailIsNoDamage() async throws {
+        let killed = try await kill()
+        let commits = killed.commits
+        let (before, last) = (commits[commits.count - 2], commits[commits.count - 1])
+        try #require(last - before >= 2)
+        var torn: [(String, [UInt8])] = []
+        for cut in [1, 500, 1048, 1048 + 30] {
+            torn.append(("cut by \(cut)", Array(killed.log.dropLast(cut))))
+        }
+        for frame in (before + 1)...last {
+            var log = killed.log
+            for at in (32 + frame * 1048)..<(32 + (frame + 1) * 1048) { log[at] = 0 }
+            torn.append(("without frame \(frame)", log))
+        }
+        for (comment, log) in torn {
+            var after = killed
+            after.log = log
+            after.files["-shm"] = nil
+            try put(after)
+            #expect(try SampleQueue.verify(path: store.path).isClean, "\(comment)")
+            let queue = try await store.open(clock, bootID: "boot-3")
+            #expect(await queue.health().salvage == nil, "\(comment)")
+            #expect(try await queue.balance().stored == killed.rows - 3, "\(comment)")
+            #expect(try await queue.audit().isClean, "\(comment)")
+            try await queue.abandon()
+        }
+    }
+
+    /// A log that was begun anew has frames of its earlier life behind the new ones.
+    @Test func framesFromBeforeACheckpointAreNoDamage() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<100 {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            try await queue.flush()
+        }
+        try await queue.beginLogAnew()
+        for bpm in UInt8(0)..<5 {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            try await queue.flush()
+        }
+        let log = WriteAheadLog(of: store.path, readsIndex: false)
+        #expect(log.damage == nil && log.frames.count > 2 * log.committed && log.committed > 0)
+        for companion in ["", "-wal"] {
+            try FileManager.default.copyItem(
+                atPath: store.path + companion, toPath: store.path + ".copy" + companion)
+        }
+        let copy = try SampleQueue(path: store.path + ".copy", clock: clock, bootID: "boot-2")
+        #expect(await copy.health().salvage == nil)
+        #expect(try await copy.balance().stored == 105)
+    }
+}
+
+extension SampleQueue {
+    /// Copies the log home, so that the next commit begins it anew.
+    fileprivate func beginLogAnew() throws {
+        try database.writeWithoutTransaction { db in _ = try db.checkpoint(.restart) }
+    }
+}

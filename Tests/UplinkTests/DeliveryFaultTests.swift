@@ -1,0 +1,221 @@
+import Foundation
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import Uplink
+
+/// What is said of a delivery that does not deliver.
+@Suite struct DeliveryFaultTests {
+    @Test(
+        "an exchange that answers nothing useful is reported within two minutes, and delivery resumes within one",
+        arguments: [
+            (.status(500), "HTTP 500 with a web page"), (.status(502), "HTTP 502 with a web page"),
+            (.status(503), "HTTP 503 with a web page"), (.status(429), "HTTP 429 with a web page"),
+            (.status(400), "does not accept this host name"),
+            (.status(401), "HTTP 401 with a web page"),
+            (.status(403), "HTTP 403 with a web page"), (.status(302), "HTTP 302 with a web page"),
+            (.status(511), "HTTP 511 with a web page"), (.status(200), "HTTP 200 with a web page"),
+            (.empty(200), "empty"), (.empty(503), "empty"), (.databaseDown, "HTTP 500"),
+            (.databaseReadOnly, "422: cannot execute INSERT in a read-only transaction"),
+        ] as [(ExchangeFault, String)], [true, false])
+    func everyAnswer(fault: (ExchangeFault, String), alsoToQuestions: Bool) async throws {
+        let delivery = try await Delivery(samples: 30)
+        let routes: Set<ExchangeRoute> =
+            alsoToQuestions ? Set(ExchangeRoute.allCases) : [.bundle, .observation]
+        await delivery.exchange.inject(fault.0, on: routes, for: .untilCleared)
+        try await delivery.drain(seconds: 110)
+        let now = delivery.clock.read().uptimeMicroseconds
+        let said = await delivery.runner.facts.lastingFault(at: now)
+        #expect(said?.contains(fault.1) == true, "\(said ?? "nothing")")
+        #expect(try await delivery.queue.uploads().allSatisfy { $0.outcome != "delivered in part" })
+        try await delivery.drain(seconds: 600)
+        let later = await delivery.runner.facts
+        let state = later.state
+        if case .held = state {
+        } else {
+            #expect(later.lastingFault(at: now + 600_000_000) != nil, "\(state)")
+        }
+        await delivery.exchange.clearFaults()
+        try await delivery.drain(seconds: 75)
+        #expect(try await delivery.queue.balance().delivered == 30)
+        try await delivery.checkExactlyOnce(30)
+        #expect(await delivery.runner.facts.trouble == nil)
+        await delivery.exchange.stop()
+    }
+
+    @Test func aFaultThatPassesAtOnceIsNotReported() {
+        let trouble = Lane.Trouble(sinceMicroseconds: 0, attempts: 1)
+        var facts = DeliveryFacts(
+            state: .idle, trouble: trouble, fault: "x", backlog: Backlog())
+        #expect(facts.lastingFault(at: 59_000_000) == nil)
+        #expect(facts.lastingFault(at: 60_000_000) == "x")
+        facts.trouble?.attempts = 2
+        #expect(facts.lastingFault(at: 1) == "x")
+        facts.trouble = nil
+        #expect(facts.lastingFault(at: 60_000_000) == nil)
+    }
+
+    @Test func wordsOfADatabaseAreShownWithoutDigitsAndControls() {
+        let answer = EntryAnswer(
+            status: 422, diagnostics: "value 72 \u{1B}[31m of 40001\nsecond line",
+            endpoint: .bundle)
+        #expect(
+            "\(DeliveryFault.refusal(of: answer))"
+                == "the exchange stores no sample (422: value ## ?[##m of #####)")
+    }
+
+    @Test func aNameThatCannotBeResolvedIsNamed() {
+        #expect(
+            "\(DeliveryFault.transport(.dns, host: "jhe.example"))"
+                == "the server's name jhe.example could not be resolved")
+    }
+
+    @Test func aBacklogIsComparedWithTheOneAnHourBefore() {
+        var backlog = Backlog()
+        for minute in 0...60 {
+            #expect(backlog.growthInAnHour == nil)
+            #expect(backlog.isDue(Int64(minute) * 60_000_000))
+            backlog.note(minute * 10, Int64(minute) * 60_000_000)
+        }
+        #expect(!backlog.isDue(60 * 60_000_000 + 1))
+        #expect(backlog.growthInAnHour == 600)
+        #expect(backlog.latest == 600)
+    }
+
+    @Test func aRequestWithNothingDeliveredIsNotCalledDeliveredInPart() {
+        func word(_ statuses: [Int]) -> String {
+            DeliveryAnswer.entries(
+                statuses.map { EntryAnswer(status: $0, diagnostics: "x", endpoint: .bundle) }
+            ).word
+        }
+        #expect(word([201, 201]) == "delivered")
+        #expect(word([201, 422]) == "delivered in part")
+        #expect(word([422, 422]) == "not delivered")
+    }
+
+    @Test func theDeviceThatAPersonChoseIsNotReplaced() async throws {
+        for isChosen in [true, false] {
+            let transport = EnrollerTests.exchange()
+            let enrolled = try await EnrollerTests.enroll(transport)
+            let scratch = try Scratch()
+            let tokens = TokenSource(
+                record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
+                transport: transport, clock: StillClock(), logger: .quiet)
+            let destination = try #require(
+                ExchangeDestination(
+                    terms: EnrollmentTerms(
+                        name: "e1", origin: enrolled.tokens.origin.description,
+                        fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
+                        clientID: "gw", patient: "40001", device: "70008",
+                        codeSystem: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0",
+                        identifierSystem: "urn:x"),
+                    tokens: tokens, transport: transport, clock: StillClock(), logger: .quiet,
+                    isDeviceChosen: isChosen))
+            _ = await destination.isMended(.deviceUnknown)
+            #expect(await destination.terms.device == (isChosen ? "70008" : "70007"))
+        }
+    }
+
+    @Test func aChoiceOfADeviceIsKeptWithTheTokens() async throws {
+        var settings = EnrollSettings()
+        settings.device = "70007"
+        let chosen = try await EnrollerTests.enroll(EnrollerTests.exchange(), settings: settings)
+        #expect(chosen.tokens.isDeviceChosen == true)
+        let single = try await EnrollerTests.enroll(EnrollerTests.exchange())
+        #expect(single.tokens.isDeviceChosen == nil)
+        let scratch = try Scratch()
+        let file = TokenFile(path: scratch.path + "/tokens.json")
+        try file.save(chosen.tokens)
+        #expect(try file.load().isDeviceChosen == true)
+        try file.setAside()
+        #expect(throws: TokenFile.Fault.missing) { try file.load() }
+        try file.putBack()
+        #expect(try file.load() == chosen.tokens)
+        try file.setAside()
+        try file.remove()
+        try file.putBack()
+        #expect(throws: TokenFile.Fault.missing) { try file.load() }
+    }
+
+    @Test func wrongInvitationsAndHostNamesAreCalledWhatTheyAre() async throws {
+        func fault(_ answers: @escaping @Sendable (String) -> Result<HTTPAnswer, TransportFault>?)
+            async -> String
+        {
+            do {
+                _ = try await EnrollerTests.enroll(EnrollerTests.exchange(answers))
+                return "enrolled"
+            } catch { return "\(error)" }
+        }
+        let used = await fault {
+            $0 == "/o/token/" ? .json(400, #"{"error":"invalid_grant"}"#) : nil
+        }
+        #expect(used.contains("used or has expired") && used.contains("new one"))
+        #expect(await fault { _ in .html(400) }.contains("ALLOWED_HOSTS"))
+        #expect(await fault { _ in .html(502) }.contains("HTTP 502"))
+        #expect(await fault { _ in .html(200) }.contains("not a JupyterHealth Exchange"))
+    }
+
+    /// A practitioner's key, and one study with a single device that takes heart rate, or with two.
+    private func practitioner(
+        devices: [Int]
+    ) async throws -> (StandInExchange, ExchangeDestination) {
+        var seed = ExchangeSeed.standard
+        seed.studies[0].devices = devices
+        let exchange = try await StandInExchange.start(seed: seed)
+        let key = seed.practitionerKeys[0]
+        let secret = Secret(Data("\(key.clientID):\(key.secret)".utf8).base64EncodedString())
+        let transport = CurlTransport()
+        let clock = StillClock(wall: Int64(Date().timeIntervalSince1970) * 1_000_000)
+        let origin = try #require(Origin(exchange.baseURL))
+        let enrolled = try await Enroller(transport: transport, clock: clock)
+            .enroll(practitionerKey: secret, at: origin)
+        let scratch = try Scratch()
+        let tokens = TokenSource(
+            record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
+            transport: transport, clock: clock, logger: .quiet)
+        let destination = try #require(
+            ExchangeDestination(
+                terms: EnrollmentTerms(
+                    name: "ward", kind: .practitionerKey, origin: "\(origin)",
+                    fhirBase: "\(origin)" + enrolled.fhirBase, clientID: key.clientID,
+                    identifierSystem: "urn:x"),
+                tokens: tokens, transport: transport, clock: clock, logger: .quiet))
+        return (exchange, destination)
+    }
+
+    private func points(_ patients: [String]) -> [OutgoingPoint] {
+        patients.enumerated().map { number, patient in
+            OutgoingPoint(
+                DataPoint(
+                    uuid: "00000000-0000-8000-8000-00000000000\(number)",
+                    .heartRate(bpm: 70, atMicroseconds: 1_795_000_000_000_000)),
+                patient: patient, sensorID: 1)
+        }
+    }
+
+    private func verdicts(_ answer: DeliveryAnswer) -> [EntryVerdict] {
+        if case .entries(let entries) = answer { entries.map(\.verdict) } else { [] }
+    }
+
+    @Test func samplesOfAPractitionersPatientGoOutThoughNoStrapWasEverPaired() async throws {
+        let (exchange, destination) = try await practitioner(devices: [70005, 70007])
+        let answer = await destination.deliver(points(["40001", "40002", "40003"]), alone: false)
+        #expect(verdicts(answer) == [.stored, .stored, .held(.wrongPatient)], "\(answer)")
+        #expect(await exchange.stored.map(\.device) == [70007, 70007])
+        await exchange.stop()
+    }
+
+    @Test func whereSeveralDevicesFitThePatientsSamplesAreHeldUntilOneIsChosen() async throws {
+        let (exchange, destination) = try await practitioner(devices: [70001, 70007])
+        let answer = await destination.deliver(points(["40001"]), alone: false)
+        #expect(verdicts(answer) == [.held(.deviceNotChosen)])
+        #expect(await !destination.isMended(.deviceNotChosen, of: "40001"))
+        var terms = await destination.terms
+        terms.device = "70007"
+        await destination.update(terms)
+        // The device alone: its code is found as well.
+        #expect(verdicts(await destination.deliver(points(["40001"]), alone: true)) == [.stored])
+        await exchange.stop()
+    }
+}
