@@ -39,6 +39,9 @@ struct SilenceCause: Equatable {
         case .absent where change.isUnreachable, .suspended(.outOfRange) where change.isUnreachable:
             return .connecting
         case .suspended(.outOfRange): return .outOfRange
+        // It was there a moment ago: its link is made anew.
+        case .absent where change.reason == .noFirstFrame || change.reason == .error(.cache):
+            return .connecting
         case .absent: return change.reason == .removed && wasUp(before) ? .linkLost : .outOfRange
         case .seen, .connecting, .resolving, .subscribing, .draining:
             // A lost strap is tried for at once; until it is heard again it is lost, not connecting.

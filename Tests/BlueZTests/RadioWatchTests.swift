@@ -52,6 +52,21 @@ struct RadioWatchTests {
         #expect(times.last == seconds(110 + 180 + 20 + 360 + 20))
     }
 
+    @Test("is power-cycled beside its links when another adapter hears who has no place there")
+    mutating func heardElsewhere() {
+        _ = watch.wantScan(true, at: 0)
+        watch.hearElsewhere(at: seconds(10))
+        watch.hearElsewhere(at: seconds(35))
+        #expect(watch.tick(hasLinks: true, at: seconds(40)) == .listenToEveryone)
+        #expect(watch.tick(hasLinks: true, at: seconds(60)) == .powerCycle)
+        // It did not help: more patience each time.
+        #expect(watch.tick(hasLinks: true, at: seconds(119)) == nil)
+        #expect(watch.tick(hasLinks: true, at: seconds(120)) == .listenToEveryone)
+        // Heard here as well: all is well.
+        _ = watch.hear(at: seconds(125))
+        #expect(watch.nextDeadline == seconds(125 + 90))
+    }
+
     @Test("is not suspected while nobody wants to hear anything")
     mutating func unwanted() {
         #expect(watch.nextDeadline == nil)

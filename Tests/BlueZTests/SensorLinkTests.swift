@@ -463,6 +463,28 @@ struct SensorLinkTests {
         #expect(bench.tell(.sighted) == [.requestSlot])
     }
 
+    @Test("slots: heard where there is no place, it goes on waiting")
+    func slotsHeard() {
+        var bench = Bench.connecting()
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
+        #expect(bench.tell(.sightedWithoutPlace) == [])
+        #expect(bench.wait(.seconds(60)) == [.requestSlot])
+        bench.tell(.slotGranted)
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
+        #expect(bench.link.state == .suspended(.adapterFull))
+    }
+
+    @Test("slots: is out of range, not without a place, once two attempts went by unheard")
+    func slotsUnheard() {
+        var bench = Bench.connecting()
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
+        #expect(bench.wait(.seconds(60)) == [.requestSlot])
+        bench.tell(.slotGranted)
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
+        #expect(bench.link.state == .suspended(.outOfRange))
+        #expect(bench.tell(.sightedWithoutPlace) == [.requestSlot])
+    }
+
     @Test("gone: absent until it is heard again")
     func goneError() {
         var bench = Bench.connecting()

@@ -42,6 +42,12 @@ import Testing
         }
     }
 
+    @Test mutating func aMuteStrapWhoseLinkIsMadeAnewIsNotOutOfRange() {
+        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        #expect(follow(.absent, .noFirstFrame) == .connecting)
+        #expect(follow(.absent, .removed) == .outOfRange, "until it is heard again")
+    }
+
     @Test mutating func aStrapThatIsHeardAndCannotBeConnectedIsConnectingAllThatTime() {
         func change(_ state: LinkState, _ reason: LinkReason) -> LinkChange {
             LinkChange(

@@ -206,12 +206,15 @@ extension Central {
         }
         let place = link.adapter ?? device.adapter
         let state = link.machine.state
+        if isSighting, state == .suspended(.adapterFull), isFull(device.adapter) {
+            for path in watches.keys where !isFull(path) {
+                watches[path]?.hearElsewhere(at: clock.now())
+            }
+        }
         handle(
             .device(isConnected: device.isConnected, isResolved: device.areServicesResolved), link)
-        // Hearing it does not help while there is no place for it.
-        let hasPlace = link.machine.state != .suspended(.adapterFull) || !isFull(place)
-        if isSighting, hasPlace { handle(.sighted, link) }
-        return link.machine.state == state
+        if isSighting { handle(isFull(place) ? .sightedWithoutPlace : .sighted, link) }
+        return link.machine.state == state && state != .suspended(.adapterFull)
     }
 
     /// bluetoothd gives a device whose address changes its identity address once it is bonded; the object

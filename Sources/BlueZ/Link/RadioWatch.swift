@@ -9,6 +9,9 @@ struct RadioWatch: Sendable {
     /// step that did not help, because a place may really be without any other Bluetooth device.
     static let quietMicroseconds: Int64 = 90_000_000
     static let quietMicrosecondsMax: Int64 = 3_600_000_000
+    /// The same while another adapter hears a sensor and has no place for it: then it is the radio and not
+    /// the room that is silent.
+    static let quietMicrosecondsAlone: Int64 = 30_000_000
     /// Steps without help after which links that are up are sacrificed as well, some 12 min: other
     /// straps wait to be heard, and a power-cycle costs those that stream 10 s.
     static let stepsBesideLinks: Int64 = 3
@@ -32,6 +35,8 @@ struct RadioWatch: Sendable {
     private var isScanWanted = false
     private var quietSince: Int64 = 0
     private var steps: Int64 = 0
+    /// Another adapter has heard such a sensor since this one heard anybody.
+    private var isHeardElsewhere = false
     /// Since when nothing was heard although everyone was listened to; nil while the radio hears.
     private(set) var silentSince: Int64?
 
@@ -43,7 +48,10 @@ struct RadioWatch: Sendable {
 
     private var patience: Int64 {
         switch phase {
-        case .ours: min(Self.quietMicroseconds << min(steps, 6), Self.quietMicrosecondsMax)
+        case .ours:
+            min(
+                (isHeardElsewhere ? Self.quietMicrosecondsAlone : Self.quietMicroseconds)
+                    << min(steps, 7), Self.quietMicrosecondsMax)
         case .everyone: Self.everyoneMicroseconds
         }
     }
@@ -53,6 +61,7 @@ struct RadioWatch: Sendable {
         guard isWanted != isScanWanted else { return nil }
         isScanWanted = isWanted
         quietSince = now
+        isHeardElsewhere = false
         defer { phase = .ours }
         return phase == .everyone ? .listenToOurs : nil
     }
@@ -61,10 +70,19 @@ struct RadioWatch: Sendable {
     mutating func hear(at now: Int64) -> Action? {
         quietSince = now
         steps = 0
+        isHeardElsewhere = false
         silentSince = nil
         guard phase == .everyone else { return nil }
         phase = .ours
         return .listenToOurs
+    }
+
+    /// Another adapter heard a sensor that it has no place for.
+    mutating func hearElsewhere(at now: Int64) {
+        guard isScanWanted, !isHeardElsewhere else { return }
+        isHeardElsewhere = true
+        steps = 0
+        quietSince = now
     }
 
     /// bluetoothd hung: what was not heard meanwhile says nothing of the radio.
@@ -83,7 +101,7 @@ struct RadioWatch: Sendable {
         phase = .ours
         silentSince = silentSince ?? now
         steps += 1
-        if hasLinks, steps < Self.stepsBesideLinks { return .listenToOurs }
+        if hasLinks, !isHeardElsewhere, steps < Self.stepsBesideLinks { return .listenToOurs }
         return steps == 1 || hasLinks ? .powerCycle : .resetController
     }
 }

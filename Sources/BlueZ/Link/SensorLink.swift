@@ -11,6 +11,8 @@ public struct SensorLink: Sendable {
         case adapter(isUsable: Bool)
         /// An advert was heard.
         case sighted
+        /// An advert was heard, and its adapter carries no further link.
+        case sightedWithoutPlace
         /// The device as it stands now, by signal or by get.
         case device(isConnected: Bool, isResolved: Bool)
         /// The device's object was removed.
@@ -152,6 +154,10 @@ public struct SensorLink: Sendable {
         case .daemon(let isPresent): return noteDaemon(isPresent)
         case .adapter(let isUsable): return noteAdapter(isUsable)
         case .sighted: return takeSighting(at: now)
+        case .sightedWithoutPlace:
+            attemptsUnheard = 0
+            // Whether its adapter is still full is found out by an attempt.
+            return state == .suspended(.adapterFull) ? [] : takeSighting(at: now)
         case .device(let isConnected, let isResolved):
             return takeDevice(isConnected, isResolved, at: now)
         case .vanished: return takeRemoval(at: now)

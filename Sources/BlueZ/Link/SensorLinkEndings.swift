@@ -68,6 +68,9 @@ extension SensorLink {
             enter(.suspended(.adapter), reason)
         case .daemon where !isDaemonPresent:
             enter(.suspended(.daemon), reason)
+        case .slots where attemptsUnheard >= policy.attemptsUnheardMax:
+            // A place would not help: it is not there.
+            enter(.suspended(.outOfRange), reason)
         case .slots:
             enter(.suspended(.adapterFull), reason)
             deadline = retryAt
