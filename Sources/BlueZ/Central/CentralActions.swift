@@ -70,6 +70,7 @@ extension Central {
         watch(link.address, link.service, link.characteristic, isTemporary: link.isTemporary)
         links[link.address]?.agent = link.agent
         links[link.address]?.inspection = link.inspection
+        links[link.address]?.soughtSince = clock.now()
     }
 
     private func releaseSlot(of link: WatchedLink) {

@@ -140,7 +140,10 @@ extension Central {
         let isOther = !places.values.contains { $0.offers(service: settings.service) }
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
         switch link.machine.state {
-        case .resolving, .subscribing, .streaming:
+        case .resolving, .subscribing, .streaming, .draining:
+            link.soughtSince = now
+        case .seen where link.machine.isQueued:
+            // Others have the radio: this sensor is not to blame.
             link.soughtSince = now
         default: break
         }
