@@ -27,8 +27,8 @@ extension HealthRules {
             } else {
                 found += snapshot.straps.filter { $0.unstoredSeconds > unstoredSecondsMax }.map {
                     HealthCondition(
-                        .strapNotStored, subject: "\($0.id)",
-                        message: "\($0.label) sends, and nothing of it has been stored for "
+                        .strapNotStored, about: $0,
+                        message: "sends, and nothing of it has been stored for "
                             + age($0.unstoredSeconds))
                 }
             }
@@ -52,9 +52,8 @@ extension HealthRules {
             })
         else { return nil }
         return HealthCondition(
-            .strapSilent, subject: "\(strap.id)",
-            message: "\(strap.label) has sent nothing for \(age(strap.silentSeconds)) "
-                + "(\(strap.link))")
+            .strapSilent, about: strap,
+            message: "has sent nothing for \(age(strap.silentSeconds)) (\(strap.link))")
     }
 
     private static func flow(

@@ -4,9 +4,7 @@ extension HealthRules {
         snapshot.straps.flatMap { strap -> [HealthCondition] in
             var found: [HealthCondition] = []
             func add(_ name: HealthName, _ message: String) {
-                found.append(
-                    HealthCondition(
-                        name, subject: "\(strap.id)", message: "\(strap.label) \(message)"))
+                found.append(HealthCondition(name, about: strap, message: message))
             }
             if let percent = strap.batteryPercent, percent < snapshot.batteryLowPercent {
                 add(.batteryLow, "has \(percent) % of its battery left")

@@ -32,6 +32,14 @@ public struct HealthCondition: Sendable, Equatable {
         self.message = message
         self.advice = advice ?? name.remedy
     }
+
+    /// About a strap: a command in the remedy can be copied, the strap's address is in it.
+    init(_ name: HealthName, about strap: HealthSnapshot.Strap, message: String) {
+        self.init(
+            name, subject: "\(strap.id)", message: "\(strap.label) \(message)",
+            advice: name.remedy.split(separator: "ADDRESS", omittingEmptySubsequences: false)
+                .joined(separator: strap.address))
+    }
 }
 
 /// An age as a message tells it: "40 s", "12 min", "3 h", "2 d".

@@ -42,6 +42,8 @@ public struct HealthSnapshot: Sendable, Equatable {
     public struct Strap: Sendable, Equatable {
         /// The store's number for it.
         public var id: Int64
+        /// For commands that a person can copy; nothing of it goes into a log.
+        public var address: String
         /// What a person calls it: its name, or the end of its address.
         public var label: String
         /// The state of its link, as in the report on a sensor.
@@ -60,8 +62,9 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// How long nothing of it has been stored though frames came, seconds.
         public var unstoredSeconds = 0.0
 
-        public init(id: Int64, label: String) {
+        public init(id: Int64, address: String, label: String) {
             self.id = id
+            self.address = address
             self.label = label
         }
     }

@@ -56,7 +56,8 @@ public struct RecordingHealth: Sendable {
         let sessions = await recorder.recorded
         let uptime = reading.uptimeMicroseconds
         return try await queue.sensors().map { sensor in
-            var strap = HealthSnapshot.Strap(id: sensor.id, label: sensor.label)
+            var strap = HealthSnapshot.Strap(
+                id: sensor.id, address: sensor.address, label: sensor.label)
             guard let session = sessions[sensor.address] else { return strap }
             strap.batteryPercent = session.batteryPercent
             strap.isDoubled = session.isDoubled

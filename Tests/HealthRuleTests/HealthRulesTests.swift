@@ -10,7 +10,7 @@ import Testing
         _ change: (inout HealthSnapshot) -> Void = { _ in }
     ) -> HealthSnapshot {
         var snapshot = HealthSnapshot(uptime: 10_000 * second)
-        snapshot.straps = [HealthSnapshot.Strap(id: 1, label: "Ada")]
+        snapshot.straps = [HealthSnapshot.Strap(id: 1, address: "C0:00:00:00:00:01", label: "Ada")]
         snapshot.straps[0].link = "streaming"
         snapshot.adapters = [HealthSnapshot.Adapter(address: "00:1A:7D:DA:71:01")]
         snapshot.deliveries = [HealthSnapshot.Delivery(id: 1, name: "e1")]
@@ -143,6 +143,12 @@ import Testing
                 $0.straps[0].silentSeconds = 80
                 $0.straps[0].silenceLimitSeconds = 100
             } == [])
+    }
+
+    @Test func theAdviceForALostBondIsACommandThatCanBeCopied() {
+        let snapshot = Self.snapshot { $0.straps[0].isBondLost = true }
+        let advice = HealthRules.conditions(of: snapshot).first?.advice
+        #expect(advice?.contains("edge-gateway pair C0:00:00:00:00:01") == true)
     }
 
     @Test func aStrapWhoseBondIsLostIsNotAlsoToldToBeWorn() {
