@@ -485,6 +485,16 @@ struct SensorLinkTests {
         #expect(bench.tell(.sightedWithoutPlace) == [.requestSlot])
     }
 
+    @Test("awaited by a person, it does not wait out a back-off")
+    func awaited() {
+        var bench = Bench.connecting()
+        bench.tell(.connectFinished(attempt: bench.link.attempt, .auth))
+        #expect(bench.link.state == .seen)
+        #expect(bench.wait(.seconds(10)) == [])
+        #expect(bench.tell(.awaited) == [.requestSlot])
+        #expect(bench.tell(.awaited) == [], "it is waiting for the radio already")
+    }
+
     @Test("gone: absent until it is heard again")
     func goneError() {
         var bench = Bench.connecting()

@@ -61,6 +61,7 @@ extension Central {
             link.connectFailures = 0
             link.soughtSince = clock.now()
             try? await client.remove(device: path, adapter: device.adapter)
+            handle(.awaited, link)
         } else if link.machine.state == .subscribing, link.machine.reason == .subscribeTimeout,
             !device.isPaired
         {

@@ -40,6 +40,7 @@ extension Central {
             link.cacheFailures = 0
             link.soughtSince = begun
             link.hadPrivateAddress = false
+            handle(.awaited, link)
         }
         defer {
             Task { [clock] in

@@ -28,6 +28,8 @@ public struct SensorLink: Sendable {
         case awake
         /// Whether the sensor is worn, as far as its frames tell.
         case contact(Bool)
+        /// A person waits for the sensor: it is tried at once, whatever has failed before.
+        case awaited
         /// The link is not wanted any more.
         case release
         case tick
@@ -168,6 +170,7 @@ public struct SensorLink: Sendable {
         case .subscribeFinished(let attempt, let error):
             guard attempt == self.attempt else { return [] }
             return finishSubscribe(error, at: now)
+        case .awaited: return endBackoff(at: now)
         case .release: return beginRelease(at: now)
         case .tick: return tick(at: now)
         }

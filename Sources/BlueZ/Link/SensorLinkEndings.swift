@@ -69,7 +69,8 @@ extension SensorLink {
         case .daemon where !isDaemonPresent:
             enter(.suspended(.daemon), reason)
         case .slots where attemptsUnheard >= policy.attemptsUnheardMax:
-            // A place would not help: it is not there.
+            // A place would not help: it is not there. Once it is heard there may be one.
+            retryAt = now
             enter(.suspended(.outOfRange), reason)
         case .slots:
             enter(.suspended(.adapterFull), reason)

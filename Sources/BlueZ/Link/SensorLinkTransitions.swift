@@ -59,6 +59,14 @@ extension SensorLink {
         return [.requestSlot]
     }
 
+    mutating func endBackoff(at now: Int64) -> [Action] {
+        backoff.reset()
+        busyInRow = 0
+        retryAt = now
+        guard state == .seen, !isQueued else { return [] }
+        return becomeSeen(reason, at: now)
+    }
+
     mutating func takeSlot(at now: Int64) -> [Action] {
         guard state == .seen, isQueued else { return [.withdrawSlot] }
         isQueued = false
