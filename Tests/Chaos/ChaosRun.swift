@@ -136,6 +136,9 @@ final class ChaosRun: Sendable {
     /// Minutes for which nothing of a patient may reach the exchange while the gateway says that it is
     /// well: a cause shows after two at the latest, and then comes the way of what was under way.
     private static let unnoticedMinutesMax = 5
+    /// Looks in a row at which it must say so: when one trouble follows another, the second has its two
+    /// minutes as well.
+    private static let wellsMin = 3
     /// A gateway that has just started has nothing to say yet, in seconds.
     private static let startSeconds = 240.0
 
@@ -143,8 +146,11 @@ final class ChaosRun: Sendable {
     /// gets: if heartbeats do not flow, it must not be well. Until the straps stop.
     func watchHealth() async {
         var arrived: [Int: [Int]] = [:]
+        var wells = 0
         while straps.isSending {
             await clock.sleep(until: clock.seconds + 60)
+            let isWell = (try? await gateway.status())?.well ?? false
+            wells = isWell ? wells + 1 : 0
             let rows = await exchange.stored
             for patient in Self.patients {
                 let count = rows.count { $0.patient == patient }
@@ -152,7 +158,7 @@ final class ChaosRun: Sendable {
                 arrived[patient] = before + [count]
                 guard before.count == Self.unnoticedMinutesMax, before.first == count,
                     straps.isSending, !log.hasDied(withinSeconds: Self.startSeconds),
-                    let status = try? await gateway.status(), status.well,
+                    wells >= Self.wellsMin,
                     await exchange.stored.count(where: { $0.patient == patient }) == count
                 else { continue }
                 log.wellThough(

@@ -112,10 +112,18 @@ import Testing
 
     @Test func othersAreNotListenedToWithoutAToken() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]
-        try await TestWorld.run(settings: settings, starts: false) { bench in
-            let outcome = try await bench.gateway.command(["run"])
-            #expect(outcome.status == 1)
-            #expect(outcome.complaint.contains("page.token_file"))
+        try await TestWorld.run(settings: settings) { bench in
+            // Recording does not depend on the page.
+            try await bench.put(on: 0)
+            let status = try await bench.eventually("says that there is no page") { status in
+                status.balance.stored >= 2
+                    && status.health.contains { $0.name == "page-unavailable" }
+            }
+            let item = status.health.first { $0.name == "page-unavailable" }
+            #expect(item?.message.contains("page.token_file") == true)
+            let check = try await bench.gateway.command(["config", "check"])
+            #expect(check.status == 1)
+            #expect(check.complaint.contains("page.token_file"))
         }
     }
 

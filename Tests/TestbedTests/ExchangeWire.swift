@@ -61,7 +61,7 @@ struct Wire: Sendable {
     let port: Int
 
     /// Sends the bytes and reads until the server closes; nil when no whole answer came.
-    func send(raw: [UInt8], patience seconds: Int = 10) async -> WireAnswer? {
+    func send(raw: [UInt8], patience seconds: Int = 60) async -> WireAnswer? {
         let port = self.port
         let bytes = await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -74,7 +74,7 @@ struct Wire: Sendable {
     /// Sends a request with Content-Length.
     func send(
         _ method: String, _ target: String, _ headers: [String: String] = [:], body: [UInt8]? = nil,
-        patience seconds: Int = 10
+        patience seconds: Int = 60
     ) async -> WireAnswer? {
         var all = ["Host": "127.0.0.1:\(port)", "Accept": "application/json"]
         if let body { all["Content-Length"] = String(body.count) }
@@ -272,7 +272,7 @@ struct EnrolledExchange {
 
     func post(
         _ body: [UInt8], to target: String = "/FHIR/R5/", headers: [String: String] = [:],
-        patience seconds: Int = 10
+        patience seconds: Int = 60
     ) async -> WireAnswer? {
         await wire.send(
             "POST", target, authorization.merging(headers) { $1 }, body: body, patience: seconds)

@@ -17,6 +17,13 @@ public enum Command {
 
     /// The most that is read of each stream, in bytes; a longer one is an error.
     private static let outputBytesMax = 64 << 20
+    /// A program that takes longer is killed: a daemon that was expected to refuse to start, say.
+    private static let patience = Duration.seconds(900)
+
+    /// What took too long.
+    public struct Overdue: Error, CustomStringConvertible {
+        public let description: String
+    }
 
     /// Runs a program.
     ///
@@ -26,9 +33,30 @@ public enum Command {
     ///   - environment: instead of this process's own.
     ///   - directory: instead of this process's own.
     ///   - input: for its standard input.
+    /// - Throws: ``Overdue`` when it has not ended after a quarter of an hour, or what kept it from running.
     public static func run(
         _ program: String, _ words: [String], environment: [String: String]? = nil,
         directory: String? = nil, input: String = ""
+    ) async throws -> Outcome {
+        try await withThrowingTaskGroup(of: Outcome.self) { group in
+            group.addTask {
+                try await runToItsEnd(program, words, environment, directory, input)
+            }
+            group.addTask {
+                try await Task.sleep(for: patience)
+                throw Overdue(
+                    description: "\(([program] + words).joined(separator: " ")): "
+                        + "not done after \(patience)")
+            }
+            defer { group.cancelAll() }
+            guard let outcome = try await group.next() else { throw CancellationError() }
+            return outcome
+        }
+    }
+
+    private static func runToItsEnd(
+        _ program: String, _ words: [String], _ environment: [String: String]?,
+        _ directory: String?, _ input: String
     ) async throws -> Outcome {
         let variables = environment ?? ProcessInfo.processInfo.environment
         let result = try await Subprocess.run(

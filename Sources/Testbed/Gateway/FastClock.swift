@@ -15,11 +15,16 @@ public final class FastClock: Sendable {
     package static let epoch: Int64 = 1_796_083_200_000_000
     /// How old a machine is when the gateway begins to be looked at, in seconds.
     private static let bootSeconds: Int64 = 20
-    /// The host's time of a step, how much later a thread may wake for it to count as such, and how long a
-    /// step waits for what is still at work, in µs.
+    /// The host's time of a step, and how much later a thread may wake for it to count as such, in µs.
     private static let step: Int64 = 2_000
     private static let stepMax: Int64 = 4_000
-    private static let patience: Int64 = 30_000
+    /// How long a step waits for the tasks of this process, in µs: other tests may compute for seconds.
+    private static let testPatience: Int64 = 60_000_000
+    /// How long a step waits for a gateway that is at work, in µs. It may work without end.
+    private static let gatewayPatience: Int64 = 200_000
+    /// How often a task may be put back into the queue before its work of a step is done: a frame goes from
+    /// the strap's task to bluetoothd's and the bus's.
+    private static let turns = 4
     /// How often who waits for the world's time looks at it, in µs of the host.
     private static let pollPause: Int64 = 500
 
@@ -149,19 +154,26 @@ public final class FastClock: Sendable {
     private func tick(_ number: Int) {
         let began = Uptime.microseconds()
         // Its turn comes after those that are ready to run.
-        Task.detached { self.stepDone.store(number, ordering: .releasing) }
+        Task.detached {
+            for _ in 1..<Self.turns { await Task.yield() }
+            self.stepDone.store(number, ordering: .releasing)
+        }
         usleep(UInt32(Self.step))
         let slept = Uptime.microseconds()
-        while stepDone.load(ordering: .acquiring) < number || gatewayIsAtWork,
-            Uptime.microseconds() - slept < Self.patience
-        {
-            usleep(UInt32(Self.pollPause))
-        }
+        wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
+        wait(atMost: Self.gatewayPatience) { gatewayIsAtWork }
         // A little late is usual; more than that is a pause of the host, which the world skips.
         let next = nanoseconds + min(slept - began, Self.stepMax) * 1000 * speed
         // Nothing that the gateway sees may be earlier than what was noted here.
         page.storeBytes(of: next, toByteOffset: Field.world, as: Int64.self)
         world.store(next, ordering: .releasing)
+    }
+
+    private func wait(atMost patience: Int64, while isAtWork: () -> Bool) {
+        let end = Uptime.microseconds() + patience
+        while isAtWork(), Uptime.microseconds() < end, !isStopped.load(ordering: .relaxed) {
+            usleep(UInt32(Self.pollPause))
+        }
     }
 
     /// Whether a thread of the gateway is running, waits for a processor, or for the disk.
