@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-let house: [SwiftSetting] = [
+let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("MemberImportVisibility"),
@@ -48,14 +48,14 @@ let package = Package(
     ],
     targets: [
         // Wire bytes to values.
-        .target(name: "GATTHeartRate", swiftSettings: house),
+        .target(name: "GATTHeartRate", swiftSettings: settings),
 
         // Bluetooth.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(
             name: "CBlueZ", dependencies: ["CDBus"], cSettings: shim,
             linkerSettings: [.linkedLibrary("bluetooth")]),
-        .target(name: "BlueZ", dependencies: ["CBlueZ"], swiftSettings: house),
+        .target(name: "BlueZ", dependencies: ["CBlueZ"], swiftSettings: settings),
 
         // Storage.
         .target(
@@ -64,7 +64,7 @@ let package = Package(
                 "GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
-            swiftSettings: house),
+            swiftSettings: settings),
 
         // Radio to storage.
         .target(
@@ -73,12 +73,12 @@ let package = Package(
                 "BlueZ", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: house),
+            swiftSettings: settings),
 
         // Whether all is well.
         .target(
             name: "Health", dependencies: ["BlueZ", "OfflineQueue", "Recording"],
-            swiftSettings: house),
+            swiftSettings: settings),
 
         // Delivery.
         .systemLibrary(
@@ -89,7 +89,7 @@ let package = Package(
                 "CCurl", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: house),
+            swiftSettings: settings),
 
         // The product.
         .systemLibrary(
@@ -110,7 +110,7 @@ let package = Package(
             resources: [
                 .embedInCode("Page/page.html"), .embedInCode("Page/enroll.html"),
             ],
-            swiftSettings: house, linkerSettings: compact),
+            swiftSettings: settings, linkerSettings: compact),
 
         // The one part with privilege.
         .executableTarget(
@@ -126,19 +126,20 @@ let package = Package(
                 .product(name: "Subprocess", package: "swift-subprocess"),
             ],
             resources: [.copy("Hearts")],
-            swiftSettings: house),
+            swiftSettings: settings),
         .executableTarget(
-            name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: house),
-        .target(name: "Figures", path: "Benchmarks/figures", swiftSettings: house),
+            name: "GatewayDemo", dependencies: ["GATTHeartRate", "Testbed"], swiftSettings: settings
+        ),
+        .target(name: "Figures", path: "Benchmarks/figures", swiftSettings: settings),
         .executableTarget(
             name: "RecordBench", dependencies: ["Figures", "Testbed"],
-            path: "Benchmarks/record-sources", exclude: ["peer.py"], swiftSettings: house),
+            path: "Benchmarks/record-sources", exclude: ["peer.py"], swiftSettings: settings),
         .executableTarget(
             name: "DrainBench", dependencies: ["Figures", "Testbed"],
-            path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: house),
+            path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: settings),
         .executableTarget(
             name: "Soak", dependencies: ["Figures", "Testbed"],
-            path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: house),
+            path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: settings),
 
         .executableTarget(
             name: "FleetSimulation",
@@ -147,7 +148,7 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
-            path: "Benchmarks/fleet-sources", swiftSettings: house),
+            path: "Benchmarks/fleet-sources", swiftSettings: settings),
 
         .executableTarget(
             name: "SimulatedDay",
@@ -156,16 +157,17 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            path: "Tests/SimulatedDay", swiftSettings: house),
+            path: "Tests/SimulatedDay", swiftSettings: settings),
 
         .executableTarget(
             name: "StandInExchange", dependencies: ["Testbed"], path: "Tests/Installed/exchange",
-            swiftSettings: house),
+            swiftSettings: settings),
 
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
-            swiftSettings: house),
-        .testTarget(name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: house),
+            swiftSettings: settings),
+        .testTarget(
+            name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: settings),
         .target(
             name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: shim,
             linkerSettings: [.linkedLibrary("sqlite3")]),
@@ -175,27 +177,27 @@ let package = Package(
                 "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
-            exclude: ["Golden"], swiftSettings: house),
+            exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "RecordingTests",
             dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
-            swiftSettings: house),
-        .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: house),
+            swiftSettings: settings),
+        .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: settings),
         .testTarget(
-            name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: house),
+            name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: settings),
         .testTarget(
             name: "TestbedTests", dependencies: ["BlueZ", "GATTHeartRate", "Testbed"],
-            exclude: ["bleak_check.py"], swiftSettings: house),
+            exclude: ["bleak_check.py"], swiftSettings: settings),
         .testTarget(
             name: "EdgeGatewayTests",
             dependencies: [
                 "BlueZ", "EdgeGateway", "GATTHeartRate", "Health", "OfflineQueue", "Testbed",
                 "Uplink", .product(name: "Logging", package: "swift-log"),
             ],
-            exclude: ["Golden"], swiftSettings: house),
+            exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
-            swiftSettings: house),
+            swiftSettings: settings),
         // Preloaded into the gateway, never linked.
         .target(name: "FastTime", path: "Tests/Chaos/FastTime", cSettings: shim),
         .testTarget(
@@ -204,7 +206,7 @@ let package = Package(
                 "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
-            path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: house),
+            path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),
         .testTarget(
             name: "ConformanceTests", dependencies: ["EdgeGateway", "Testbed", "Uplink"],
             path: "Tests/Conformance",
@@ -212,6 +214,6 @@ let package = Package(
                 "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",
                 "frames-golden.jsonl", "requirements.txt", "setup",
             ],
-            swiftSettings: house),
+            swiftSettings: settings),
     ]
 )

@@ -43,7 +43,7 @@ struct GatewayDrain {
             await gateway.remove()
             await exchange.stop()
             await bus.stop()
-            throw BenchFault(description: "edge-gateway: \(error)\n\(log)")
+            throw FixtureFault(description: "edge-gateway: \(error)\n\(log)")
         }
     }
 
@@ -73,7 +73,7 @@ struct GatewayDrain {
             if health.contains(where: { $0.name == "exchange-unreachable" }) { return }
             try await Task.sleep(for: .milliseconds(100))
         }
-        throw BenchFault(description: "it tries nothing")
+        throw FixtureFault(description: "it tries nothing")
     }
 
     private func run(
@@ -81,7 +81,7 @@ struct GatewayDrain {
     ) async throws {
         let outcome = try await gateway.command(words, input: input)
         guard outcome.status == 0 else {
-            throw BenchFault(description: "\(words[0]): \(outcome.complaint)")
+            throw FixtureFault(description: "\(words[0]): \(outcome.complaint)")
         }
     }
 
@@ -89,11 +89,11 @@ struct GatewayDrain {
         _ gateway: GatewayProcess, _ exchange: StandInExchange, _ backlog: Backlog
     ) async throws -> DrainCost {
         guard let pid = await gateway.processID else {
-            throw BenchFault(description: "the gateway does not run")
+            throw FixtureFault(description: "the gateway does not run")
         }
         try await Task.sleep(for: Self.settlePause)
         guard await exchange.storedCount() == 0 else {
-            throw BenchFault(description: "it delivers already")
+            throw FixtureFault(description: "it delivers already")
         }
         let idleKiB = try ProcessFigures.memory(of: pid).residentKiB
         try ProcessFigures.resetPeak(of: pid)
@@ -149,7 +149,7 @@ struct PeerDrain {
             await process.stop()
             await exchange.stop()
             let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
-            throw BenchFault(description: "peer: \(error)\n\(text.suffix(1000))")
+            throw FixtureFault(description: "peer: \(error)\n\(text.suffix(1000))")
         }
     }
 
@@ -177,7 +177,7 @@ struct PeerDrain {
             if try ProcessFigures.state(of: process.pid) == "T" { return }
             try await Task.sleep(for: .milliseconds(20))
         }
-        throw BenchFault(description: "it does not come to where it stops itself")
+        throw FixtureFault(description: "it does not come to where it stops itself")
     }
 }
 
@@ -205,7 +205,7 @@ enum DrainWorld {
             }
             if stored >= count, let first { return (now - first).inSeconds }
             guard now - moved < silence else {
-                throw BenchFault(description: "\(stored) of \(count) came")
+                throw FixtureFault(description: "\(stored) of \(count) came")
             }
             try await Task.sleep(for: lookPause)
         }

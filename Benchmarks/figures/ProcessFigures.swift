@@ -16,7 +16,7 @@ package enum ProcessFigures {
         var clock = clockid_t()
         var time = timespec()
         guard clock_getcpuclockid(pid, &clock) == 0, clock_gettime(clock, &time) == 0 else {
-            throw BenchFault(description: "process \(pid) is gone")
+            throw FixtureFault(description: "process \(pid) is gone")
         }
         return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
     }
@@ -54,7 +54,7 @@ package enum ProcessFigures {
 }
 
 /// Why a benchmark cannot go on.
-package struct BenchFault: Error, CustomStringConvertible {
+package struct FixtureFault: Error, CustomStringConvertible {
     /// One line.
     package var description: String
 

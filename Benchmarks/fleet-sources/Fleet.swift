@@ -3,14 +3,14 @@ import OfflineQueue
 import Uplink
 import Testbed
 
-/// Gateways with the product's own lanes, and one exchange; time is only counted.
+/// Gateways with the product's own deliveries, and one exchange; time is only counted.
 struct Fleet {
     /// What is varied.
     struct Scenario {
         var gateways = 1000
         /// Seconds of which a strap's data point is made.
         var resolution: Int64 = 1
-        var settings = LaneSettings()
+        var settings = DeliverySettings()
         /// They were all switched on within this, µs.
         var startsWithin: Int64 = 60_000_000
         /// They choose their pauses by chance.
@@ -40,7 +40,7 @@ struct Fleet {
     private struct Event: Comparable {
         var at: Int64
         var gateway: Int
-        /// The request whose answer does not come; nil: the lane has something to do.
+        /// The request whose answer does not come; nil: the delivery has something to do.
         var request: Int?
         /// Whether that was sent.
         var isSent = false
@@ -82,11 +82,11 @@ struct Fleet {
             let own = chance.next()
             let draws = Draws(seed: own)
             let isJittered = scenario.isJittered
-            let lane = Lane(settings: scenario.settings) { range in
+            let delivery = Delivery(settings: scenario.settings) { range in
                 isJittered ? draws.one(of: range) : range.upperBound
             }
             let start = Int64(own % UInt64(scenario.startsWithin))
-            gateways.append(Gateway(lane, start: start, resolution: scenario.resolution))
+            gateways.append(Gateway(delivery, start: start, resolution: scenario.resolution))
             schedule(Event(at: start, gateway: index))
         }
     }
@@ -163,7 +163,7 @@ struct Fleet {
 
     private mutating func advance(_ index: Int, _ now: Int64) {
         while true {
-            switch gateways[index].lane.step(now) {
+            switch gateways[index].delivery.step(now) {
             case .wait(let until):
                 if let until { schedule(Event(at: until, gateway: index)) }
                 return
@@ -172,7 +172,7 @@ struct Fleet {
             case .sendAlone(let position): return send(.answer([position]), index, now)
             case .checkHealth: return send(.health, index, now)
             case .probe: return send(.mending, index, now)
-            // These are of lanes that serve many patients.
+            // These are of deliveries that serve many patients.
             case .probePatient, .fetchTrial: return
             }
         }

@@ -1,9 +1,9 @@
 import OfflineQueue
 import Uplink
 
-/// One gateway with one strap at 1 Hz: its samples, counted, and the product's own lane.
+/// One gateway with one strap at 1 Hz: its samples, counted, and the product's own delivery.
 struct Gateway {
-    var lane: Lane
+    var delivery: Delivery
     /// When its first sample came, µs.
     let start: Int64
     /// Seconds of which a data point is made.
@@ -23,8 +23,8 @@ struct Gateway {
     /// (`SampleGroup.samplesMax`).
     private static let samplesRead: Int64 = 2000
 
-    init(_ lane: Lane, start: Int64, resolution: Int64) {
-        self.lane = lane
+    init(_ delivery: Delivery, start: Int64, resolution: Int64) {
+        self.delivery = delivery
         self.start = start
         self.resolution = resolution
     }
@@ -43,7 +43,7 @@ struct Gateway {
         let waiting = made(by: resolution > 1 ? committed - 1_000_000 : committed) - settled
         let most = resolution > 1 ? min(limit, Int(Self.samplesRead / resolution)) : limit
         let taken = max(0, min(most, waiting))
-        lane.fetched(
+        delivery.fetched(
             Array(repeating: nil, count: taken), hasMore: taken == most,
             arrivalsPerSecond: taken > 1 ? 1 / Double(resolution) : nil, now)
         first = settled
@@ -62,12 +62,12 @@ struct Gateway {
         self.waiting = nil
         var isWell = false
         if case .entries = answer { isWell = true }
-        var resolved: [Lane.Resolved] = []
+        var resolved: [Delivery.Resolved] = []
         switch waiting.what {
         case .answer:
-            resolved = lane.answered(answer, tookMicroseconds: now - waiting.since, now)
-        case .health: resolved = lane.checked(isHealthy: isWell, now)
-        case .mending: lane.probed(isMended: isWell, now)
+            resolved = delivery.answered(answer, tookMicroseconds: now - waiting.since, now)
+        case .health: resolved = delivery.checked(isHealthy: isWell, now)
+        case .mending: delivery.probed(isMended: isWell, now)
         }
         settled += resolved.count
         return resolved.count { if case .dead = $0.outcome { true } else { false } }
@@ -78,7 +78,7 @@ struct Gateway {
 struct Waiting {
     enum What {
         case answer([Int])
-        /// How the exchange is; the second is asked of a lane that is held.
+        /// How the exchange is; the second is asked of a delivery that is held.
         case health, mending
     }
 

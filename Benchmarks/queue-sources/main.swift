@@ -5,7 +5,7 @@ import GRDB
 import OfflineQueue
 
 /// A clock that moves when told to.
-final class BenchClock: GatewayClock {
+final class FixtureClock: GatewayClock {
     // The benchmark is one task that awaits every call: nothing reads while it is moved.
     nonisolated(unsafe) static var uptime: Int64 = 1_000_000_000
     func read() -> ClockReading {
@@ -34,12 +34,12 @@ func proc(_ file: String, _ name: String) -> Int {
 }
 
 func openQueue(_ path: String, _ settings: QueueSettings = QueueSettings()) throws -> SampleQueue {
-    try SampleQueue(path: path, settings: settings, clock: BenchClock(), bootID: "bench")
+    try SampleQueue(path: path, settings: settings, clock: FixtureClock(), bootID: "bench")
 }
 
 /// Eight straps of one enrollment.
-func wear(_ queue: SampleQueue) async throws -> (lane: Int64, assignments: [Int64]) {
-    let lane = try await queue.enroll(
+func wear(_ queue: SampleQueue) async throws -> (delivery: Int64, assignments: [Int64]) {
+    let delivery = try await queue.enroll(
         EnrollmentTerms(
             name: "bench", origin: "https://exchange.example",
             fhirBase: "https://exchange.example/FHIR/R5", patient: "1",
@@ -48,16 +48,16 @@ func wear(_ queue: SampleQueue) async throws -> (lane: Int64, assignments: [Int6
     var assignments: [Int64] = []
     for number in 1...8 {
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id
-        assignments.append(try await queue.assign(sensor: sensor, enrollment: lane).id)
+        assignments.append(try await queue.assign(sensor: sensor, enrollment: delivery).id)
     }
-    return (lane, assignments)
+    return (delivery, assignments)
 }
 
 /// `count` samples of eight straps at 1 Hz.
 func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async throws {
-    let clock = BenchClock()
+    let clock = FixtureClock()
     for number in 0..<count {
-        BenchClock.uptime += 125_000
+        FixtureClock.uptime += 125_000
         try await queue.append(
             Arrival(
                 assignmentID: assignments[number % assignments.count], at: clock.read(),
@@ -66,21 +66,21 @@ func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async th
     try await queue.flush()
 }
 
-func deliver(_ queue: SampleQueue, _ lane: Int64) async throws {
+func deliver(_ queue: SampleQueue, _ delivery: Int64) async throws {
     while true {
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
         if batch.isEmpty { return }
         try await queue.settle(
-            enrollment: lane, batch.map { SettledSample($0, .delivered) },
+            enrollment: delivery, batch.map { SettledSample($0, .delivered) },
             upload: UploadRecord(batch, outcome: "delivered"))
     }
 }
 
 func throughput(_ directory: String, _ count: Int) async throws {
     let queue = try openQueue(directory + "/queue.sqlite")
-    let (lane, assignments) = try await wear(queue)
+    let (delivery, assignments) = try await wear(queue)
     let appending = try await seconds { try await record(queue, assignments, count) }
-    let settling = try await seconds { try await deliver(queue, lane) }
+    let settling = try await seconds { try await deliver(queue, delivery) }
     try await queue.close()
     print("append_us", appending / Double(count) * 1e6)
     print("settle_us", settling / Double(count) * 1e6)
@@ -154,10 +154,10 @@ func opening(_ directory: String) async throws {
     var queue: SampleQueue?
     let open = try await seconds { queue = try openQueue(directory + "/backlog.sqlite") }
     guard let queue else { return }
-    let lane = try await queue.enrollments().first?.id ?? 0
+    let delivery = try await queue.enrollments().first?.id ?? 0
     var rows = 0
     let batch = try await seconds {
-        rows = try await queue.nextBatch(enrollment: lane, limit: 100).count
+        rows = try await queue.nextBatch(enrollment: delivery, limit: 100).count
     }
     let balance = try await seconds { rows += try await queue.balance().pending }
     print("backlog_rows", rows - 100)
@@ -165,8 +165,8 @@ func opening(_ directory: String) async throws {
     print("next_batch_ms", batch * 1e3)
     print("balance_ms", balance * 1e3)
     for _ in 0..<100 {
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
-        try await queue.settle(enrollment: lane, batch.map { SettledSample($0, .delivered) })
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
+        try await queue.settle(enrollment: delivery, batch.map { SettledSample($0, .delivered) })
     }
     print("resident_kib", proc("status", "VmHWM"))
     try await queue.close()

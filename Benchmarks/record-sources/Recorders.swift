@@ -26,7 +26,7 @@ struct Ours: Recorder {
     var pid: pid_t {
         get async throws {
             guard let pid = await gateway.processID else {
-                throw BenchFault(description: "the gateway does not run")
+                throw FixtureFault(description: "the gateway does not run")
             }
             return pid
         }
@@ -41,7 +41,7 @@ struct Ours: Recorder {
         for strap in straps {
             let outcome = try await gateway.command(["pair", strap])
             guard outcome.status == 0 else {
-                throw BenchFault(description: "pair: \(outcome.complaint)")
+                throw FixtureFault(description: "pair: \(outcome.complaint)")
             }
         }
     }
@@ -64,7 +64,7 @@ actor Peer: Recorder {
     var pid: pid_t {
         get throws {
             guard let process, process.isRunning else {
-                throw BenchFault(description: "the peer does not run")
+                throw FixtureFault(description: "the peer does not run")
             }
             return process.pid
         }

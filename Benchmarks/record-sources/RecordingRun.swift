@@ -61,7 +61,7 @@ struct RecordingRun {
                 straps.allSatisfy { bluez.isSubscribed($0) }
             }
             guard areSubscribed else {
-                throw BenchFault(description: "not all straps are recorded")
+                throw FixtureFault(description: "not all straps are recorded")
             }
             let result = try await body(run)
             await run.end()
@@ -69,7 +69,7 @@ struct RecordingRun {
         } catch {
             let log = run.recorder.logTail()
             await run.end()
-            throw BenchFault(description: "\(run.recorder.name): \(error)\n\(log)")
+            throw FixtureFault(description: "\(run.recorder.name): \(error)\n\(log)")
         }
     }
 
@@ -91,7 +91,7 @@ struct RecordingRun {
         }
         let cpu = try ProcessFigures.cpuMicroseconds(of: pid) - cpuBefore
         let count = await sent() - before
-        guard isThere else { throw BenchFault(description: "a strap stopped sending") }
+        guard isThere else { throw FixtureFault(description: "a strap stopped sending") }
         let memory = try ProcessFigures.memory(of: pid)
         let (sent, rows) = try await rowsOnceQuiet()
         return Cost(
@@ -144,14 +144,14 @@ struct RecordingRun {
 
     private func rows() async throws -> Int {
         let answer = try await ask("--rows", recorder.database)
-        guard let count = Int(answer) else { throw BenchFault(description: "rows: \(answer)") }
+        guard let count = Int(answer) else { throw FixtureFault(description: "rows: \(answer)") }
         return count
     }
 
     /// The store is asked by the same program in both cases, not by the one that wrote it.
     private func ask(_ words: String...) async throws -> String {
         let outcome = try await Command.run(python, [script] + words)
-        guard outcome.status == 0 else { throw BenchFault(description: outcome.complaint) }
+        guard outcome.status == 0 else { throw FixtureFault(description: outcome.complaint) }
         return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }

@@ -64,7 +64,7 @@ struct Soak {
         } catch {
             let log = gateway.logTail(lines: 10)
             await end()
-            throw BenchFault(description: "\(error)\n\(log)")
+            throw FixtureFault(description: "\(error)\n\(log)")
         }
     }
 
@@ -76,13 +76,13 @@ struct Soak {
         let isStreaming = await bluez.wait(atMost: .seconds(Self.startSecondsMax)) { bluez in
             Self.straps.allSatisfy { bluez.isSubscribed($0) }
         }
-        guard isStreaming else { throw BenchFault(description: "not all straps are recorded") }
+        guard isStreaming else { throw FixtureFault(description: "not all straps are recorded") }
     }
 
     private func run(_ words: String..., input: String = "") async throws {
         let outcome = try await gateway.command(words, input: input)
         guard outcome.status == 0 else {
-            throw BenchFault(description: "\(words[0]): \(outcome.complaint)")
+            throw FixtureFault(description: "\(words[0]): \(outcome.complaint)")
         }
     }
 
@@ -110,7 +110,7 @@ struct Soak {
     /// One line, from the memory to what was delivered.
     private func look() async throws -> String {
         guard let pid = await gateway.processID else {
-            throw BenchFault(description: "the gateway died")
+            throw FixtureFault(description: "the gateway died")
         }
         let memory = try ProcessFigures.memory(of: pid)
         let balance = try await gateway.status().balance

@@ -4,7 +4,7 @@
 import Glibc
 import Uplink
 
-/// What a lane sends at most.
+/// What a delivery sends at most.
 let count = 100
 /// Bundles a round: some 2 ms, which fit between disturbances.
 let passes = 20

@@ -66,9 +66,9 @@ struct Demo {
             try await run(gateway, ["enroll", "-", "--name", enrollment], input: link, view: &view)
         }
         try await run(gateway, ["scan", "--seconds", "2"], view: &view)
-        for wearer in world.wearers {
-            let words = ["--enrollment", wearer.enrollment, "--name", wearer.name]
-            try await run(gateway, ["pair", wearer.address] + words, view: &view)
+        for patient in world.patients {
+            let words = ["--enrollment", patient.enrollment, "--name", patient.name]
+            try await run(gateway, ["pair", patient.address] + words, view: &view)
         }
         try await watch(world, gateway, seconds: seconds, view: &view)
         // The straps fall silent, so that the counts can be compared.
@@ -76,8 +76,8 @@ struct Demo {
             await bluez.setSendsFrames(false)
         } else {
             // Real straps cannot be told to; no longer recording them does as well.
-            for wearer in world.wearers {
-                try await run(gateway, ["forget", wearer.address], view: &view)
+            for patient in world.patients {
+                try await run(gateway, ["forget", patient.address], view: &view)
             }
         }
         let status = try await drain(gateway, seconds: seconds, view: &view)

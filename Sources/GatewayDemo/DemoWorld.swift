@@ -8,7 +8,7 @@ import Testbed
 /// commas; `DEMO_LINK_FILE` a file with the invitation link of a real exchange.
 struct DemoWorld {
     /// A person, the strap worn, and the enrollment its samples go through.
-    struct Wearer {
+    struct PairedPatient {
         var name: String
         var address: String
         var enrollment: String
@@ -30,7 +30,7 @@ struct DemoWorld {
         Recording(name: "Cleo", patient: 40004, series: "one-hour", firstBeat: 2000),
     ]
 
-    let wearers: [Wearer]
+    let patients: [PairedPatient]
     /// The invitation links by the name of the enrollment.
     let links: [(enrollment: String, link: String)]
     /// The private bus; nil when the straps are real.
@@ -44,7 +44,7 @@ struct DemoWorld {
         let radio =
             bluez == nil ? "This machine's Bluetooth" : "Real dbus-daemon, simulated bluetoothd"
         let target = exchange == nil ? "the exchange of the link" : "stand-in exchange"
-        return "\(radio), \(wearers.count) straps, \(target)."
+        return "\(radio), \(patients.count) straps, \(target)."
     }
 
     static func start(environment: [String: String]) async throws -> DemoWorld {
@@ -52,11 +52,11 @@ struct DemoWorld {
         let realLink = try environment["DEMO_LINK_FILE"].map {
             try String(contentsOfFile: $0, encoding: .utf8)
         }
-        var wearers: [Wearer] = []
+        var patients: [PairedPatient] = []
         for index in 0..<(realStraps?.count ?? recordings.count) {
             let recording = index < recordings.count ? recordings[index] : nil
-            wearers.append(
-                Wearer(
+            patients.append(
+                PairedPatient(
                     name: recording?.name ?? "Strap \(index + 1)",
                     address: realStraps?[index] ?? "C0:00:00:00:00:0\(index + 1)",
                     enrollment: realLink != nil ? "e1" : "e\(index % recordings.count + 1)",
@@ -71,17 +71,18 @@ struct DemoWorld {
         }
         guard realStraps == nil else {
             return DemoWorld(
-                wearers: wearers, links: links, bus: nil, bluez: nil, exchange: exchange)
+                patients: patients, links: links, bus: nil, bluez: nil, exchange: exchange)
         }
         let bus = try await PrivateBus.start()
-        let bluez = try await SimulatedBlueZ.start(on: bus, straps: straps(of: wearers))
-        return DemoWorld(wearers: wearers, links: links, bus: bus, bluez: bluez, exchange: exchange)
+        let bluez = try await SimulatedBlueZ.start(on: bus, straps: straps(of: patients))
+        return DemoWorld(
+            patients: patients, links: links, bus: bus, bluez: bluez, exchange: exchange)
     }
 
-    private static func straps(of wearers: [Wearer]) throws -> [SimulatedStrap] {
-        try zip(wearers, recordings).map { wearer, recording in
+    private static func straps(of patients: [PairedPatient]) throws -> [SimulatedStrap] {
+        try zip(patients, recordings).map { patient, recording in
             SimulatedStrap(
-                address: wearer.address, name: "Strap \(wearer.name)",
+                address: patient.address, name: "Strap \(patient.name)",
                 heart: try RecordedHeart(named: recording.series), firstBeat: recording.firstBeat)
         }
     }

@@ -45,7 +45,7 @@ struct Judgement {
         _ bluez: SimulatedBlueZ, on view: inout DemoView, _ disagreements: inout [String]
     ) async {
         var sent = 0
-        for wearer in world.wearers { sent += await bluez.framesSentCount(wearer.address) }
+        for patient in world.patients { sent += await bluez.framesSentCount(patient.address) }
         view.say("straps sent        \(sent) frames")
         check(sent == status.balance.received, "a frame was not received", &disagreements)
     }
@@ -64,15 +64,15 @@ struct Judgement {
             &disagreements)
         check(duplicates == 0 && orphans == 0, "a sample is there twice", &disagreements)
         guard let bluez = world.bluez else { return }
-        for wearer in world.wearers {
-            let worn = await bluez.framesSent(wearer.address)
+        for patient in world.patients {
+            let worn = await bluez.framesSent(patient.address)
                 .compactMap { try? HeartRateMeasurement(frame: $0.bytes) }
                 .filter { Plausibility.judge($0).isEmpty }.map { Double($0.bpm) }
-            let arrived = stored.filter { $0.patient == wearer.patient }
+            let arrived = stored.filter { $0.patient == patient.patient }
                 .sorted { ($0.effectiveTime ?? "") < ($1.effectiveTime ?? "") }
                 .compactMap(\.beatsPerMinute)
             check(
-                worn == arrived, "\(wearer.name)'s heart is not what the exchange has",
+                worn == arrived, "\(patient.name)'s heart is not what the exchange has",
                 &disagreements)
         }
     }

@@ -224,7 +224,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error,
                 "the exchange refuses for another reason, which the message names; samples are held",
-                "docs/operations.md, \"Why a lane is held\"")
+                "docs/operations.md, \"Why a delivery is held\"")
         case .exchangeUnreachable:
             Row(
                 .error, "deliveries fail; samples are kept",

@@ -69,7 +69,7 @@ extension HealthRules {
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
                     + "wears it (\(held.reason)); samples are held",
                 advice: "the patient must share an organization with the practitioner; see "
-                    + "docs/operations.md, \"Why a lane is held\"")
+                    + "docs/operations.md, \"Why a delivery is held\"")
         }
     }
 

@@ -16,7 +16,7 @@ public struct Balance: Sendable, Hashable {
     /// Samples that wait for their turn.
     public var pending = 0
     /// Samples that wait for a person, by reason: `not-enrolled`, `clock-unknown`, `enroll-again`, or
-    /// the hold of their lane. Each sample under one reason, the first that applies in this order.
+    /// the hold of their delivery. Each sample under one reason, the first that applies in this order.
     public var held: [String: Int] = [:]
     /// Samples the exchange refused for good.
     public var dead = 0
@@ -25,7 +25,7 @@ public struct Balance: Sendable, Hashable {
     /// Frames still in memory; in none of the figures above until they are written.
     public var buffered = 0
     /// When the oldest sample that is neither delivered, dead nor dropped arrived, UTC µs; nil if
-    /// there is none or nobody vouches for its clock.
+    /// there is none or its clock is not trusted.
     public var oldestUnsentMicroseconds: Int64?
 
     /// All zero.
@@ -47,13 +47,13 @@ public struct Balance: Sendable, Hashable {
 public enum BalanceScope: Sendable, Hashable {
     /// Everybody's.
     case everything
-    /// One lane's.
+    /// One delivery's.
     case enrollment(Int64)
     /// One sensor's, whoever wore it.
     case sensor(Int64)
     /// One assignment's.
     case assignment(Int64)
-    /// What one lane has of one patient, where the assignments name patients.
+    /// What one delivery has of one patient, where the assignments name patients.
     case patient(String, enrollment: Int64)
 }
 

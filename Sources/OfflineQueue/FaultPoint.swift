@@ -24,11 +24,11 @@ enum FaultPoint: String, CaseIterable {
     case pruneCursor = "prune-cursor"
     case pruned
     /// Erasing: the last rows of a patient deleted; on disk.
-    case eraseRoster = "erase-roster"
+    case eraseRegistry = "erase-roster"
     case erased
-    /// The wearer changes: one assignment ended, another begun; ledgers written.
-    case wearerChanged = "wearer-changed"
-    case wearerGaps = "wearer-gaps"
+    /// The patient changes: one assignment ended, another begun; ledgers written.
+    case assignmentChanged = "assignment-changed"
+    case assignmentGaps = "assignment-gaps"
     /// A ledger is kept while nothing is committed.
     case ledgerKept = "ledger-kept"
     /// A start: each step of the schema; all of them; the last run's ledgers closed; the run begun.

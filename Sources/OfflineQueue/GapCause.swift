@@ -22,6 +22,6 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
     case gatewayOff = "gateway-off"
     /// Frames came and neither disk nor memory could take them.
     case queueFull = "queue-full"
-    /// Time across boots whose length nobody can vouch for.
+    /// Time across boots whose length nobody knows.
     case clockUnknown = "clock-unknown"
 }

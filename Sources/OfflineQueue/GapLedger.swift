@@ -18,7 +18,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
     /// a frame without a measurement explains that none came.
     public static let silenceMax: Int64 = 3_000_000
 
-    /// A stretch of uptime with one cause; `until` is nil while it goes on.
+    /// A range of uptime with one cause; `until` is nil while it goes on.
     public struct Interval: Sendable, Hashable, Codable {
         /// Where it begins, uptime µs.
         public var from: Int64

@@ -6,9 +6,9 @@ public struct Gap: Sendable, Hashable {
     public let sensorID: Int64
     /// Why there is no data.
     public let cause: GapCause
-    /// Where it begins, UTC µs; nil if nobody vouches for the clock of that boot.
+    /// Where it begins, UTC µs; nil if the clock of that boot is not trusted.
     public let fromMicroseconds: Int64?
-    /// Where it ends, UTC µs; nil if it goes on, or if nobody vouches for the clock of that boot.
+    /// Where it ends, UTC µs; nil if it goes on, or if the clock of that boot is not trusted.
     public let untilMicroseconds: Int64?
     /// The boot it begins in.
     public let fromBootID: String
@@ -36,7 +36,7 @@ public struct Coverage: Sendable, Hashable {
     public internal(set) var expectedSeconds = 0.0
     /// Seconds that samples speak for.
     public internal(set) var coveredSeconds = 0.0
-    /// The longest stretch without data, whatever its causes.
+    /// The longest range without data, whatever its causes.
     public internal(set) var longestGapSeconds = 0.0
     /// Seconds without data, by cause; with `coveredSeconds` they add up to `expectedSeconds`.
     public internal(set) var secondsByCause: [GapCause: Double] = [:]
@@ -53,7 +53,7 @@ public struct Coverage: Sendable, Hashable {
     mutating func add(_ tiles: [TimeTile]) {
         let (dayEnd, overflow) =
             dayStartMicroseconds.addingReportingOverflow(Self.dayMicroseconds)
-        var stretch = 0.0
+        var range = 0.0
         for tile in tiles {
             let from = max(tile.from, dayStartMicroseconds)
             let until = min(tile.until, overflow ? .max : dayEnd)
@@ -62,17 +62,17 @@ public struct Coverage: Sendable, Hashable {
             expectedSeconds += seconds
             if let cause = tile.cause {
                 secondsByCause[cause, default: 0] += seconds
-                stretch += seconds
-                longestGapSeconds = max(longestGapSeconds, stretch)
+                range += seconds
+                longestGapSeconds = max(longestGapSeconds, range)
             } else {
                 coveredSeconds += seconds
-                stretch = 0
+                range = 0
             }
         }
     }
 }
 
-/// A stretch of UTC (µs) that samples speak for, or with the cause why they do not.
+/// A range of UTC (µs) that samples speak for, or with the cause why they do not.
 struct TimeTile: Sendable, Hashable {
     var from: Int64
     var until: Int64

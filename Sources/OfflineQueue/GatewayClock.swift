@@ -6,7 +6,7 @@ public struct ClockReading: Sendable, Hashable, Codable {
     public var uptimeMicroseconds: Int64
     /// UTC in microseconds since 1970, right or wrong.
     public var wallMicroseconds: Int64
-    /// Whether somebody vouches for the wall clock.
+    /// Whether the wall clock is trusted.
     public var isTrusted: Bool
 
     /// A reading made of its parts.
@@ -88,12 +88,12 @@ public struct SystemClock: GatewayClock {
     /// How often that is tried: a machine is not interrupted so often in a row.
     private static let readingsMax = 4
 
-    /// Both clocks at one instant, and whether the wall clock was vouched for before it and after: one
+    /// Both clocks at one instant, and whether the wall clock was trusted before it and after: one
     /// that is just being set is not.
     static func read(
         _ trust: ClockTrust, uptime: () -> Int64, wall: () -> Int64, isSynchronised: () -> Bool
     ) -> ClockReading {
-        let wasVouchedFor = trust == .always || isSynchronised()
+        let wasTrusted = trust == .always || isSynchronised()
         var uptimeRead = uptime()
         var wallRead = wall()
         for _ in 1..<readingsMax {
@@ -102,10 +102,10 @@ public struct SystemClock: GatewayClock {
             uptimeRead = after
             wallRead = wall()
         }
-        let isVouchedFor = wasVouchedFor && (trust == .always || isSynchronised())
+        let isStillTrusted = wasTrusted && (trust == .always || isSynchronised())
         return ClockReading(
             uptimeMicroseconds: uptimeRead, wallMicroseconds: wallRead,
-            isTrusted: isVouchedFor && wallRead >= ClockTrust.earliestCredibleMicroseconds)
+            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredibleMicroseconds)
     }
 
     private static func microseconds(_ clock: clockid_t) -> Int64 {

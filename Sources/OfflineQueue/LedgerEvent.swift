@@ -27,18 +27,18 @@ extension [Int64: KeptLedger] {
     /// Tells the ledgers of frames in order of arrival, the last `unhoused` of which found no room, and
     /// of the events between and after them.
     mutating func tell(
-        _ arrivals: ArraySlice<Arrival>, unhoused: Int = 0, _ events: some Sequence<LedgerEvent>
+        _ arrivals: ArraySlice<Arrival>, unstored: Int = 0, _ events: some Sequence<LedgerEvent>
     ) {
         var events = events.makeIterator()
         var next = events.next()
-        let housed = arrivals.count - unhoused
+        let storedCount = arrivals.count - unstored
         for (index, arrival) in arrivals.enumerated() {
             while let event = next, event.frames <= index {
                 tell(event)
                 next = events.next()
             }
             let uptime = arrival.uptimeMicroseconds
-            if index >= housed {
+            if index >= storedCount {
                 self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
             } else if arrival.faultStored != nil {
                 self[arrival.assignmentID]?.ledger.frame(without: .undecodable, at: uptime)

@@ -1,4 +1,4 @@
-/// Whose samples of a lane are meant: a practitioner's enrollment serves many patients.
+/// Whose samples of a delivery are meant: a practitioner's enrollment serves many patients.
 ///
 /// The patient is the assignment's; samples of an assignment without one are the enrollment's own
 /// patient's, and only ``only(_:)`` leaves them out.

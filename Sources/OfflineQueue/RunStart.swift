@@ -21,7 +21,7 @@ struct RunStart: Sendable {
             try Int64.fetchOne(
                 db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
         if let wall = reading.trustedWallMicroseconds {
-            try SampleQueue.vouch(
+            try SampleQueue.trust(
                 db, boot: boot, offset: wall &- reading.uptimeMicroseconds, source: "clock")
         }
         wallOffset = try Int64.fetchOne(

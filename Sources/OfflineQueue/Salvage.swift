@@ -64,7 +64,7 @@ struct Salvage: Sendable {
         let source = try SalvageSource(path: path, log: log, shapes: shapes)
         try database.write { db in
             var writer = SalvageWriter(source, shapes: shapes)
-            try writer.insertRoster(db)
+            try writer.insertRegistry(db)
             try StorePages(path: path).forEach(log) { page, isFirst in
                 onPage()
                 try writer.insertSamples(of: page, isFirst: isFirst, keepsSettled: keepsSettled, db)
@@ -101,7 +101,7 @@ private struct SalvageWriter {
     private static let damagedMax = 100_000
     private static let sampleColumns = 7
     /// In the order in which one refers to the other.
-    private static let roster = ["boot", "run", "sensor", "enrollment", "assignment"]
+    private static let registry = ["boot", "run", "sensor", "enrollment", "assignment"]
 
     var damaged: Int { damagedIDs.count }
 
@@ -123,8 +123,8 @@ private struct SalvageWriter {
 
     /// Copies every table but the samples and segments, and makes up what others refer to, where
     /// nothing depends on its contents: a boot, a sensor.
-    mutating func insertRoster(_ db: Database) throws {
-        for name in Self.roster {
+    mutating func insertRegistry(_ db: Database) throws {
+        for name in Self.registry {
             if name == "assignment" { try makeUpSensors(db) }
             for (_, row) in (source.rows[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
                 var row = row
@@ -139,7 +139,7 @@ private struct SalvageWriter {
         }
         try makeUpBoots(db)
         let rest = shapes.map(\.name).filter {
-            !Self.roster.contains($0) && $0 != "segment"
+            !Self.registry.contains($0) && $0 != "segment"
         }
         for name in rest {
             for (_, row) in (source.rows[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -287,7 +287,7 @@ private struct SalvageWriter {
 
     /// Deletes rows that refer to what could not be read.
     private func removeDangling(_ shape: TableShape, _ db: Database) throws {
-        guard !Self.roster.contains(shape.name), shape.name != "segment" else { return }
+        guard !Self.registry.contains(shape.name), shape.name != "segment" else { return }
         let references = try Row.fetchAll(
             db, sql: "SELECT \"table\", \"from\" FROM pragma_foreign_key_list(?)",
             arguments: [shape.name])

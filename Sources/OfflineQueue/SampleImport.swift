@@ -149,7 +149,7 @@ struct SampleImport: Sendable {
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
         // The first file may have been written before that boot's clock was known.
         if !run.isOwn, let time = time(ofRun: sample.nonce) {
-            try SampleQueue.vouch(db, boot: run.boot, offset: time, source: "import")
+            try SampleQueue.trust(db, boot: run.boot, offset: time, source: "import")
         }
         runs[sample.nonce] = run
         return run

@@ -33,7 +33,7 @@ extension QueueError {
 }
 
 /// Who wears what, as a store says that cannot be written to.
-struct StandInRoster: Sendable {
+struct StandInRegistry: Sendable {
     private(set) var assignmentIDs: Set<Int64> = []
     /// Of the open assignments. They stand for those that the run begins with.
     private(set) var ledgers: [Int64: KeptLedger] = [:]

@@ -112,9 +112,9 @@ extension SampleQueue {
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
             if isNewOffset, let offset {
-                try Self.vouch(db, boot: boot, offset: offset, source: "clock")
+                try Self.trust(db, boot: boot, offset: offset, source: "clock")
             }
-            kept.tell(chunk, unhoused: commit.unhoused, events)
+            kept.tell(chunk, unstored: commit.unstored, events)
             try Self.keep(&kept, db, run: run, boot: boot, uptime: told)
             FaultPoint.commitGaps.reach()
             return commit
@@ -129,18 +129,18 @@ extension SampleQueue {
         wallOffset = offset
         refusals = [:]
         copies = [:]
-        refusedCount += done.unhoused
+        refusedCount += done.unstored
         isFull = done.isFull
         lent.drop(done.dropped)
         committedUptime = clock.read().uptimeMicroseconds
-        for arrival in chunk.dropLast(done.unhoused) {
+        for arrival in chunk.dropLast(done.unstored) {
             storedUptimes[arrival.assignmentID] = arrival.uptimeMicroseconds
         }
         buffer.removeFirst(count)
         group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
     }
 
-    /// A trusted wall clock at arrival vouches for its whole boot.
+    /// A trusted wall clock at arrival makes its whole boot trusted.
     private static func offset(in arrivals: ArraySlice<Arrival>) -> Int64? {
         for arrival in arrivals {
             if let wall = arrival.trustedWallMicroseconds {
@@ -158,9 +158,9 @@ struct Commit {
     var tails: [Int64: SampleQueue.Tail]
     private var changes: [Int64: Change] = [:]
     /// Frames for which there was no room, and samples dropped to make some.
-    var unhoused = 0
+    var unstored = 0
     var dropped: [DroppedRange] = []
-    var isFull: Bool { unhoused > 0 || !dropped.isEmpty }
+    var isFull: Bool { unstored > 0 || !dropped.isEmpty }
 
     /// What one segment gains.
     private struct Change {
@@ -187,7 +187,7 @@ struct Commit {
         let needed = arrivals.reduce(0) { $0 + SampleQueue.cost($1) }
         var room = try SampleQueue.makeRoom(
             db, needed: needed, settings: settings, dropped: &dropped)
-        var unhoused: [Int64: Int] = [:]
+        var unstored: [Int64: Int] = [:]
         let insertion = try SampleInsertion(db)
         for arrival in arrivals {
             room -= SampleQueue.cost(arrival)
@@ -196,12 +196,12 @@ struct Commit {
             } else {
                 // From the first without room on, so that what is kept has no holes.
                 room = -1
-                unhoused[arrival.assignmentID, default: 0] += 1
+                unstored[arrival.assignmentID, default: 0] += 1
             }
         }
-        for (assignment, count) in unhoused.sorted(by: { $0.key < $1.key }) {
+        for (assignment, count) in unstored.sorted(by: { $0.key < $1.key }) {
             try refuse(count, assignment: assignment, SampleQueue.queueFull, db)
-            self.unhoused += count
+            self.unstored += count
         }
         if changes.values.contains(where: { $0.undecodable > 0 }) {
             try SampleQueue.boundUndecodable(db)

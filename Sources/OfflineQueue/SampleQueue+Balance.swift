@@ -73,8 +73,8 @@ extension SampleQueue {
             balance.delivered += row[4] ?? 0
             balance.dead += row[5] ?? 0
             let unsent: Int = row[6] ?? 0
-            let lane: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[8] as String?).flatMap { lane?[$0] }
+            let delivery: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
             if let hold = row[0] as String? ?? ofPatient {
                 if unsent > 0 { balance.held[hold, default: 0] += unsent }
             } else {
@@ -115,7 +115,7 @@ extension SampleQueue {
                 """, arguments: arguments)
     }
 
-    /// The latest requests of all lanes or of one, newest first.
+    /// The latest requests of all deliveries or of one, newest first.
     public func uploads(
         enrollment: Int64? = nil, limit: Int = 100
     ) throws(QueueError) -> [UploadRecord] {

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 
 // What happens at the limit, in this order: delivered samples go, however young; then the policy has
-// its way. Whole pages count, so when the samples of a lane that is stuck lie between delivered ones,
+// its way. Whole pages count, so when the samples of a delivery that is stuck lie between delivered ones,
 // up to two thirds of a page may be room that cannot be used.
 
 extension SampleQueue {
@@ -172,13 +172,13 @@ struct DroppedRange: Sendable {
     var reason: String
 }
 
-/// Samples a lane was given and has not settled yet. A request may be under way with them when room
+/// Samples a delivery was given and has not settled yet. A request may be under way with them when room
 /// has to be made; what the exchange then says of them still counts.
 struct LentSamples: Sendable {
     private var lent: [Int64: [PendingSample.ID: Int64]] = [:]
     private var droppedReason: [Int64: String] = [:]
 
-    /// `samples` are the lane's newest batch; nothing of an older one is under way any more.
+    /// `samples` are the delivery's newest batch; nothing of an older one is under way any more.
     mutating func lend(_ samples: [PendingSample], to enrollment: Int64) {
         for id in (lent[enrollment] ?? [:]).keys { droppedReason[id] = nil }
         lent[enrollment] = Dictionary(

@@ -1,8 +1,8 @@
 import GRDB
 
-/// The heart rate of one sensor in a short stretch of time: one column of a chart.
+/// The heart rate of one sensor in a short range of time: one column of a chart.
 public struct HeartRateBucket: Sendable, Hashable {
-    /// Where the stretch begins, UTC µs.
+    /// Where the range begins, UTC µs.
     public let beginMicroseconds: Int64
     /// Samples with a heart rate above 0.
     public internal(set) var count = 0
@@ -31,7 +31,7 @@ extension SampleQueue {
     /// One call spans this at most, µs: samples are kept for a day by default.
     public static let chartMicrosecondsMax: Int64 = 2 * 86_400_000_000
 
-    /// The heart rate of a sensor from `begin` to `end` (UTC µs), in stretches of `bucket` µs that
+    /// The heart rate of a sensor from `begin` to `end` (UTC µs), in ranges of `bucket` µs that
     /// begin at multiples of it; those without samples are left out. Samples that only memory has
     /// are not in it.
     ///

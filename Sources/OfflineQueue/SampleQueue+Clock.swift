@@ -1,7 +1,7 @@
 import GRDB
 
 /// A boot whose clock nobody vouches for, and what is known of when it was.
-public struct UnvouchedBoot: Sendable, Hashable {
+public struct UntrustedBoot: Sendable, Hashable {
     /// Its name (``BootID``).
     public let bootID: String
     /// Whether it is the running one, which may yet be synchronised.
@@ -23,12 +23,12 @@ extension SampleQueue {
         guard wallOffset == nil, reading.isTrusted else { return }
         let offset = reading.wallMicroseconds &- reading.uptimeMicroseconds
         try write("note clock") { [boot] db in
-            try Self.vouch(db, boot: boot, offset: offset, source: "clock")
+            try Self.trust(db, boot: boot, offset: offset, source: "clock")
         }
         wallOffset = offset
     }
 
-    /// A technician vouches that in the boot named `bootID`, which never had a trusted clock, UTC
+    /// A technician states that in the boot named `bootID`, which never had a trusted clock, UTC
     /// was uptime + `wallOffsetMicroseconds`.
     ///
     /// Throws `already-set` if that boot's clock is known, and `invalid-argument` if its frames would
@@ -64,7 +64,7 @@ extension SampleQueue {
                         .invalidArgument, operation, "its frames would be in the future")
                 }
             }
-            try Self.vouch(db, boot: id, offset: wallOffsetMicroseconds, source: "technician")
+            try Self.trust(db, boot: id, offset: wallOffsetMicroseconds, source: "technician")
             return id
         }
         if released == boot { wallOffset = wallOffsetMicroseconds }
@@ -72,7 +72,7 @@ extension SampleQueue {
 
     /// The boots with samples whose clock nobody vouches for, oldest first: what
     /// ``release(bootID:wallOffsetMicroseconds:)`` is for.
-    public func unvouchedBoots() throws(QueueError) -> [UnvouchedBoot] {
+    public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
         let now = clock.read().trustedWallMicroseconds
         return try read("list boots") { [running = boot] db in
             let rows = try Row.fetchAll(
@@ -88,7 +88,7 @@ extension SampleQueue {
                 else { return nil }
                 let (before, after) = try Self.neighbours(db, of: id)
                 let latest = [after, now].compactMap { $0 }.min()
-                return UnvouchedBoot(
+                return UntrustedBoot(
                     bootID: row[1] ?? "", isRunning: id == running, held: row[2] ?? 0,
                     uptimesMicroseconds: uptimes,
                     earliestOffsetMicroseconds: max(
@@ -114,7 +114,7 @@ extension SampleQueue {
     }
 
     /// UTC µs of the last frame of the boots before, and of the first start of the boots after, as far
-    /// as somebody vouches for their clocks.
+    /// as their clocks are trusted.
     private static func neighbours(
         _ db: Database, of boot: Int64
     ) throws -> (before: Int64?, after: Int64?) {
@@ -134,7 +134,7 @@ extension SampleQueue {
         return (before, after)
     }
 
-    static func vouch(_ db: Database, boot: Int64, offset: Int64, source: String) throws {
+    static func trust(_ db: Database, boot: Int64, offset: Int64, source: String) throws {
         try db.execute(
             sql: """
                 UPDATE boot SET wall_offset_us = ?, offset_source = ?

@@ -35,7 +35,7 @@ extension SampleQueue {
         }
     }
 
-    /// Puts dead letters back into their lane: they are pending again, under the same identity. Those
+    /// Puts dead letters back into their delivery: they are pending again, under the same identity. Those
     /// that died in the same data point go with them, else it would be another one. Returns how many.
     ///
     /// Throws `unknown-reference`, and changes nothing, if one of them is not dead.

@@ -2,10 +2,10 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// The oldest committed samples of a lane that are to be sent, `limit` (1…1,000) at most, in
+    /// The oldest committed samples of a delivery that are to be sent, `limit` (1…1,000) at most, in
     /// order of arrival; those put back from the dead letters come first.
     ///
-    /// Only samples with a time somebody vouches for. Asking again gives the same samples until they
+    /// Only samples whose time is trusted. Asking again gives the same samples until they
     /// are settled. A row that fails its checksum is settled here, as a dead letter "damaged".
     ///
     /// - Parameter patients: whose samples; everybody's unless told.
@@ -36,7 +36,7 @@ extension SampleQueue {
         return ([], true)
     }
 
-    /// Records what became of samples of one lane, and the request that brought it about, in one
+    /// Records what became of samples of one delivery, and the request that brought it about, in one
     /// transaction: all of it or nothing.
     ///
     /// In each segment the outcomes must be for its oldest pending samples, without a hole, else
@@ -70,7 +70,7 @@ extension SampleQueue {
         FaultPoint.settled.reach()
     }
 
-    /// Notes, durably, that a request of this lane is about to be sent.
+    /// Notes, durably, that a request of this delivery is about to be sent.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
         let uptime = clock.read().uptimeMicroseconds
         try write("begin request") { [boot] db in
@@ -79,7 +79,7 @@ extension SampleQueue {
         }
     }
 
-    /// When the last request of this lane was sent, if nobody knows what became of it: an uptime of
+    /// When the last request of this delivery was sent, if nobody knows what became of it: an uptime of
     /// this boot, µs. Of another boot it is taken to have been sent just now.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Int64? {
         let now = clock.read().uptimeMicroseconds
@@ -109,7 +109,7 @@ extension SampleQueue {
         ])
     }
 
-    /// What a walk over the pending rows of a lane found.
+    /// What a walk over the pending rows of a delivery found.
     struct Walk: Sendable {
         var samples: [PendingSample] = []
         /// The row at which the walk stopped because its checksum does not match.
@@ -136,7 +136,7 @@ extension SampleQueue {
             let rows = try Row.fetchCursor(
                 db.cachedStatement(sql: walkSQL), arguments: [range.lowerBound, range.upperBound])
             while walk.samples.count < limit, let row = try rows.next() {
-                // Rows of other lanes, or settled ones of a segment that is further along.
+                // Rows of other deliveries, or settled ones of a segment that is further along.
                 guard let segment = byID[row[1] ?? 0], segment.pending.contains(row[0] ?? 0)
                 else { continue }
                 walk.add(SampleRow(row), of: segment)
@@ -266,7 +266,7 @@ struct SampleRow: Sendable {
                 id: id, segment: segment, uptime: uptime, wall: wall, flags: flags, frame: frame)
     }
 
-    /// Its time, UTC µs; nil if nobody vouches for one.
+    /// Its time, UTC µs; nil if none is trusted.
     func time(wallOffset: Int64?) -> Int64? {
         if let wall { return wall }
         guard let wallOffset else { return nil }

@@ -13,7 +13,7 @@ extension SampleQueue {
     /// stays. What waits is given up: ``balance(of:)`` says beforehand how much that is.
     ///
     /// Deletes at most ``pruneRowsMax`` samples a call. Returns whether all is gone; call again until it
-    /// is. The lane must not run meanwhile. SQLite overwrites what is deleted; pages that an earlier
+    /// is. The delivery must not run meanwhile. SQLite overwrites what is deleted; pages that an earlier
     /// pruning freed hold heart rates without a name until they are used again.
     ///
     /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, and
@@ -36,7 +36,7 @@ extension SampleQueue {
         }
         lent.drop(dropped)
         guard isEmpty else { return false }
-        try eraseRoster(erasure, condition, arguments)
+        try eraseRegistry(erasure, condition, arguments)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
             assignmentIDs.remove(id)
@@ -107,7 +107,7 @@ extension SampleQueue {
     ///
     /// Without SQLite's own look at references: for each segment it would walk over every sample there is,
     /// in search of one that names it. ``audit()`` looks at all of them at once.
-    private func eraseRoster(
+    private func eraseRegistry(
         _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
     ) throws(QueueError) {
         do {
@@ -116,8 +116,8 @@ extension SampleQueue {
                 defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
                 try db.inTransaction {
                     try Self.overwritingFreedPages(db) {
-                        try Self.deleteRoster(db, erasure, condition, arguments)
-                        FaultPoint.eraseRoster.reach()
+                        try Self.deleteRegistry(db, erasure, condition, arguments)
+                        FaultPoint.eraseRegistry.reach()
                     }
                     return .commit
                 }
@@ -129,7 +129,7 @@ extension SampleQueue {
         }
     }
 
-    private static func deleteRoster(
+    private static func deleteRegistry(
         _ db: Database, _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
     ) throws {
         let assignments = "(SELECT a.id FROM assignment a WHERE \(condition))"

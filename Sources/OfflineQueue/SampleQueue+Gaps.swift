@@ -69,7 +69,7 @@ extension SampleQueue {
     ///
     /// What is in memory is stored first, so that a ledger ends after its last sample. If the disk
     /// refuses that, the ledger ends when it takes them.
-    func changeWearer<Value>(
+    func changeAssignment<Value>(
         _ operation: String, at reading: ClockReading,
         _ body: (Database, inout [Int64: KeptLedger]) throws -> (ended: Int64?, Value)
     ) throws(QueueError) -> Value {
@@ -79,11 +79,11 @@ extension SampleQueue {
         var kept = ledgers
         let (ended, value) = try write(operation) { [run, boot] db in
             let (ended, value) = try body(db, &kept)
-            FaultPoint.wearerChanged.reach()
+            FaultPoint.assignmentChanged.reach()
             if isStored {
                 if let ended { kept[ended]?.end(at: reading.uptimeMicroseconds) }
                 try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
-                FaultPoint.wearerGaps.reach()
+                FaultPoint.assignmentGaps.reach()
             }
             return (ended, value)
         }
@@ -153,7 +153,7 @@ extension SampleQueue {
 
     /// Time without samples, oldest first, `limit` at most: that of one assignment, of one sensor or of
     /// all, as far as it overlaps the span from `since` to `until` (UTC µs). What is open, up to now, and gaps whose
-    /// time nobody vouches for are among them.
+    /// an untrusted time are among them.
     public func gaps(
         assignment: Int64? = nil, sensor: Int64? = nil, since: Int64? = nil, until: Int64? = nil,
         limit: Int = 1_000
@@ -178,7 +178,7 @@ extension SampleQueue {
 
     /// How much of a UTC day there is data for, over all assignments of `scope`: a strap's, say.
     ///
-    /// Time is counted by each boot's clock as it was when somebody first vouched for it.
+    /// Time is counted by each boot's clock as it was when somebody first trusted it.
     public func coverage(
         of scope: BalanceScope, dayStartingAt day: Int64
     ) throws(QueueError) -> Coverage {

@@ -55,7 +55,7 @@ extension SampleQueue {
     ///
     /// The file is read twice: whole, before anything is stored; then slice by slice, each in one
     /// transaction, between which the queue does its other work. No slice parts a minute of a run, so
-    /// that a lane never makes an average of half a window. What was imported before, or was recorded
+    /// that a delivery never makes an average of half a window. What was imported before, or was recorded
     /// here, adds nothing; so an import that was broken off goes on where it was when it is repeated.
     ///
     /// Throws `invalid-file` with the line's number, and `invalid-argument` if the target does not fit:

@@ -18,9 +18,9 @@ public struct ListedSample: Sendable, Hashable {
     public let id: Int64
     /// The sensor it came from.
     public let sensorID: Int64
-    /// Its lane, if any.
+    /// Its delivery, if any.
     public let enrollmentID: Int64?
-    /// When it arrived, UTC µs; nil if nobody vouches for that clock.
+    /// When it arrived, UTC µs; nil if that clock is not trusted.
     public let timeMicroseconds: Int64?
     /// The bytes of the notification.
     public let frame: [UInt8]
@@ -161,8 +161,8 @@ private struct ListedSegment: Sendable {
             let pruned: Int64 = row[6] ?? 0
             let settled: Int64 = row[7] ?? 0
             let last: Int64 = row[8] ?? 0
-            let lane: [String: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[9] as String?).flatMap { lane?[$0] }
+            let delivery: [String: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[9] as String?).flatMap { delivery?[$0] }
             segments[id] = ListedSegment(
                 sensorID: row[1] ?? 0, enrollmentID: row[2], wallOffset: row[3],
                 hold: row[4] ?? ofPatient,

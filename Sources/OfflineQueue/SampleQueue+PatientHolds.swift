@@ -1,9 +1,9 @@
-/// Holds of single patients in a lane that serves many.
+/// Holds of single patients in a delivery that serves many.
 extension SampleQueue {
-    /// Says which patients' samples a lane keeps back, and why; the others' go on. In place of what
+    /// Says which patients' samples a delivery keeps back, and why; the others' go on. In place of what
     /// was said before.
     ///
-    /// It is the books' word for these samples, as ``setHold(enrollment:reason:)`` is for a whole lane,
+    /// It is the books' word for these samples, as ``setHold(enrollment:reason:)`` is for a whole delivery,
     /// which goes before it. It is kept in memory only: after a start the first refusal says it
     /// again.
     public func setHolds(enrollment id: Int64, patients: [String: String]) {

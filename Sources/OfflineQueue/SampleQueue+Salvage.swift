@@ -89,7 +89,7 @@ extension SampleQueue {
                 arguments: [
                     run, boot, Int64(bitPattern: runNonce), reading.uptimeMicroseconds,
                 ])
-            if let offset { try Self.vouch(db, boot: boot, offset: offset, source: "clock") }
+            if let offset { try Self.trust(db, boot: boot, offset: offset, source: "clock") }
             return (
                 try RunStart.lastSample(db),
                 try Int64.fetchSet(db, sql: "SELECT id FROM assignment")

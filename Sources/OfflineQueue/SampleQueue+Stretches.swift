@@ -2,7 +2,7 @@ import GRDB
 
 /// The oldest pending samples of one segment, in order of arrival, with none missing between them; or
 /// some of its samples that were put back from the dead letters.
-public struct PendingStretch: Sendable, Hashable {
+public struct PendingRange: Sendable, Hashable {
     /// The samples; never empty.
     public let samples: [PendingSample]
     /// Whether it is certain that no sample will ever follow the last one directly: the segment's run
@@ -12,7 +12,7 @@ public struct PendingStretch: Sendable, Hashable {
     /// damaged row comes next.
     public let isCut: Bool
 
-    /// A stretch.
+    /// A range.
     public init(samples: [PendingSample], isEnded: Bool, isCut: Bool = false) {
         self.samples = samples
         self.isEnded = isEnded
@@ -21,42 +21,42 @@ public struct PendingStretch: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// The oldest committed samples of each segment of a lane that are to be sent, `perSegment` at
+    /// The oldest committed samples of each segment of a delivery that are to be sent, `perSegment` at
     /// most of each; those put back from the dead letters come first, then the segments, oldest
     /// first, until there are `limit` samples.
     ///
     /// Otherwise as ``nextBatch(enrollment:limit:)``. It is for whoever makes one data point of many
     /// samples: a segment with few samples does not wait behind others with many.
-    public func nextStretches(
+    public func nextRanges(
         enrollment: Int64, perSegment: Int, limit: Int, of patients: PatientFilter = .all
-    ) throws(QueueError) -> [PendingStretch] {
+    ) throws(QueueError) -> [PendingRange] {
         // As in nextBatch: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
             let nonce = runNonce
             let found = try read("read stretches") { db in
-                try Self.stretches(
+                try Self.ranges(
                     db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
                     patients, runNonce: nonce)
             }
             guard let damaged = found.damaged else {
-                lent.lend(found.stretches.flatMap(\.samples), to: enrollment)
-                return found.stretches
+                lent.lend(found.ranges.flatMap(\.samples), to: enrollment)
+                return found.ranges
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)
         }
         return []
     }
 
-    private static func stretches(
+    private static func ranges(
         _ db: Database, enrollment: Int64, perSegment: Int, limit: Int,
         _ patients: PatientFilter, runNonce: UInt64
-    ) throws -> (stretches: [PendingStretch], damaged: SettledSample?) {
-        var stretches: [PendingStretch] = []
+    ) throws -> (ranges: [PendingRange], damaged: SettledSample?) {
+        var ranges: [PendingRange] = []
         var count = 0
         func add(_ walk: Walk, isEnded: Bool, isCut: Bool = false) -> SettledSample? {
             guard !walk.samples.isEmpty else { return walk.damaged }
-            stretches.append(
-                PendingStretch(
+            ranges.append(
+                PendingRange(
                     samples: walk.samples, isEnded: isEnded || walk.damaged != nil,
                     isCut: isCut || walk.damaged != nil))
             count += walk.samples.count
@@ -85,7 +85,7 @@ extension SampleQueue {
         for segment in segments where count < limit {
             var walk = Walk()
             let rows = try Row.fetchCursor(
-                db.cachedStatement(sql: stretchSQL),
+                db.cachedStatement(sql: rangeSQL),
                 arguments: [
                     segment.pending.lowerBound, segment.pending.upperBound, segment.id, perSegment,
                 ])
@@ -96,10 +96,10 @@ extension SampleQueue {
             let isOver = segment.runNonce != runNonce && !isCut
             if let damaged = add(walk, isEnded: isOver, isCut: isCut) { return ([], damaged) }
         }
-        return (stretches, nil)
+        return (ranges, nil)
     }
 
-    static let stretchSQL = """
+    static let rangeSQL = """
         SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
         WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id LIMIT ?
         """

@@ -13,7 +13,7 @@ import GRDB
 //     bound to an enrollment at most once. Triggers enforce it. It goes only when a patient is erased.
 //  5. Every row of `sample` carries a CRC-32; a row that fails it is never sent (dead letter
 //     "damaged").
-//  6. A sample is handed out for sending only with a time somebody vouches for.
+//  6. A sample is handed out for sending only whose time is trusted.
 //  7. A store of a newer schema is refused; the schema only moves by migrations.
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
 //     is refused, counted as "store-unwritable", and the count is written with the next commit. What
@@ -22,7 +22,7 @@ import GRDB
 //
 // Format (one SQLite file, pages of 1,024 bytes; times are Int64 microseconds)
 //
-//     boot        a start of the kernel: its id, and its offset UTC − uptime once somebody vouches
+//     boot        a start of the kernel: its id, and its offset UTC − uptime once it is trusted
 //     run         a start of the program: its boot and the random nonce that identities are made of
 //     sensor, enrollment, assignment      who wears what, and where it goes (Roster.swift)
 //     segment     the samples of one assignment in one run, without a wide hole between their ids:
@@ -34,7 +34,7 @@ import GRDB
 //                 (GapLedger.swift); open while until_boot is NULL
 //     loss        counts by segment, kind (refused: never stored; dropped: stored, then withheld)
 //                 and reason
-//     request     a lane's request that was begun and not answered for certain: the exchange may
+//     request     a delivery's request that was begun and not answered for certain: the exchange may
 //                 still be working on it, whatever became of this program meanwhile
 //     upload      the history of requests
 //
@@ -133,7 +133,7 @@ public actor SampleQueue {
     let started: ClockReading
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
-    /// UTC − uptime of this boot, once somebody vouches for it.
+    /// UTC − uptime of this boot, once it is trusted.
     var wallOffset: Int64?
 
     var buffer: [Arrival] = []
@@ -228,9 +228,9 @@ public actor SampleQueue {
             fault = error
             failingSince = started.uptimeMicroseconds
             nextSample = 1
-            let roster = StandInRoster(standIn, uptime: started.uptimeMicroseconds)
-            assignmentIDs = roster.assignmentIDs
-            ledgers = roster.ledgers
+            let registry = StandInRegistry(standIn, uptime: started.uptimeMicroseconds)
+            assignmentIDs = registry.assignmentIDs
+            ledgers = registry.ledgers
         }
     }
 

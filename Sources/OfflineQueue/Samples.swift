@@ -40,7 +40,7 @@ public struct Arrival: Sendable, Hashable, Codable {
     }
 }
 
-/// A stored sample that is to be sent, with a time somebody vouches for.
+/// A stored sample that is to be sent, whose time is trusted.
 public struct PendingSample: Sendable, Hashable, Identifiable {
     /// The store's number for it; grows with arrival.
     public let id: Int64
@@ -110,11 +110,11 @@ public struct SettledSample: Sendable, Hashable {
     }
 }
 
-/// One request of a lane, for the delivery history.
+/// One request of a delivery, for the delivery history.
 public struct UploadRecord: Sendable, Hashable {
     /// When it ended, UTC µs; set by the queue, nil if the clock was not trusted then.
     public internal(set) var atMicroseconds: Int64?
-    /// Its lane; set by the queue.
+    /// Its delivery; set by the queue.
     public internal(set) var enrollmentID: Int64 = 0
     /// Lowest and highest sample number in it.
     public var samples: ClosedRange<Int64>?
@@ -160,7 +160,7 @@ public struct DeadLetter: Sendable, Hashable {
     public let uuid: String
     /// The sensor it came from.
     public let sensorID: Int64
-    /// Its lane, if any.
+    /// Its delivery, if any.
     public let enrollmentID: Int64?
     /// Why, in a word or two.
     public let reason: String
@@ -168,7 +168,7 @@ public struct DeadLetter: Sendable, Hashable {
     public let diagnostics: String
     /// When it died, UTC µs; nil if the clock was not trusted then.
     public let diedMicroseconds: Int64?
-    /// When it arrived, UTC µs; nil if nobody vouches for that clock.
+    /// When it arrived, UTC µs; nil if that clock is not trusted.
     public let timeMicroseconds: Int64?
     /// The bytes of the notification.
     public let frame: [UInt8]

@@ -111,7 +111,7 @@ struct SetAside: Codable, Sendable {
             (run, boot, kept) = (start.run, start.boot, start.ledgers)
         }
         if let wallOffset {
-            try SampleQueue.vouch(db, boot: boot, offset: wallOffset, source: "clock")
+            try SampleQueue.trust(db, boot: boot, offset: wallOffset, source: "clock")
         }
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
@@ -122,7 +122,7 @@ struct SetAside: Codable, Sendable {
             try commit.refuse(count, assignment: assignment, SampleQueue.storeUnwritable, db)
         }
         try commit.updateSegments(db)
-        kept.tell(arrivals[...], unhoused: commit.unhoused, events)
+        kept.tell(arrivals[...], unstored: commit.unstored, events)
         for id in kept.keys { kept[id]?.end(at: ended) }
         try SampleQueue.keep(&kept, db, run: run, boot: boot, uptime: ended)
         try db.execute(

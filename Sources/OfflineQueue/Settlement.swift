@@ -23,7 +23,7 @@ struct Settlement {
                     JOIN assignment a ON a.id = s.assignment WHERE s.id = ?
                     """), arguments: [segment])
         guard let row, row[1] as Int64? == enrollment, let cursor = row[0] as Int64? else {
-            throw QueueError(.unknownReference, operation, "no such segment in this lane")
+            throw QueueError(.unknownReference, operation, "no such segment in this delivery")
         }
         self.segment = segment
         self.cursor = cursor

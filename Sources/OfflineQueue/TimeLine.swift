@@ -16,7 +16,7 @@ struct Boots: Sendable {
 
     func id(_ boot: Int64) -> String { ids[boot] ?? "" }
 
-    /// UTC µs of an instant, if somebody vouches for its boot's clock.
+    /// UTC µs of an instant, if its boot's clock is trusted.
     func utc(_ instant: Instant) -> Int64? {
         guard let offset = offsets[instant.boot] else { return nil }
         let (time, overflow) = instant.uptime.addingReportingOverflow(offset)

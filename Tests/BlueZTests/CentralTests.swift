@@ -208,12 +208,12 @@ struct CentralTests {
         await stage.start()
         await stage.watch()
         #expect(await stage.until { $0.frames().count >= 3 })
-        let before = await stage.events.frames().last?.linkGeneration ?? 0
+        let before = await stage.events.frames().last?.connectionNumber ?? 0
         await stage.forget()
         await stage.bluez.drop(Stage.strap)
         #expect(
             await stage.until { events in
-                events.frames().contains { $0.linkGeneration > before }
+                events.frames().contains { $0.connectionNumber > before }
             })
         #expect(
             await stage.events.states().contains { $0.reason == .linkLost || $0.reason == .removed }

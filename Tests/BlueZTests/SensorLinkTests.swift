@@ -6,7 +6,7 @@ import Testing
 @Suite("Link to a sensor")
 struct SensorLinkTests {
     /// A link, its time, and what it asked for.
-    struct Bench {
+    struct Fixture {
         var link: SensorLink
         var now: Int64 = 1_000_000_000
 
@@ -31,40 +31,40 @@ struct SensorLinkTests {
             return link.handle(.tick, at: now)
         }
 
-        static func ready(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Bench {
-            var bench = Bench(change)
-            bench.tell(.daemon(isPresent: true))
-            bench.tell(.adapter(isUsable: true))
-            return bench
+        static func ready(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Fixture {
+            var fixture = Fixture(change)
+            fixture.tell(.daemon(isPresent: true))
+            fixture.tell(.adapter(isUsable: true))
+            return fixture
         }
 
-        static func connecting(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Bench {
-            var bench = ready(change)
-            bench.tell(.sighted)
-            bench.tell(.slotGranted)
-            return bench
+        static func connecting(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Fixture {
+            var fixture = ready(change)
+            fixture.tell(.sighted)
+            fixture.tell(.slotGranted)
+            return fixture
         }
 
-        static func resolving(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Bench {
-            var bench = connecting(change)
-            bench.tell(.connectFinished(attempt: bench.link.attempt, nil))
-            return bench
+        static func resolving(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Fixture {
+            var fixture = connecting(change)
+            fixture.tell(.connectFinished(attempt: fixture.link.attempt, nil))
+            return fixture
         }
 
-        static func subscribing(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Bench {
-            var bench = resolving(change)
-            bench.tell(.device(isConnected: true, isResolved: true))
-            return bench
+        static func subscribing(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Fixture {
+            var fixture = resolving(change)
+            fixture.tell(.device(isConnected: true, isResolved: true))
+            return fixture
         }
 
-        static func streaming(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Bench {
-            var bench = subscribing(change)
-            bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-            bench.tell(.frame)
+        static func streaming(_ change: (inout LinkPolicy) -> Void = { _ in }) -> Fixture {
+            var fixture = subscribing(change)
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+            fixture.tell(.frame)
             // Its cadence is known: a frame a second.
-            bench.now += 1_000_000
-            bench.tell(.frame)
-            return bench
+            fixture.now += 1_000_000
+            fixture.tell(.frame)
+            return fixture
         }
     }
 
@@ -72,57 +72,57 @@ struct SensorLinkTests {
 
     @Test("without bluetoothd, then without an adapter, it is suspended; then absent and scanning")
     func beginning() {
-        var bench = Bench()
-        #expect(bench.link.state == .suspended(.daemon))
-        #expect(!bench.link.wantsScan)
-        bench.tell(.daemon(isPresent: true))
-        #expect(bench.link.state == .suspended(.adapter))
-        bench.tell(.adapter(isUsable: true))
-        #expect(bench.link.state == .absent)
-        #expect(bench.link.wantsScan)
-        #expect(bench.link.nextDeadline == nil)
+        var fixture = Fixture()
+        #expect(fixture.link.state == .suspended(.daemon))
+        #expect(!fixture.link.wantsScan)
+        fixture.tell(.daemon(isPresent: true))
+        #expect(fixture.link.state == .suspended(.adapter))
+        fixture.tell(.adapter(isUsable: true))
+        #expect(fixture.link.state == .absent)
+        #expect(fixture.link.wantsScan)
+        #expect(fixture.link.nextDeadline == nil)
     }
 
     @Test("a sighting asks for the radio, and the radio makes it connect")
     func sightedToConnecting() {
-        var bench = Bench.ready()
-        #expect(bench.tell(.sighted) == [.requestSlot])
-        #expect(bench.link.state == .seen)
-        #expect(bench.tell(.sighted) == [])
-        let before = bench.link.attempt
-        #expect(bench.tell(.slotGranted) == [.connect(attempt: before + 1)])
-        #expect(bench.link.state == .connecting)
+        var fixture = Fixture.ready()
+        #expect(fixture.tell(.sighted) == [.requestSlot])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.tell(.sighted) == [])
+        let before = fixture.link.attempt
+        #expect(fixture.tell(.slotGranted) == [.connect(attempt: before + 1)])
+        #expect(fixture.link.state == .connecting)
     }
 
     @Test(
         "connect's answer leads to resolving by get, resolved to subscribing, frames to streaming")
     func upToStreaming() {
-        var bench = Bench.connecting()
-        let attempt = bench.link.attempt
-        #expect(bench.tell(.connectFinished(attempt: attempt, nil)) == [.refresh])
-        #expect(bench.link.state == .resolving)
-        #expect(bench.tell(.device(isConnected: true, isResolved: false)) == [])
+        var fixture = Fixture.connecting()
+        let attempt = fixture.link.attempt
+        #expect(fixture.tell(.connectFinished(attempt: attempt, nil)) == [.refresh])
+        #expect(fixture.link.state == .resolving)
+        #expect(fixture.tell(.device(isConnected: true, isResolved: false)) == [])
         #expect(
-            bench.tell(.device(isConnected: true, isResolved: true))
+            fixture.tell(.device(isConnected: true, isResolved: true))
                 == [.subscribe(attempt: attempt)])
-        #expect(bench.link.state == .subscribing)
-        bench.tell(.subscribeFinished(attempt: attempt, nil))
-        #expect(bench.link.state == .streaming(lastFrameAt: bench.now))
-        bench.now += 1_000_000
-        bench.tell(.frame)
-        #expect(bench.link.state == .streaming(lastFrameAt: bench.now))
+        #expect(fixture.link.state == .subscribing)
+        fixture.tell(.subscribeFinished(attempt: attempt, nil))
+        #expect(fixture.link.state == .streaming(lastFrameAt: fixture.now))
+        fixture.now += 1_000_000
+        fixture.tell(.frame)
+        #expect(fixture.link.state == .streaming(lastFrameAt: fixture.now))
     }
 
     @Test("Connected may be signalled before the answer, or resolved at once")
     func signalsOvertakeAnswer() {
-        var bench = Bench.connecting()
-        let attempt = bench.link.attempt
-        #expect(bench.tell(.device(isConnected: true, isResolved: false)) == [.refresh])
-        #expect(bench.link.state == .resolving)
-        #expect(bench.tell(.connectFinished(attempt: attempt, nil)) == [])
-        #expect(bench.link.state == .resolving)
+        var fixture = Fixture.connecting()
+        let attempt = fixture.link.attempt
+        #expect(fixture.tell(.device(isConnected: true, isResolved: false)) == [.refresh])
+        #expect(fixture.link.state == .resolving)
+        #expect(fixture.tell(.connectFinished(attempt: attempt, nil)) == [])
+        #expect(fixture.link.state == .resolving)
 
-        var quick = Bench.connecting()
+        var quick = Fixture.connecting()
         #expect(
             quick.tell(.device(isConnected: true, isResolved: true))
                 == [.subscribe(attempt: quick.link.attempt)])
@@ -130,20 +130,20 @@ struct SensorLinkTests {
 
     @Test("while resolving the properties are got every half second")
     func refreshing() {
-        var bench = Bench.resolving()
-        #expect(bench.wait(.milliseconds(499)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.refresh])
-        #expect(bench.wait(.milliseconds(500)) == [.refresh])
+        var fixture = Fixture.resolving()
+        #expect(fixture.wait(.milliseconds(499)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.refresh])
+        #expect(fixture.wait(.milliseconds(500)) == [.refresh])
     }
 
     @Test("a link that is up already is adopted without a connect, from wherever it waits")
     func adoption() {
-        var absent = Bench.ready()
+        var absent = Fixture.ready()
         #expect(absent.tell(.device(isConnected: true, isResolved: false)) == [.refresh])
         #expect(absent.link.state == .resolving)
         #expect(absent.link.reason == .adopted)
 
-        var seen = Bench.ready()
+        var seen = Fixture.ready()
         seen.tell(.sighted)
         let actions = seen.tell(.device(isConnected: true, isResolved: true))
         #expect(actions == [.withdrawSlot, .subscribe(attempt: seen.link.attempt)])
@@ -151,136 +151,140 @@ struct SensorLinkTests {
 
     @Test("the first frame may overtake StartNotify's answer, or stand in for it")
     func frameBeforeAnswer() {
-        var bench = Bench.subscribing()
-        bench.tell(.frame)
-        #expect(bench.link.isStreaming)
+        var fixture = Fixture.subscribing()
+        fixture.tell(.frame)
+        #expect(fixture.link.isStreaming)
         // No disconnect while StartNotify is unanswered, however long the silence.
-        #expect(bench.wait(.seconds(20)) == [])
-        #expect(bench.link.isStreaming)
-        #expect(bench.wait(.seconds(40)).contains(.disconnect))
+        #expect(fixture.wait(.seconds(20)) == [])
+        #expect(fixture.link.isStreaming)
+        #expect(fixture.wait(.seconds(40)).contains(.disconnect))
     }
 
     @Test("a slot that is granted too late is given back")
     func lateSlot() {
-        var bench = Bench.ready()
-        #expect(bench.tell(.slotGranted) == [.withdrawSlot])
-        bench.tell(.sighted)
-        bench.tell(.device(isConnected: true, isResolved: true))
-        #expect(bench.tell(.slotGranted) == [.withdrawSlot])
+        var fixture = Fixture.ready()
+        #expect(fixture.tell(.slotGranted) == [.withdrawSlot])
+        fixture.tell(.sighted)
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        #expect(fixture.tell(.slotGranted) == [.withdrawSlot])
     }
 
     @Test("answers of older attempts change nothing")
     func staleAnswers() {
-        var bench = Bench.connecting()
-        let old = bench.link.attempt
-        bench.tell(.daemon(isPresent: false))
-        bench.tell(.daemon(isPresent: true))
-        bench.tell(.sighted)
-        bench.tell(.slotGranted)
-        #expect(bench.tell(.connectFinished(attempt: old, .auth)) == [])
-        #expect(bench.link.state == .connecting)
-        bench.tell(.connectFinished(attempt: bench.link.attempt, nil))
-        bench.tell(.device(isConnected: true, isResolved: true))
-        #expect(bench.tell(.subscribeFinished(attempt: old, .cache)) == [])
-        #expect(bench.link.state == .subscribing)
+        var fixture = Fixture.connecting()
+        let old = fixture.link.attempt
+        fixture.tell(.daemon(isPresent: false))
+        fixture.tell(.daemon(isPresent: true))
+        fixture.tell(.sighted)
+        fixture.tell(.slotGranted)
+        #expect(fixture.tell(.connectFinished(attempt: old, .auth)) == [])
+        #expect(fixture.link.state == .connecting)
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, nil))
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        #expect(fixture.tell(.subscribeFinished(attempt: old, .cache)) == [])
+        #expect(fixture.link.state == .subscribing)
     }
 
     // MARK: Deadlines
 
     @Test("connect: 8 s, then the attempt is ended")
     func connectDeadline() {
-        var bench = Bench.connecting()
-        #expect(bench.wait(.milliseconds(7_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect])
-        #expect(bench.link.state == .seen)
-        #expect(bench.link.reason == .connectTimeout)
+        var fixture = Fixture.connecting()
+        #expect(fixture.wait(.milliseconds(7_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.link.reason == .connectTimeout)
         // The end of the attempt is waited for, 5 s at most.
-        #expect(bench.wait(.milliseconds(4_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+        #expect(fixture.wait(.milliseconds(4_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
     @Test("after two attempts unheard it waits to be heard")
     func outOfRange() {
-        var bench = Bench.connecting()
-        bench.wait(.seconds(8))
-        bench.wait(.seconds(5))
-        bench.tell(.slotGranted)
-        bench.wait(.seconds(8))
-        #expect(bench.link.state == .suspended(.outOfRange))
-        #expect(bench.link.wantsScan)
-        #expect(bench.link.nextDeadline == nil)
-        bench.now += 60_000_000
-        #expect(bench.tell(.sighted) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.wait(.seconds(8))
+        fixture.wait(.seconds(5))
+        fixture.tell(.slotGranted)
+        fixture.wait(.seconds(8))
+        #expect(fixture.link.state == .suspended(.outOfRange))
+        #expect(fixture.link.wantsScan)
+        #expect(fixture.link.nextDeadline == nil)
+        fixture.now += 60_000_000
+        #expect(fixture.tell(.sighted) == [.requestSlot])
     }
 
     @Test("resolve: 15 s, then the link is ended")
     func resolveDeadline() {
-        var bench = Bench.resolving()
-        for _ in 0..<29 { bench.wait(.milliseconds(500)) }
-        #expect(bench.link.state == .resolving)
-        #expect(bench.wait(.milliseconds(500)) == [.disconnect])
-        #expect(bench.link.reason == .resolveTimeout)
+        var fixture = Fixture.resolving()
+        for _ in 0..<29 { fixture.wait(.milliseconds(500)) }
+        #expect(fixture.link.state == .resolving)
+        #expect(fixture.wait(.milliseconds(500)) == [.disconnect])
+        #expect(fixture.link.reason == .resolveTimeout)
     }
 
     @Test("subscribe: overdue after 10 s, but disconnected only 25 s later")
     func subscribeDeadline() {
-        var bench = Bench.subscribing()
-        bench.wait(.milliseconds(9_999))
-        #expect(bench.link.reason == .progress)
-        #expect(bench.wait(.milliseconds(1)) == [])
-        #expect(bench.link.state == .subscribing)
-        #expect(bench.link.reason == .subscribeTimeout)
-        #expect(bench.wait(.milliseconds(24_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect])
-        #expect(bench.link.state == .seen)
+        var fixture = Fixture.subscribing()
+        fixture.wait(.milliseconds(9_999))
+        #expect(fixture.link.reason == .progress)
+        #expect(fixture.wait(.milliseconds(1)) == [])
+        #expect(fixture.link.state == .subscribing)
+        #expect(fixture.link.reason == .subscribeTimeout)
+        #expect(fixture.wait(.milliseconds(24_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect])
+        #expect(fixture.link.state == .seen)
     }
 
     @Test("an overdue StartNotify that is answered after all is good")
     func subscribeLate() {
-        var bench = Bench.subscribing()
-        bench.wait(.seconds(10))
-        bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-        #expect(bench.link.isStreaming)
+        var fixture = Fixture.subscribing()
+        fixture.wait(.seconds(10))
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        #expect(fixture.link.isStreaming)
     }
 
     @Test(
         "first frame: 5 s, then it is found anew from scratch; 60 s the next time: not worn, maybe")
     func firstFrameDeadline() {
-        var bench = Bench.subscribing()
-        bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-        #expect(bench.wait(.milliseconds(4_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
-        #expect(bench.link.reason == .noFirstFrame)
-        #expect(bench.link.state == .absent)
-        bench.tell(.vanished)
-        bench.now += 5_000_000
-        #expect(bench.tell(.sighted) == [.requestSlot])
-        bench.tell(.slotGranted)
-        bench.tell(.device(isConnected: true, isResolved: true))
-        bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-        #expect(bench.wait(.milliseconds(59_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
-        #expect(bench.link.muteLinks == 2)
+        var fixture = Fixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        #expect(fixture.wait(.milliseconds(4_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+        #expect(fixture.link.reason == .noFirstFrame)
+        #expect(fixture.link.state == .absent)
+        fixture.tell(.vanished)
+        fixture.now += 5_000_000
+        #expect(fixture.tell(.sighted) == [.requestSlot])
+        fixture.tell(.slotGranted)
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        #expect(fixture.wait(.milliseconds(59_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+        #expect(fixture.link.muteLinks == 2)
     }
 
     @Test(
         "a mute strap is found anew as often as it takes, more and more rarely, until a frame comes"
     )
     func muteForLong() {
-        var bench = Bench.ready()
+        var fixture = Fixture.ready()
         var pauses: [Int64] = []
         for _ in 0..<7 {
-            let begun = bench.now
-            while bench.link.state != .connecting {
-                if bench.link.isQueued { bench.tell(.slotGranted) } else { bench.tell(.sighted) }
-                if !bench.link.isQueued, bench.link.state == .seen { bench.wait(.seconds(1)) }
+            let begun = fixture.now
+            while fixture.link.state != .connecting {
+                if fixture.link.isQueued {
+                    fixture.tell(.slotGranted)
+                } else {
+                    fixture.tell(.sighted)
+                }
+                if !fixture.link.isQueued, fixture.link.state == .seen { fixture.wait(.seconds(1)) }
             }
-            pauses.append((bench.now - begun) / 1_000_000)
-            bench.tell(.device(isConnected: true, isResolved: true))
-            bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-            #expect(bench.wait(.seconds(60)).contains(.forgetDevice))
-            bench.tell(.device(isConnected: false, isResolved: false))
-            bench.tell(.vanished)
+            pauses.append((fixture.now - begun) / 1_000_000)
+            fixture.tell(.device(isConnected: true, isResolved: true))
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+            #expect(fixture.wait(.seconds(60)).contains(.forgetDevice))
+            fixture.tell(.device(isConnected: false, isResolved: false))
+            fixture.tell(.vanished)
         }
         #expect(pauses.first == 0)
         #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $0 <= $1 })
@@ -289,38 +293,38 @@ struct SensorLinkTests {
 
     @Test("a strap with a frame every 20 s keeps its link, and is missed after a minute")
     func rareFrames() {
-        var bench = Bench.subscribing()
-        bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil))
-        bench.wait(.seconds(4))
-        bench.tell(.frame)
+        var fixture = Fixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        fixture.wait(.seconds(4))
+        fixture.tell(.frame)
         for _ in 0..<50 {
-            #expect(bench.wait(.milliseconds(19_900)) == [])
-            bench.now += 100_000
-            bench.tell(.frame)
+            #expect(fixture.wait(.milliseconds(19_900)) == [])
+            fixture.now += 100_000
+            fixture.tell(.frame)
         }
-        #expect(bench.link.isStreaming)
-        #expect(bench.link.silenceLimit == 60_000_000)
-        #expect(bench.wait(.seconds(60)).contains(.disconnect))
-        #expect(bench.link.reason == .stale)
+        #expect(fixture.link.isStreaming)
+        #expect(fixture.link.silenceLimit == 60_000_000)
+        #expect(fixture.wait(.seconds(60)).contains(.disconnect))
+        #expect(fixture.link.reason == .stale)
     }
 
     @Test("after bluetoothd hung, what was sent meanwhile is waited for")
     func awake() {
-        var bench = Bench.streaming()
-        bench.now += 100_000_000
-        bench.tell(.awake)
-        #expect(bench.wait(.seconds(9)) == [])
-        #expect(bench.link.isStreaming)
+        var fixture = Fixture.streaming()
+        fixture.now += 100_000_000
+        fixture.tell(.awake)
+        #expect(fixture.wait(.seconds(9)) == [])
+        #expect(fixture.link.isStreaming)
     }
 
     @Test("stale: 10 s worn, 60 s not worn")
     func staleDeadline() {
-        var worn = Bench.streaming()
+        var worn = Fixture.streaming()
         #expect(worn.wait(.milliseconds(9_999)) == [])
         #expect(worn.wait(.milliseconds(1)) == [.disconnect])
         #expect(worn.link.reason == .stale)
 
-        var bare = Bench.streaming()
+        var bare = Fixture.streaming()
         bare.tell(.contact(false))
         #expect(bare.wait(.milliseconds(59_999)) == [])
         #expect(bare.wait(.milliseconds(1)) == [.disconnect])
@@ -329,22 +333,22 @@ struct SensorLinkTests {
 
     @Test("frames push the deadline ahead")
     func framesKeepAlive() {
-        var bench = Bench.streaming()
+        var fixture = Fixture.streaming()
         for _ in 0..<100 {
-            bench.wait(.seconds(9))
-            bench.tell(.frame)
+            fixture.wait(.seconds(9))
+            fixture.tell(.frame)
         }
-        #expect(bench.link.isStreaming)
+        #expect(fixture.link.isStreaming)
     }
 
     @Test("a torn-down link is not adopted while it ends")
     func noAdoptionWhileEnding() {
-        var bench = Bench.streaming()
-        bench.wait(.seconds(10))
+        var fixture = Fixture.streaming()
+        fixture.wait(.seconds(10))
         // bluetoothd takes 2 s to disconnect; an advert's signal says "connected" meanwhile.
-        #expect(bench.tell(.device(isConnected: true, isResolved: true)) == [])
-        #expect(bench.link.state == .seen)
-        #expect(bench.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
+        #expect(fixture.tell(.device(isConnected: true, isResolved: true)) == [])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
     }
 
     // MARK: Losses
@@ -353,57 +357,57 @@ struct SensorLinkTests {
         "a lost link is tried again at once, from any step",
         arguments: ["resolving", "subscribing", "streaming"])
     func linkLoss(step: String) {
-        var bench =
+        var fixture =
             switch step {
-            case "resolving": Bench.resolving()
-            case "subscribing": Bench.subscribing()
-            default: Bench.streaming()
+            case "resolving": Fixture.resolving()
+            case "subscribing": Fixture.subscribing()
+            default: Fixture.streaming()
             }
-        let before = bench.link.attempt
-        #expect(bench.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
-        #expect(bench.link.state == .seen)
-        #expect(bench.link.reason == .linkLost)
-        #expect(bench.link.attempt > before)
+        let before = fixture.link.attempt
+        #expect(fixture.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.link.reason == .linkLost)
+        #expect(fixture.link.attempt > before)
     }
 
     @Test("a device that is removed is absent, whether or not it was connected")
     func removal() {
-        var streaming = Bench.streaming()
+        var streaming = Fixture.streaming()
         #expect(streaming.tell(.vanished) == [])
         #expect(streaming.link.state == .absent)
         #expect(streaming.link.reason == .removed)
-        var seen = Bench.ready()
+        var seen = Fixture.ready()
         seen.tell(.sighted)
         #expect(seen.tell(.vanished) == [.withdrawSlot])
-        var suspended = Bench()
+        var suspended = Fixture()
         suspended.tell(.vanished)
         #expect(suspended.link.state == .suspended(.daemon))
     }
 
     @Test("when bluetoothd goes nothing is called, and all begins anew when it is back")
     func daemonRestart() {
-        for bench in [
-            Bench.ready(), .connecting(), .resolving(), .subscribing(), .streaming(),
+        for fixture in [
+            Fixture.ready(), .connecting(), .resolving(), .subscribing(), .streaming(),
         ] {
-            var bench = bench
-            #expect(bench.tell(.daemon(isPresent: false)) == [])
-            #expect(bench.link.state == .suspended(.daemon))
-            #expect(bench.link.nextDeadline == nil)
-            #expect(bench.tell(.sighted) == [])
-            bench.tell(.daemon(isPresent: true))
-            #expect(bench.link.state == .absent)
+            var fixture = fixture
+            #expect(fixture.tell(.daemon(isPresent: false)) == [])
+            #expect(fixture.link.state == .suspended(.daemon))
+            #expect(fixture.link.nextDeadline == nil)
+            #expect(fixture.tell(.sighted) == [])
+            fixture.tell(.daemon(isPresent: true))
+            #expect(fixture.link.state == .absent)
         }
     }
 
     @Test("when the adapter goes off it waits for it")
     func adapterOff() {
-        var bench = Bench.streaming()
-        #expect(bench.tell(.adapter(isUsable: false)) == [])
-        #expect(bench.link.state == .suspended(.adapter))
-        #expect(bench.link.reason == .adapterOff)
-        bench.tell(.adapter(isUsable: true))
-        #expect(bench.link.state == .absent)
-        var queued = Bench.ready()
+        var fixture = Fixture.streaming()
+        #expect(fixture.tell(.adapter(isUsable: false)) == [])
+        #expect(fixture.link.state == .suspended(.adapter))
+        #expect(fixture.link.reason == .adapterOff)
+        fixture.tell(.adapter(isUsable: true))
+        #expect(fixture.link.state == .absent)
+        var queued = Fixture.ready()
         queued.tell(.sighted)
         #expect(queued.tell(.adapter(isUsable: false)) == [.withdrawSlot])
     }
@@ -412,96 +416,96 @@ struct SensorLinkTests {
 
     @Test("transient: looks whether it connected after all, and tries again")
     func transientError() {
-        var bench = Bench.connecting()
-        let actions = bench.tell(
-            .connectFinished(attempt: bench.link.attempt, .transientRadio))
+        var fixture = Fixture.connecting()
+        let actions = fixture.tell(
+            .connectFinished(attempt: fixture.link.attempt, .transientRadio))
         #expect(actions == [.refresh, .requestSlot])
-        #expect(bench.link.state == .seen)
+        #expect(fixture.link.state == .seen)
         // It had: adopted.
-        bench.tell(.device(isConnected: true, isResolved: false))
-        #expect(bench.link.state == .resolving)
+        fixture.tell(.device(isConnected: true, isResolved: false))
+        #expect(fixture.link.state == .resolving)
     }
 
     @Test("busy: ends the pending attempt, waits; three in a row ask for a reset")
     func busyError() {
-        var bench = Bench.connecting()
-        var actions = bench.tell(.connectFinished(attempt: bench.link.attempt, .busy))
+        var fixture = Fixture.connecting()
+        var actions = fixture.tell(.connectFinished(attempt: fixture.link.attempt, .busy))
         #expect(actions == [.disconnect])
-        #expect(bench.link.state == .seen)
+        #expect(fixture.link.state == .seen)
         for _ in 0..<2 {
-            #expect(bench.wait(.seconds(5)) == [.requestSlot])
-            bench.tell(.slotGranted)
-            actions = bench.tell(.connectFinished(attempt: bench.link.attempt, .busy))
+            #expect(fixture.wait(.seconds(5)) == [.requestSlot])
+            fixture.tell(.slotGranted)
+            actions = fixture.tell(.connectFinished(attempt: fixture.link.attempt, .busy))
         }
         #expect(actions == [.disconnect, .resetAdapter])
     }
 
     @Test("not powered: waits for the adapter if that says so too, else for a moment")
     func notPoweredError() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .notPowered))
-        #expect(bench.link.state == .seen)
-        #expect(bench.wait(.milliseconds(3_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .notPowered))
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.wait(.milliseconds(3_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
     @Test("slots: waits for a place, and tries all the same after a minute")
     func slotsError() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.link.reason == .error(.slots))
-        #expect(bench.link.state == .suspended(.adapterFull))
-        #expect(bench.link.wantsScan, "another adapter may hear it")
-        #expect(bench.wait(.milliseconds(59_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.link.reason == .error(.slots))
+        #expect(fixture.link.state == .suspended(.adapterFull))
+        #expect(fixture.link.wantsScan, "another adapter may hear it")
+        #expect(fixture.wait(.milliseconds(59_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
     @Test("slots: goes on at once when it is heard where there is a place")
     func slotsFound() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.tell(.sighted) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.tell(.sighted) == [.requestSlot])
     }
 
     @Test("slots: heard where there is no place, it goes on waiting")
     func slotsHeard() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.tell(.sightedWithoutPlace) == [])
-        #expect(bench.wait(.seconds(60)) == [.requestSlot])
-        bench.tell(.slotGranted)
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.link.state == .suspended(.adapterFull))
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.tell(.sightedWithoutPlace) == [])
+        #expect(fixture.wait(.seconds(60)) == [.requestSlot])
+        fixture.tell(.slotGranted)
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.link.state == .suspended(.adapterFull))
     }
 
     @Test("slots: is out of range, not without a place, once two attempts went by unheard")
     func slotsUnheard() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.wait(.seconds(60)) == [.requestSlot])
-        bench.tell(.slotGranted)
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .slots))
-        #expect(bench.link.state == .suspended(.outOfRange))
-        #expect(bench.tell(.sightedWithoutPlace) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.wait(.seconds(60)) == [.requestSlot])
+        fixture.tell(.slotGranted)
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
+        #expect(fixture.link.state == .suspended(.outOfRange))
+        #expect(fixture.tell(.sightedWithoutPlace) == [.requestSlot])
     }
 
     @Test("awaited by a person, it does not wait out a back-off")
     func awaited() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .auth))
-        #expect(bench.link.state == .seen)
-        #expect(bench.wait(.seconds(10)) == [])
-        #expect(bench.tell(.awaited) == [.requestSlot])
-        #expect(bench.tell(.awaited) == [], "it is waiting for the radio already")
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .auth))
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.wait(.seconds(10)) == [])
+        #expect(fixture.tell(.awaited) == [.requestSlot])
+        #expect(fixture.tell(.awaited) == [], "it is waiting for the radio already")
     }
 
     @Test("gone: absent until it is heard again")
     func goneError() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .gone))
-        #expect(bench.link.state == .absent)
-        #expect(bench.link.wantsScan)
-        #expect(bench.tell(.sighted) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .gone))
+        #expect(fixture.link.state == .absent)
+        #expect(fixture.link.wantsScan)
+        #expect(fixture.tell(.sighted) == [.requestSlot])
     }
 
     @Test(
@@ -510,48 +514,48 @@ struct SensorLinkTests {
             BlueZErrorClass.auth, .permission,
         ])
     func personErrors(error: BlueZErrorClass) {
-        var bench = Bench.subscribing()
-        let actions = bench.tell(.subscribeFinished(attempt: bench.link.attempt, error))
+        var fixture = Fixture.subscribing()
+        let actions = fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, error))
         #expect(actions == [.disconnect])
-        #expect(bench.link.reason == .error(error))
-        bench.tell(.device(isConnected: false, isResolved: false))
-        #expect(bench.wait(.milliseconds(29_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+        #expect(fixture.link.reason == .error(error))
+        fixture.tell(.device(isConnected: false, isResolved: false))
+        #expect(fixture.wait(.milliseconds(29_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
     @Test("cache: the device is forgotten, and the next time only after half a minute")
     func cacheError() {
-        var bench = Bench.subscribing()
-        let first = bench.tell(.subscribeFinished(attempt: bench.link.attempt, .cache))
+        var fixture = Fixture.subscribing()
+        let first = fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, .cache))
         #expect(first == [.disconnect, .forgetDevice])
-        #expect(bench.link.state == .absent)
-        bench.tell(.vanished)
-        bench.now += 60_000_000
-        bench.tell(.sighted)
-        bench.tell(.slotGranted)
-        bench.tell(.device(isConnected: true, isResolved: true))
-        let second = bench.tell(.subscribeFinished(attempt: bench.link.attempt, .cache))
+        #expect(fixture.link.state == .absent)
+        fixture.tell(.vanished)
+        fixture.now += 60_000_000
+        fixture.tell(.sighted)
+        fixture.tell(.slotGranted)
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        let second = fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, .cache))
         #expect(second == [.disconnect, .forgetDevice])
-        #expect(bench.link.state == .absent)
-        bench.tell(.vanished)
-        bench.tell(.sighted)
-        #expect(bench.link.nextDeadline == bench.now + 30_000_000)
+        #expect(fixture.link.state == .absent)
+        fixture.tell(.vanished)
+        fixture.tell(.sighted)
+        #expect(fixture.link.nextDeadline == fixture.now + 30_000_000)
     }
 
     @Test("daemon: waits for it, or a second if it is there and just did not answer")
     func daemonError() {
-        var bench = Bench.connecting()
-        bench.tell(.connectFinished(attempt: bench.link.attempt, .daemon))
-        #expect(bench.link.state == .seen)
-        #expect(bench.wait(.milliseconds(999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.requestSlot])
+        var fixture = Fixture.connecting()
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .daemon))
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.wait(.milliseconds(999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
     @Test("unknown: tried again like a transient one, never fatal")
     func unknownError() {
-        var bench = Bench.connecting()
+        var fixture = Fixture.connecting()
         #expect(
-            bench.tell(.connectFinished(attempt: bench.link.attempt, .unknown))
+            fixture.tell(.connectFinished(attempt: fixture.link.attempt, .unknown))
                 == [.refresh, .requestSlot])
     }
 
@@ -559,29 +563,29 @@ struct SensorLinkTests {
 
     @Test("release ends the link in order, and the end finishes it")
     func release() {
-        var bench = Bench.streaming()
-        #expect(bench.tell(.release) == [.stopNotify, .disconnect])
-        #expect(bench.link.state == .draining)
-        #expect(bench.tell(.release) == [])
-        #expect(bench.tell(.device(isConnected: false, isResolved: false)) == [.finish])
+        var fixture = Fixture.streaming()
+        #expect(fixture.tell(.release) == [.stopNotify, .disconnect])
+        #expect(fixture.link.state == .draining)
+        #expect(fixture.tell(.release) == [])
+        #expect(fixture.tell(.device(isConnected: false, isResolved: false)) == [.finish])
     }
 
     @Test("release without an end is over after 5 s")
     func releaseTimeout() {
-        var bench = Bench.streaming()
-        bench.tell(.release)
-        #expect(bench.wait(.milliseconds(4_999)) == [])
-        #expect(bench.wait(.milliseconds(1)) == [.finish])
+        var fixture = Fixture.streaming()
+        fixture.tell(.release)
+        #expect(fixture.wait(.milliseconds(4_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.finish])
     }
 
     @Test("release waits for StartNotify's answer before it disconnects")
     func releaseWhileSubscribing() {
-        var bench = Bench.subscribing()
-        #expect(bench.tell(.release) == [])
-        #expect(bench.link.state == .draining)
+        var fixture = Fixture.subscribing()
+        #expect(fixture.tell(.release) == [])
+        #expect(fixture.link.state == .draining)
         #expect(
-            bench.tell(.subscribeFinished(attempt: bench.link.attempt, nil)) == [.disconnect])
-        var unanswered = Bench.subscribing()
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil)) == [.disconnect])
+        var unanswered = Fixture.subscribing()
         unanswered.tell(.release)
         #expect(unanswered.wait(.milliseconds(24_999)) == [])
         #expect(unanswered.wait(.milliseconds(1)) == [.disconnect])
@@ -589,14 +593,14 @@ struct SensorLinkTests {
 
     @Test("release of what is not connected is over at once")
     func releaseIdle() {
-        var absent = Bench.ready()
+        var absent = Fixture.ready()
         #expect(absent.tell(.release) == [.finish])
-        var queued = Bench.ready()
+        var queued = Fixture.ready()
         queued.tell(.sighted)
         #expect(queued.tell(.release) == [.withdrawSlot, .finish])
-        var suspended = Bench()
+        var suspended = Fixture()
         #expect(suspended.tell(.release) == [.finish])
-        var draining = Bench.streaming()
+        var draining = Fixture.streaming()
         draining.tell(.release)
         #expect(draining.tell(.daemon(isPresent: false)) == [.finish])
     }
@@ -626,20 +630,20 @@ struct SensorLinkTests {
 
     @Test("a frame ends the back-off")
     func frameResetsBackoff() {
-        var bench = Bench.connecting {
+        var fixture = Fixture.connecting {
             $0.backoffBase = .milliseconds(250)
             $0.backoffMax = .seconds(30)
             $0.attemptsUnheardMax = 100
         }
         for _ in 0..<5 {
-            bench.tell(.connectFinished(attempt: bench.link.attempt, .transientRadio))
-            bench.wait(.seconds(31))
-            bench.tell(.slotGranted)
+            fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
+            fixture.wait(.seconds(31))
+            fixture.tell(.slotGranted)
         }
-        #expect(bench.link.backoff.failures == 5)
-        bench.tell(.device(isConnected: true, isResolved: true))
-        bench.tell(.frame)
-        #expect(bench.link.backoff.failures == 0)
+        #expect(fixture.link.backoff.failures == 5)
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        fixture.tell(.frame)
+        #expect(fixture.link.backoff.failures == 0)
     }
 
     @Test("no sequence of events makes it trap, and it always ends or waits for something")
@@ -649,10 +653,10 @@ struct SensorLinkTests {
         var backoff = Backoff(seed: seed)
         let policy = LinkPolicy()
         for _ in 0..<5 { _ = backoff.next(policy) }
-        var bench = Bench { $0 = LinkPolicy() }
+        var fixture = Fixture { $0 = LinkPolicy() }
         for step in 0..<20_000 {
             let dice = backoff.next(policy)
-            let attempt = bench.link.attempt
+            let attempt = fixture.link.attempt
             let errors: [BlueZErrorClass?] = [nil, nil, nil] + BlueZErrorClass.allCases
             let error = errors[Int(dice / 16) % errors.count]
             let event: SensorLink.Event =
@@ -670,17 +674,17 @@ struct SensorLinkTests {
                 case 14: .contact(dice % 2 == 0)
                 default: .tick
                 }
-            bench.now += dice % 3_000_000
-            let actions = bench.tell(event)
-            #expect(bench.link.attempt >= attempt, "seed \(seed) step \(step)")
+            fixture.now += dice % 3_000_000
+            let actions = fixture.tell(event)
+            #expect(fixture.link.attempt >= attempt, "seed \(seed) step \(step)")
             if actions.contains(.disconnect) {
-                #expect(!bench.link.isNotifyPending, "seed \(seed) step \(step)")
+                #expect(!fixture.link.isNotifyPending, "seed \(seed) step \(step)")
             }
             let isWaiting =
-                bench.link.nextDeadline != nil || bench.link.isQueued || bench.link.wantsScan
-            switch bench.link.state {
+                fixture.link.nextDeadline != nil || fixture.link.isQueued || fixture.link.wantsScan
+            switch fixture.link.state {
             case .suspended(.daemon), .suspended(.adapter): break
-            default: #expect(isWaiting, "seed \(seed) step \(step) \(bench.link.state)")
+            default: #expect(isWaiting, "seed \(seed) step \(step) \(fixture.link.state)")
             }
         }
     }

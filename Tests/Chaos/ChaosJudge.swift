@@ -103,8 +103,8 @@ struct ChaosJudge {
         _ sent: ChaosStraps.Sent
     ) -> Int64 {
         let name = "strap \(sample.strap) frame \(number)"
-        if let wearer = sent.patient, wearer != row.patient {
-            fault("wrong patient", "\(name): \(wearer) wore it, \(row.patient) has it")
+        if let patient = sent.patient, patient != row.patient {
+            fault("wrong patient", "\(name): \(patient) wore it, \(row.patient) has it")
         }
         if sample.patient != row.patient { fault("patient", "\(name): the store says another") }
         if row.beatsPerMinute != Double(ChaosStraps.bpm(number)) {

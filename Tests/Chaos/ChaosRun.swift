@@ -29,7 +29,7 @@ final class ChaosRun: Sendable {
         self.world = world
         self.clock = clock
         self.proxy = proxy
-        straps = ChaosStraps(clock, wearers: [40001, 40002, 40001, 40001])
+        straps = ChaosStraps(clock, patients: [40001, 40002, 40001, 40001])
         log = ChaosLog(clock)
     }
 
@@ -105,12 +105,12 @@ final class ChaosRun: Sendable {
 
     /// Gives the shared strap to the other patient.
     func handOver(to index: Int) async throws {
-        straps.setWearer(of: ChaosStraps.shared, nil)
+        straps.setPatient(of: ChaosStraps.shared, nil)
         let address = TestWorld.addresses[ChaosStraps.shared]
         guard try await command("pair", address, "--enrollment", "e\(index)") != nil else { return }
         // What is under way belongs to whoever the gateway says.
         await clock.sleep(for: .seconds(Self.waySecondsMax))
-        straps.setWearer(of: ChaosStraps.shared, Self.patients[index])
+        straps.setPatient(of: ChaosStraps.shared, Self.patients[index])
     }
 
     /// A technician comes by: enrolls again whoever the exchange has locked out.

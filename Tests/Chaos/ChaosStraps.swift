@@ -19,29 +19,29 @@ final class ChaosStraps: Sendable {
         var content: Content
         /// Whether somebody was subscribed: then it went to the bus.
         var wentOut: Bool
-        /// The wearer; nil while the strap changes hands.
+        /// The patient; nil while the strap changes hands.
         var patient: Int?
     }
 
     private struct State {
         var sent: [[Sent]] = Array(repeating: [], count: TestWorld.addresses.count)
-        var wearers: [Int?] = []
+        var patients: [Int?] = []
         var isSending = true
     }
     private let state = Mutex(State())
     private let clock: FastClock
 
-    init(_ clock: FastClock, wearers: [Int]) {
+    init(_ clock: FastClock, patients: [Int]) {
         self.clock = clock
-        state.withLock { $0.wearers = wearers }
+        state.withLock { $0.patients = patients }
     }
 
     /// All frames of a strap, by their numbers.
     func sent(_ strap: Int) -> [Sent] { state.withLock { $0.sent[strap] } }
 
     /// Who wears a strap from now on; nil while nobody can say.
-    func setWearer(of strap: Int, _ patient: Int?) {
-        state.withLock { $0.wearers[strap] = patient }
+    func setPatient(of strap: Int, _ patient: Int?) {
+        state.withLock { $0.patients[strap] = patient }
     }
 
     /// Whether they have not been stopped.
@@ -61,7 +61,7 @@ final class ChaosStraps: Sendable {
     }
 
     private func send(_ strap: Int, _ bluez: SimulatedBlueZ) async {
-        let (number, patient) = state.withLock { ($0.sent[strap].count, $0.wearers[strap]) }
+        let (number, patient) = state.withLock { ($0.sent[strap].count, $0.patients[strap]) }
         let content: Content =
             number % Self.malformedEvery == 57
             ? .malformed : number % Self.pulselessEvery == 101 ? .noPulse : .rate

@@ -52,7 +52,7 @@ private struct DaemonKiller {
     private var deck: [FaultPoint] = []
     private var reached: [FaultPoint: Int] = [:]
     private var missed = 0
-    private var wearer = 0
+    private var patient = 0
 
     init(_ run: ChaosRun, seed: UInt64) {
         self.run = run
@@ -80,12 +80,12 @@ private struct DaemonKiller {
     /// erasing and of what was set aside, which have tests of their own.
     private static func passes(_ point: FaultPoint) -> Int? {
         switch point {
-        case .migrate, .migrated, .eraseRoster, .erased, .asideTakenUp: nil
+        case .migrate, .migrated, .eraseRegistry, .erased, .asideTakenUp: nil
         case .append: 100
         case .commitBegun, .commitRows, .commitBooks, .commitGaps, .committed: 6
         case .settleSegment, .settleUpload, .settled: 4
         case .checkpoint: 20
-        case .pruneRows, .pruneCursor, .pruned, .wearerChanged, .wearerGaps, .ledgerKept,
+        case .pruneRows, .pruneCursor, .pruned, .assignmentChanged, .assignmentGaps, .ledgerKept,
             .ledgersClosed, .runBegun, .runEnded, .closed:
             1
         }
@@ -128,9 +128,9 @@ private struct DaemonKiller {
         let end = run.clock.seconds + seconds
         switch point {
         case .ledgerKept: await setOnAir(false)
-        case .wearerChanged, .wearerGaps:
-            wearer = 1 - wearer
-            try await run.handOver(to: wearer)
+        case .assignmentChanged, .assignmentGaps:
+            patient = 1 - patient
+            try await run.handOver(to: patient)
         default: break
         }
         var asksToStop = [.checkpoint, .runEnded, .closed].contains(point)

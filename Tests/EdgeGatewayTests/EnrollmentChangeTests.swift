@@ -33,7 +33,7 @@ import Uplink
         }
 
         func end() async {
-            await gateway.lanes.stopAll()
+            await gateway.deliveries.stopAll()
             try? await gateway.queue.close()
             try? FileManager.default.removeItem(at: directory)
         }
@@ -72,7 +72,7 @@ import Uplink
         let report = try await gateway.begin(
             Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
         #expect(report.state == "active")
-        #expect(await gateway.lanes.isRunning(1))
+        #expect(await gateway.deliveries.isRunning(1))
         await place.end()
     }
 
@@ -89,14 +89,14 @@ import Uplink
         }
         #expect(try await gateway.queue.enrollments() == [known])
         #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("a"))
-        #expect(await gateway.lanes.isRunning(known.id))
-        #expect(await gateway.lanes.stopped(known.id) == nil)
+        #expect(await gateway.deliveries.isRunning(known.id))
+        #expect(await gateway.deliveries.stopped(known.id) == nil)
         await gateway.setFailing { _ in }
         _ = try await gateway.begin(
             Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
         #expect(try await gateway.queue.enrollments().first?.terms.device == "70008")
         #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("b"))
-        #expect(await gateway.lanes.isRunning(known.id))
+        #expect(await gateway.deliveries.isRunning(known.id))
         await place.end()
     }
 
@@ -114,7 +114,7 @@ import Uplink
         } throws: {
             ($0 as? ProblemReport)?.message.contains("nothing was changed") == true
         }
-        #expect(await gateway.lanes.isRunning(known.id))
+        #expect(await gateway.deliveries.isRunning(known.id))
         #expect(try await gateway.queue.enrollments() == [known])
         await place.end()
     }
@@ -129,11 +129,11 @@ import Uplink
             _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
         }
         #expect(try await gateway.tokenFile(of: 1).load() == Self.tokens("a"))
-        #expect(await gateway.lanes.isRunning(1))
+        #expect(await gateway.deliveries.isRunning(1))
         await gateway.setFailing { _ in }
         _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
         #expect(try await gateway.queue.enrollments().isEmpty)
-        #expect(await !gateway.lanes.isRunning(1))
+        #expect(await !gateway.deliveries.isRunning(1))
         let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
         #expect(files.allSatisfy { !$0.hasPrefix("tokens-") }, "\(files)")
         await place.end()
@@ -144,10 +144,10 @@ import Uplink
         let gateway = place.gateway
         try await gateway.queue.enroll(Self.terms("70007"))
         try await gateway.tokenFile(of: 1).save(Self.tokens("a"))
-        #expect(await gateway.lanes.stopped(1) == "it was not started")
+        #expect(await gateway.deliveries.stopped(1) == "it was not started")
         await gateway.startMissingDeliveries()
-        #expect(await gateway.lanes.isRunning(1))
-        #expect(await gateway.lanes.stopped(1) == nil)
+        #expect(await gateway.deliveries.isRunning(1))
+        #expect(await gateway.deliveries.stopped(1) == nil)
         await place.end()
     }
 

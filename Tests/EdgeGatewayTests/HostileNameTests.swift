@@ -11,9 +11,9 @@ import Testing
         "Ada\u{1B}[2J\u{9B}31m\u{202E}live\n! radio-off for 1 s: lie\r\u{2028}\u{7}\u{E0041}"
 
     /// Runs `body` with a daemon whose store is full of such names.
-    private func serving(_ body: (ServerBench) async throws -> Void) async throws {
-        try await ServerBench.run { bench in
-            let queue = bench.queue
+    private func serving(_ body: (ServerFixture) async throws -> Void) async throws {
+        try await ServerFixture.run { fixture in
+            let queue = fixture.queue
             let sensor = try await queue.addSensor(
                 address: "C0:00:00:00:00:01", details: SensorDetails(name: Self.name))
             let enrollment = try await queue.enroll(
@@ -25,21 +25,21 @@ import Testing
             _ = try await queue.assign(
                 sensor: sensor.id, enrollment: enrollment.id, patient: nil, since: nil)
             try await queue.setHold(enrollment: enrollment.id, reason: Self.name)
-            try await bench.serving([bench.control()]) {
-                try await bench.eventually("an answer") { await bench.isAnswered() }
-                try await body(bench)
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                try await body(fixture)
             }
         }
     }
 
-    private func run(_ bench: ServerBench, _ words: [String]) async throws -> Command.Outcome {
+    private func run(_ fixture: ServerFixture, _ words: [String]) async throws -> Command.Outcome {
         try await Command.run(
             GatewayProcess.program("edge-gateway").path, words,
             environment: [
-                "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": bench.directory.path,
-                "EDGE_GATEWAY_SOCKET": bench.settings.socketPath,
+                "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": fixture.directory.path,
+                "EDGE_GATEWAY_SOCKET": fixture.settings.socketPath,
                 "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
-            ], directory: bench.directory.path)
+            ], directory: fixture.directory.path)
     }
 
     private static func isHarmless(_ text: String) -> Bool {
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func namesSteerNoTerminalWhicheverCommandPrintsThem() async throws {
-        try await serving { bench in
+        try await serving { fixture in
             for words in [
                 ["status"], ["sensors"], ["enrollments"], ["gaps"], ["history"],
                 ["history", "--hours"], ["queue", "status"], ["queue", "list"],
@@ -63,7 +63,7 @@ import Testing
                 ["status", Self.name.replacing("\n", with: "")],
             ] {
                 for options in [[], ["--json"]] {
-                    let outcome = try await run(bench, words + options)
+                    let outcome = try await run(fixture, words + options)
                     let text = outcome.output + outcome.complaint
                     #expect(Self.isHarmless(text), "\(words): \(text.debugDescription)")
                     #expect(
@@ -71,14 +71,14 @@ import Testing
                         "\(words): a name makes no line of its own: \(text.debugDescription)")
                 }
             }
-            let status = try await run(bench, ["status"])
+            let status = try await run(fixture, ["status"])
             #expect(status.output.contains("Ada"), "\(status.output)")
         }
     }
 
     @Test func jsonHasTheNameAsItIs() async throws {
-        try await serving { bench in
-            let outcome = try await run(bench, ["sensors", "--json"])
+        try await serving { fixture in
+            let outcome = try await run(fixture, ["sensors", "--json"])
             let sensors = try ReportCoding.decoder().decode(
                 [SensorReport].self, from: Data(outcome.output.utf8))
             #expect(sensors.map(\.name) == [Self.name])

@@ -170,33 +170,33 @@ import Testing
 }
 
 /// Where a file to import is put together.
-@Suite struct ImportDeskTests {
+@Suite struct ImportSessionTests {
     @Test func partsFollowOneAnotherIntoAFileNobodyElseMayRead() async throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "desk-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(
             atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let desk = ImportDesk(directory: directory)
-        let first = try await desk.add([1, 2], at: 0, upload: nil)
+        let session = ImportSession(directory: directory)
+        let first = try await session.add([1, 2], at: 0, upload: nil)
         #expect(first.bytes == 2)
         await #expect(throws: ProblemReport.self) {
-            try await desk.add([9], at: 1, upload: first.upload)
+            try await session.add([9], at: 1, upload: first.upload)
         }
-        await #expect(throws: ProblemReport.self) { try await desk.add([9], at: 2, upload: "x") }
-        #expect(try await desk.add([3], at: 2, upload: first.upload).bytes == 3)
-        let path = try await desk.begin(first.upload)
+        await #expect(throws: ProblemReport.self) { try await session.add([9], at: 2, upload: "x") }
+        #expect(try await session.add([3], at: 2, upload: first.upload).bytes == 3)
+        let path = try await session.begin(first.upload)
         #expect(try Data(contentsOf: URL(filePath: path)) == Data([1, 2, 3]))
         let mode =
             try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
-        #expect(await desk.progress.state == "checking")
+        #expect(await session.progress.state == "checking")
         await #expect(throws: ProblemReport.self) {
-            try await desk.add([9], at: 0, upload: nil)
+            try await session.add([9], at: 0, upload: nil)
         }
-        #expect(await desk.end() == 0)
+        #expect(await session.end() == 0)
         #expect(!FileManager.default.fileExists(atPath: path))
-        #expect(await desk.progress.state == "idle")
+        #expect(await session.progress.state == "idle")
     }
 
     /// Whoever deletes the store's log deletes samples: it is never among what is to be deleted.

@@ -37,21 +37,21 @@ import Testing
     @Test func aPageWhosePortIsTakenSaysSoAndServesOnceItIsFree() async throws {
         let listener = try Listener()
         let place = "127.0.0.1:\(listener.port)"
-        try await ServerBench.run(["EDGE_GATEWAY_PAGE_LISTEN": place]) { bench in
-            try await bench.serving([bench.control(), bench.page()]) {
-                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
-                let fault = try #require(bench.gateway.servers.faults.first)
+        try await ServerFixture.run(["EDGE_GATEWAY_PAGE_LISTEN": place]) { fixture in
+            try await fixture.serving([fixture.control(), fixture.page()]) {
+                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
+                let fault = try #require(fixture.gateway.servers.faults.first)
                 #expect(fault.server == .page && fault.setting == "page.listen")
                 #expect(
                     fault.reason == "page.listen: \(place) cannot be opened: Address already in use"
                 )
-                try await bench.eventually("commands") { await bench.isAnswered() }
+                try await fixture.eventually("commands") { await fixture.isAnswered() }
                 // A link that nobody can open is not handed out.
                 let share = await #expect(throws: ProblemReport.self) {
-                    try await bench.gateway.share(ShareRequest(hours: 1))
+                    try await fixture.gateway.share(ShareRequest(hours: 1))
                 }
                 #expect(share?.code == "no-page" && share?.message.contains(place) == true)
-                let status = try await bench.gateway.status()
+                let status = try await fixture.gateway.status()
                 #expect(
                     status.health.contains {
                         $0.name == "page-unavailable"
@@ -59,10 +59,10 @@ import Testing
                                 == "page.listen: \(place) cannot be opened: Address already in use"
                     }, "\(status.health)")
                 listener.end()
-                try await bench.eventually("a page") {
-                    bench.gateway.servers.serving.contains(.page)
+                try await fixture.eventually("a page") {
+                    fixture.gateway.servers.serving.contains(.page)
                 }
-                #expect(bench.gateway.servers.faults.isEmpty)
+                #expect(fixture.gateway.servers.faults.isEmpty)
             }
         }
     }
@@ -80,14 +80,14 @@ import Testing
     func aPageThatMayNotServeNamesTheSetting(
         variables: [String: String], setting: String
     ) async throws {
-        try await ServerBench.run(variables) { bench in
-            try await bench.serving([bench.control(), bench.page()]) {
-                try await bench.eventually("commands and a fault") {
-                    let isAnswered = await bench.isAnswered()
-                    return isAnswered && !bench.gateway.servers.faults.isEmpty
+        try await ServerFixture.run(variables) { fixture in
+            try await fixture.serving([fixture.control(), fixture.page()]) {
+                try await fixture.eventually("commands and a fault") {
+                    let isAnswered = await fixture.isAnswered()
+                    return isAnswered && !fixture.gateway.servers.faults.isEmpty
                 }
-                #expect(bench.gateway.servers.faults.map(\.setting) == [setting])
-                #expect(bench.settings.problems().map(\.setting) == [setting])
+                #expect(fixture.gateway.servers.faults.map(\.setting) == [setting])
+                #expect(fixture.settings.problems().map(\.setting) == [setting])
             }
         }
     }
@@ -102,25 +102,25 @@ import Testing
             "EDGE_GATEWAY_PAGE_LISTEN": "192.0.2.77:8470",
             "EDGE_GATEWAY_PAGE_TOKEN_FILE": token.path,
         ]
-        try await ServerBench.run(variables) { bench in
-            try await bench.serving([bench.page()]) {
-                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
-                let fault = try #require(bench.gateway.servers.faults.first)
+        try await ServerFixture.run(variables) { fixture in
+            try await fixture.serving([fixture.page()]) {
+                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
+                let fault = try #require(fixture.gateway.servers.faults.first)
                 #expect(fault.setting == "page.listen")
                 #expect(fault.reason.contains("Cannot assign requested address"), "\(fault.reason)")
             }
             // It was not the settings: they may be right once the network is there.
-            #expect(bench.settings.problems().isEmpty)
+            #expect(fixture.settings.problems().isEmpty)
         }
     }
 
     @Test func aSocketWhoseFileIsRemovedIsBoundAgain() async throws {
-        try await ServerBench.run { bench in
-            try await bench.serving([bench.control()]) {
-                try await bench.eventually("an answer") { await bench.isAnswered() }
-                unlink(bench.settings.socketPath)
-                try await bench.eventually("an answer again") { await bench.isAnswered() }
-                try await bench.eventually("no fault") { bench.gateway.servers.faults.isEmpty }
+        try await ServerFixture.run { fixture in
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                unlink(fixture.settings.socketPath)
+                try await fixture.eventually("an answer again") { await fixture.isAnswered() }
+                try await fixture.eventually("no fault") { fixture.gateway.servers.faults.isEmpty }
             }
         }
     }
@@ -129,33 +129,33 @@ import Testing
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "later-\(UInt32.random(in: 0 ... .max))")
         let path = directory.appending(path: "control.sock").path
-        try await ServerBench.run(["EDGE_GATEWAY_SOCKET": path]) { bench in
-            try await bench.serving([bench.control()]) {
-                try await bench.eventually("a fault") { !bench.gateway.servers.faults.isEmpty }
-                let fault = try #require(bench.gateway.servers.faults.first)
+        try await ServerFixture.run(["EDGE_GATEWAY_SOCKET": path]) { fixture in
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("a fault") { !fixture.gateway.servers.faults.isEmpty }
+                let fault = try #require(fixture.gateway.servers.faults.first)
                 #expect(fault.server == .control && fault.setting == "socket")
                 #expect(fault.reason.contains("is missing"), "\(fault.reason)")
                 try FileManager.default.createDirectory(
                     at: directory, withIntermediateDirectories: true)
-                try await bench.eventually("an answer") { await bench.isAnswered() }
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
             }
         }
         try? FileManager.default.removeItem(at: directory)
     }
 
     @Test func aSocketThatSomebodyServesIsLeftAlone() async throws {
-        try await ServerBench.run { bench in
-            try await bench.serving([bench.control()]) {
-                try await bench.eventually("an answer") { await bench.isAnswered() }
-                let second = ControlSocketPlace(bench.settings.socketPath)
+        try await ServerFixture.run { fixture in
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                let second = ControlSocketPlace(fixture.settings.socketPath)
                 #expect {
                     try second.claim()
                 } throws: {
                     if case .taken? = $0 as? ControlSocketPlace.Fault { true } else { false }
                 }
                 // Also where nobody knows of the lock.
-                unlink(bench.settings.socketPath + ".lock")
-                let third = ControlSocketPlace(bench.settings.socketPath)
+                unlink(fixture.settings.socketPath + ".lock")
+                let third = ControlSocketPlace(fixture.settings.socketPath)
                 #expect {
                     try third.claim()
                 } throws: {
@@ -165,7 +165,7 @@ import Testing
                         false
                     }
                 }
-                #expect(await bench.isAnswered())
+                #expect(await fixture.isAnswered())
             }
         }
     }
@@ -201,12 +201,12 @@ import Testing
 
     /// Serves the control socket with limits; gives clients.
     private func serving(
-        _ limits: ServerLimits, _ body: (ServerBench, () -> BareClient) async throws -> Void
+        _ limits: ServerLimits, _ body: (ServerFixture, () -> BareClient) async throws -> Void
     ) async throws {
-        try await ServerBench.run { bench in
-            try await bench.serving([bench.control(limits)]) {
-                try await bench.eventually("an answer") { await bench.isAnswered() }
-                try await body(bench) { BareClient(bench.settings.socketPath) }
+        try await ServerFixture.run { fixture in
+            try await fixture.serving([fixture.control(limits)]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                try await body(fixture) { BareClient(fixture.settings.socketPath) }
             }
         }
     }
@@ -225,10 +225,10 @@ import Testing
         "GET /v1/gaps?days=%zz HTTP/1.1\r\nHost: x\r\n\r\n",
     ])
     func whatIsNoHTTPIsTheClientsFault(request: String) async throws {
-        try await serving(ControlServer.limits) { bench, connect in
+        try await serving(ControlServer.limits) { fixture, connect in
             let client = connect()
             client.send(request)
-            try await bench.eventually("an answer to \(request.debugDescription)") {
+            try await fixture.eventually("an answer to \(request.debugDescription)") {
                 client.received().contains("\"advice\"") || client.isCutOff()
             }
             let answer = client.received()
@@ -238,11 +238,11 @@ import Testing
     }
 
     @Test func headersThatAreTooLargeAreAnswered() async throws {
-        try await serving(ControlServer.limits) { bench, connect in
+        try await serving(ControlServer.limits) { fixture, connect in
             let client = connect()
             let long = String(repeating: "x", count: 40_000)
             client.send("GET /v1/status HTTP/1.1\r\nHost: x\r\nX-Long: \(long)\r\n\r\n")
-            try await bench.eventually("an answer") { client.received().contains("advice") }
+            try await fixture.eventually("an answer") { client.received().contains("advice") }
             #expect(client.received().hasPrefix("HTTP/1.1 431"), "\(client.received())")
         }
     }
@@ -250,10 +250,10 @@ import Testing
     @Test func aBodyThatNeverEndsIsCutOffThoughItsBytesKeepComing() async throws {
         var limits = ControlServer.limits
         limits.body = .milliseconds(300)
-        try await serving(limits) { bench, connect in
+        try await serving(limits) { fixture, connect in
             let client = connect()
             client.send(Self.head + "Content-Length: 60000\r\n\r\n")
-            try await bench.eventually("the end") {
+            try await fixture.eventually("the end") {
                 client.send(" ")
                 return client.isCutOff()
             }
@@ -265,12 +265,12 @@ import Testing
         var limits = ControlServer.limits
         limits.head = .milliseconds(300)
         limits.idle = .milliseconds(300)
-        try await serving(limits) { bench, connect in
+        try await serving(limits) { fixture, connect in
             let first = connect()
             first.send("GET /v1/status HTTP/1.1\r\nX-Long: ")
             let second = connect()
             second.send("GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/status HTTP/1.1\r\nX: ")
-            try await bench.eventually("the end") {
+            try await fixture.eventually("the end") {
                 first.send("x")
                 second.send("x")
                 return first.isCutOff() && second.isCutOff()
@@ -283,29 +283,29 @@ import Testing
         var limits = ControlServer.limits
         limits.connectionsMax = 20
         limits.perPeerMax = 16
-        try await serving(limits) { bench, connect in
+        try await serving(limits) { fixture, connect in
             let silent = (0..<100).map { _ in connect() }
-            #expect(await bench.isAnswered())
+            #expect(await fixture.isAnswered())
             let dawdling = (0..<100).map { _ in connect() }
             for client in dawdling { client.send(Self.head + "Content-Length: 60000\r\n\r\n") }
-            #expect(await bench.isAnswered())
-            try await bench.eventually("the first are closed") { silent[0].isCutOff() }
+            #expect(await fixture.isAnswered())
+            try await fixture.eventually("the first are closed") { silent[0].isCutOff() }
         }
     }
 
     @Test func whoNeverReadsTheStreamIsCutOff() async throws {
         var limits = ControlServer.limits
         limits.stalled = .milliseconds(300)
-        try await serving(limits) { bench, connect in
+        try await serving(limits) { fixture, connect in
             let client = connect()
             // 10,000 requests at once, none of whose answers is read.
             let request = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"
             let requests = String(repeating: request, count: 200)
-            try await bench.eventually("the end") {
+            try await fixture.eventually("the end") {
                 client.send(requests)
                 return client.isCutOff()
             }
-            #expect(await bench.isAnswered())
+            #expect(await fixture.isAnswered())
         }
     }
 }
@@ -313,31 +313,31 @@ import Testing
 /// Whoever looks changes nothing.
 @Suite struct LookingTests {
     @Test func noGetAndNoHeadChangesTheStoreOrAFile() async throws {
-        try await ServerBench.run { bench in
-            _ = try await bench.queue.addSensor(
+        try await ServerFixture.run { fixture in
+            _ = try await fixture.queue.addSensor(
                 address: "C0:00:00:00:00:01", details: SensorDetails(name: "Ada"))
             func files() throws -> [String: Data] {
                 let names = try FileManager.default.contentsOfDirectory(
-                    atPath: bench.directory.path)
+                    atPath: fixture.directory.path)
                 // Readers of the store note in its index how far they are.
                 return try names.filter { !$0.hasSuffix("-shm") && !$0.hasSuffix(".sock") }
                     .reduce(into: [:]) {
-                        $0[$1] = try Data(contentsOf: bench.directory.appending(path: $1))
+                        $0[$1] = try Data(contentsOf: fixture.directory.appending(path: $1))
                     }
             }
-            let server = bench.control()
+            let server = fixture.control()
             let paths = server.routes().routes.filter { $0.value.contains(.get) }.keys.map {
                 "/" + $0.drop { $0 == "/" }.replacing("{id}", with: "1")
             }
             #expect(paths.count > 15)
-            try await bench.serving([server]) {
-                try await bench.eventually("an answer") { await bench.isAnswered() }
+            try await fixture.serving([server]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
                 let before = try files()
                 for path in paths {
                     for words in [["-I"], ["--max-time", "1"]] {
                         _ = try await Command.run(
                             "/usr/bin/curl",
-                            ["-s", "--unix-socket", bench.settings.socketPath] + words
+                            ["-s", "--unix-socket", fixture.settings.socketPath] + words
                                 + ["http://localhost\(path)?sensor=1&minutes=10"])
                     }
                 }

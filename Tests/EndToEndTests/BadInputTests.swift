@@ -4,9 +4,9 @@ import Testing
 
 @Suite(.serialized) struct BadInputTests {
     @Test func withoutADaemonACommandSaysHowToStartIt() async throws {
-        try await TestWorld.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { fixture in
             for words in [["status"], ["sensors"], ["scan"], ["pair", "C0:00:00:00:00:01"]] {
-                let outcome = try await bench.gateway.command(words)
+                let outcome = try await fixture.gateway.command(words)
                 #expect(outcome.status == 3)
                 #expect(outcome.complaint.contains("systemctl start edge-gateway"))
                 #expect(outcome.output.isEmpty)
@@ -19,18 +19,18 @@ import Testing
         ["status", "--verbose"],
     ])
     func wrongUsageLeavesWithTwo(words: [String]) async throws {
-        try await TestWorld.run(starts: false) { bench in
-            let outcome = try await bench.gateway.command(words)
+        try await TestWorld.run(starts: false) { fixture in
+            let outcome = try await fixture.gateway.command(words)
             #expect(outcome.status == 2)
             #expect(!outcome.complaint.isEmpty)
         }
     }
 
     @Test func aDaemonWithABadConfigurationSaysWhatAndLeaves() async throws {
-        try await TestWorld.run(starts: false) { bench in
-            let path = bench.gateway.directory.appending(path: "bad.yaml")
+        try await TestWorld.run(starts: false) { fixture in
+            let path = fixture.gateway.directory.appending(path: "bad.yaml")
             try "clock:\n  trsut: always\n".write(to: path, atomically: true, encoding: .utf8)
-            let outcome = try await bench.gateway.command(["run", "--config", path.path])
+            let outcome = try await fixture.gateway.command(["run", "--config", path.path])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("did you mean `clock.trust`?"))
             #expect(outcome.complaint.split(separator: "\n").count == 1)
@@ -38,12 +38,12 @@ import Testing
     }
 
     @Test func aClientKeyThatEverybodyMayReadStopsTheDaemonAndTheCheck() async throws {
-        try await TestWorld.run(starts: false) { bench in
-            let key = bench.gateway.directory.appending(path: "key.pem").path
+        try await TestWorld.run(starts: false) { fixture in
+            let key = fixture.gateway.directory.appending(path: "key.pem").path
             try "-----BEGIN CERTIFICATE-----\n".write(
                 toFile: key, atomically: true, encoding: .utf8)
             chmod(key, 0o644)
-            let path = bench.gateway.directory.appending(path: "key.yaml").path
+            let path = fixture.gateway.directory.appending(path: "key.yaml").path
             try """
             uplink:
               proxy: http://someone:hush@proxy.example:3128
@@ -51,98 +51,98 @@ import Testing
               client_key_file: \(key)
             """.write(toFile: path, atomically: true, encoding: .utf8)
             for words in [["run"], ["config", "check"]] {
-                let outcome = try await bench.gateway.command(words + ["--config", path])
+                let outcome = try await fixture.gateway.command(words + ["--config", path])
                 #expect(outcome.status == 1)
                 #expect(outcome.complaint.contains("chmod 640"), "\(outcome.complaint)")
             }
             chmod(key, 0o640)
-            let check = try await bench.gateway.command(["config", "check", "--config", path])
+            let check = try await fixture.gateway.command(["config", "check", "--config", path])
             #expect(check.status == 0, "\(check.complaint)")
             for words in [["config", "show"], ["config", "show", "--json"]] {
-                let shown = try await bench.gateway.command(words + ["--config", path])
+                let shown = try await fixture.gateway.command(words + ["--config", path])
                 #expect(shown.output.contains("***@proxy.example:3128"))
                 #expect(!shown.output.contains("hush"))
             }
         }
     }
 
-    /// A second daemon, with other settings than the bench's.
+    /// A second daemon, with other settings than the fixture's.
     private static func run(
-        _ bench: TestWorld, _ variables: [String: String]
+        _ fixture: TestWorld, _ variables: [String: String]
     ) async throws -> Command.Outcome {
         try await Command.run(
             GatewayProcess.program("edge-gateway").path, ["run"],
-            environment: bench.gateway.environment.merging(variables) { $1 })
+            environment: fixture.gateway.environment.merging(variables) { $1 })
     }
 
     @Test func aSecondDaemonOnTheSameStoreRefuses() async throws {
-        try await TestWorld.run { bench in
-            let other = bench.gateway.directory.appending(path: "other.sock").path
-            let outcome = try await Self.run(bench, ["EDGE_GATEWAY_SOCKET": other])
+        try await TestWorld.run { fixture in
+            let other = fixture.gateway.directory.appending(path: "other.sock").path
+            let outcome = try await Self.run(fixture, ["EDGE_GATEWAY_SOCKET": other])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("in-use"))
-            _ = try await bench.gateway.status()
+            _ = try await fixture.gateway.status()
         }
     }
 
     /// It used to remove the first one's socket, and to end only then.
     @Test func aSecondDaemonLeavesTheFirstOnesSocketAlone() async throws {
-        try await TestWorld.run { bench in
-            let elsewhere = bench.gateway.directory.appending(path: "elsewhere").path
-            let outcome = try await Self.run(bench, ["EDGE_GATEWAY_STATE": elsewhere])
+        try await TestWorld.run { fixture in
+            let elsewhere = fixture.gateway.directory.appending(path: "elsewhere").path
+            let outcome = try await Self.run(fixture, ["EDGE_GATEWAY_STATE": elsewhere])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("another daemon has"), "\(outcome.complaint)")
-            _ = try await bench.gateway.status()
+            _ = try await fixture.gateway.status()
         }
     }
 
     @Test func malformedAndUnknownLinksStoreNothing() async throws {
-        try await TestWorld.run { bench in
-            let malformed = try await bench.gateway.command(["enroll", "hello"])
+        try await TestWorld.run { fixture in
+            let malformed = try await fixture.gateway.command(["enroll", "hello"])
             #expect(malformed.status == 2)
             #expect(malformed.complaint.contains("invitation"))
             let unknown =
-                "https://x.example/\(bench.exchange.host)_\(String(repeating: "a", count: 32))"
-            let refused = try await bench.gateway.command(["enroll", unknown])
+                "https://x.example/\(fixture.exchange.host)_\(String(repeating: "a", count: 32))"
+            let refused = try await fixture.gateway.command(["enroll", unknown])
             #expect(refused.status == 1)
             #expect(refused.complaint.contains("does not know this invitation"))
             #expect(!refused.complaint.contains("aaaa"))
-            let listing = try await bench.command("enrollments", "--json")
+            let listing = try await fixture.command("enrollments", "--json")
             #expect(listing.filter { !$0.isWhitespace } == "[]")
         }
     }
 
     @Test func pairingWhatIsNotThereIsAdvisedAbout() async throws {
-        try await TestWorld.run { bench in
-            let nonsense = try await bench.gateway.command(["pair", "hello"])
+        try await TestWorld.run { fixture in
+            let nonsense = try await fixture.gateway.command(["pair", "hello"])
             #expect(nonsense.status == 2)
-            let absent = try await bench.gateway.command(["pair", "C0:00:00:00:00:99"])
+            let absent = try await fixture.gateway.command(["pair", "C0:00:00:00:00:99"])
             #expect(absent.status == 1)
             #expect(absent.complaint.split(separator: "\n").count == 2, "what and advice")
-            #expect(try await bench.gateway.status().sensors.isEmpty)
-            let unknown = try await bench.gateway.command(
+            #expect(try await fixture.gateway.status().sensors.isEmpty)
+            let unknown = try await fixture.gateway.command(
                 ["pair", TestWorld.addresses[0], "--enrollment", "nobody"])
             #expect(unknown.status == 2)
         }
     }
 
     @Test func withoutAnAdapterTheDaemonRunsAndSaysSo() async throws {
-        try await TestWorld.run { bench in
-            await bench.bluez.unplug("00:1A:7D:DA:71:01")
-            try await bench.eventually("no adapter") {
+        try await TestWorld.run { fixture in
+            await fixture.bluez.unplug("00:1A:7D:DA:71:01")
+            try await fixture.eventually("no adapter") {
                 $0.health.contains { $0.name == "no-adapter" }
             }
-            let scan = try await bench.gateway.command(["scan", "--seconds", "1"])
+            let scan = try await fixture.gateway.command(["scan", "--seconds", "1"])
             #expect(scan.status == 1)
             #expect(scan.complaint.contains("adapter"))
         }
     }
 
     @Test func withoutABusTheDaemonRunsAndSaysSo() async throws {
-        try await TestWorld.run(starts: false) { bench in
-            await bench.bus.halt()
-            try await bench.gateway.start()
-            let status = try await bench.eventually("no bus") {
+        try await TestWorld.run(starts: false) { fixture in
+            await fixture.bus.halt()
+            try await fixture.gateway.start()
+            let status = try await fixture.eventually("no bus") {
                 $0.health.contains { $0.name == "bus-absent" }
             }
             #expect(!status.well)
@@ -150,8 +150,8 @@ import Testing
     }
 
     @Test func garbageOnTheControlSocketDoesNotDisturb() async throws {
-        try await TestWorld.run { bench in
-            let socket = bench.gateway.directory.appending(path: "control.sock").path
+        try await TestWorld.run { fixture in
+            let socket = fixture.gateway.directory.appending(path: "control.sock").path
             var random = SystemRandomNumberGenerator()
             for length in [0, 1, 100, 70_000] {
                 let bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }
@@ -162,7 +162,7 @@ import Testing
                             .utf8)
                         + bytes, to: socket)
             }
-            _ = try await bench.gateway.status()
+            _ = try await fixture.gateway.status()
         }
     }
 }

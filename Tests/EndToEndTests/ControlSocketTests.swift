@@ -15,11 +15,11 @@ import Testing
         }
     }
 
-    /// Asks the daemon of a bench.
-    static func ask(_ bench: TestWorld, _ path: String, _ words: [String] = []) async throws
+    /// Asks the daemon of a fixture.
+    static func ask(_ fixture: TestWorld, _ path: String, _ words: [String] = []) async throws
         -> Answer
     {
-        let socket = bench.gateway.directory.appending(path: "control.sock").path
+        let socket = fixture.gateway.directory.appending(path: "control.sock").path
         let outcome = try await Command.run(
             "/usr/bin/curl",
             ["-sS", "--max-time", "30", "--unix-socket", socket, "-D", "/dev/stderr"]
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func whatIsNotAskedRightIsAProblemWithTheStatusThatFits() async throws {
-        try await TestWorld.run { bench in
+        try await TestWorld.run { fixture in
             for (path, words, status, code) in [
                 ("/v1/nothing", [], 404, "not-found"),
                 ("/", [], 404, "not-found"),
@@ -47,25 +47,25 @@ import Testing
                 ("/v1/queue/import/part", json("{}"), 415, "wrong-type"),
                 ("/v1/forget", json("{"), 400, "bad-request"),
             ] {
-                let answer = try await Self.ask(bench, path, words)
+                let answer = try await Self.ask(fixture, path, words)
                 #expect(answer.status == status, "\(path) \(words)")
                 #expect(answer.problem?.code == code, "\(path) \(words): \(answer.body)")
             }
-            let wrong = try await Self.ask(bench, "/v1/queue/import", ["-X", "PUT"])
+            let wrong = try await Self.ask(fixture, "/v1/queue/import", ["-X", "PUT"])
             #expect(wrong.head.lowercased().contains("allow: get, head, post"))
-            let head = try await Self.ask(bench, "/v1/status", ["-I"])
+            let head = try await Self.ask(fixture, "/v1/status", ["-I"])
             #expect(head.status == 200 && !head.body.contains("uptime_seconds"))
             let large = String(repeating: " ", count: Answers.requestBytesMax + 1)
-            let file = bench.gateway.directory.appending(path: "large").path
+            let file = fixture.gateway.directory.appending(path: "large").path
             try large.write(toFile: file, atomically: true, encoding: .utf8)
-            let tooLarge = try await Self.ask(bench, "/v1/pair", json("@\(file)"))
+            let tooLarge = try await Self.ask(fixture, "/v1/pair", json("@\(file)"))
             #expect(tooLarge.status == 413 && tooLarge.problem?.code == "too-large")
         }
     }
 
     /// `sensor=one` used to list all sensors, and `limit=ten` a hundred entries.
     @Test func aQueryThatIsNoNumberIsRefusedAndNotTakenForNone() async throws {
-        try await TestWorld.run { bench in
+        try await TestWorld.run { fixture in
             for path in [
                 "/v1/gaps?sensor=one", "/v1/gaps?days=1.5", "/v1/history?limit=ten",
                 "/v1/history/hours?sensor=", "/v1/queue/samples?sensor=x",
@@ -73,7 +73,7 @@ import Testing
                 "/v1/live/history?sensor=1&minutes=ten",
                 "/v1/queue/samples?limit=99999999999999999999",
             ] {
-                let answer = try await Self.ask(bench, path)
+                let answer = try await Self.ask(fixture, path)
                 #expect(answer.status == 400 && answer.problem?.code == "bad-request", "\(path)")
             }
         }
@@ -82,32 +82,33 @@ import Testing
     /// It used to hand a link out, and to refuse whoever then stood there with a phone.
     @Test func aResolutionThatIsNoneIsRefusedBeforeAPhoneIsFetched() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(Int.random(in: 20_000..<32_000))"]
-        try await TestWorld.run(settings: settings) { bench in
-            let wrong = try await Self.ask(bench, "/v1/enroll-web", json(#"{"resolution":"5s"}"#))
+        try await TestWorld.run(settings: settings) { fixture in
+            let wrong = try await Self.ask(fixture, "/v1/enroll-web", json(#"{"resolution":"5s"}"#))
             #expect(wrong.status == 400)
-            let right = try await Self.ask(bench, "/v1/enroll-web", json(#"{"resolution":"10s"}"#))
+            let right = try await Self.ask(
+                fixture, "/v1/enroll-web", json(#"{"resolution":"10s"}"#))
             #expect(right.status == 200)
         }
     }
 
     /// 10,000 may be named; their numbers used not to fit into a request.
     @Test func asManyDeadLettersAsMayBeNamedFitIntoARequest() async throws {
-        try await TestWorld.run { bench in
+        try await TestWorld.run { fixture in
             let ids = (0..<10_000).map { "\(Int64.max - Int64($0))" }.joined(separator: ",")
-            let file = bench.gateway.directory.appending(path: "ids").path
+            let file = fixture.gateway.directory.appending(path: "ids").path
             try #"{"ids":[\#(ids)]}"#.write(toFile: file, atomically: true, encoding: .utf8)
-            let answer = try await Self.ask(bench, "/v1/queue/dead/requeue", json("@\(file)"))
+            let answer = try await Self.ask(fixture, "/v1/queue/dead/requeue", json("@\(file)"))
             #expect(answer.status == 404 && answer.problem?.code == "unknown-reference")
         }
     }
 
     /// It used to be `suspended(adapter)`, which is no word of the contract, and no page knew it.
     @Test func aSuspendedLinkIsCalledSuspendedWhereverItIsShown() async throws {
-        try await TestWorld.run { bench in
-            try await bench.command("pair", TestWorld.addresses[0])
-            await bench.bluez.unplug("00:1A:7D:DA:71:01")
-            try await bench.eventually("suspended") { $0.sensors.first?.link == "suspended" }
-            let live = try await Self.ask(bench, "/v1/live/now")
+        try await TestWorld.run { fixture in
+            try await fixture.command("pair", TestWorld.addresses[0])
+            await fixture.bluez.unplug("00:1A:7D:DA:71:01")
+            try await fixture.eventually("suspended") { $0.sensors.first?.link == "suspended" }
+            let live = try await Self.ask(fixture, "/v1/live/now")
             #expect(live.body.contains(#""link":"suspended""#), "\(live.body)")
             let at = try #require(live.body.firstMatch(of: /"at":"([^"]+)"/)).output.1
             #expect(at.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil, "\(at)")
@@ -118,10 +119,10 @@ import Testing
     @Test(.enabled(if: geteuid() == 0, "being somebody else takes root"))
     func whoIsNotInTheGroupMayLookAndChangeNothing() async throws {
         let settings = ["EDGE_GATEWAY_CONTROL_CHANGE_GROUP": "daemon"]
-        try await TestWorld.run(settings: settings) { bench in
-            let socket = bench.gateway.directory.appending(path: "control.sock").path
+        try await TestWorld.run(settings: settings) { fixture in
+            let socket = fixture.gateway.directory.appending(path: "control.sock").path
             // Whoever may write the socket may look.
-            chmod(bench.gateway.directory.path, 0o755)
+            chmod(fixture.gateway.directory.path, 0o755)
             chmod(socket, 0o666)
             func status(_ words: [String], as group: Int) async throws -> String {
                 let outcome = try await Command.run(
@@ -139,7 +140,7 @@ import Testing
             // The group `daemon` may: there is no page, which is another matter.
             let allowed = try await status(change, as: 1)
             #expect(allowed.hasSuffix("409") && allowed.contains("no-page"), "\(allowed)")
-            let root = try await Self.ask(bench, "/v1/enroll-web", change)
+            let root = try await Self.ask(fixture, "/v1/enroll-web", change)
             #expect(root.status == 409)
         }
     }

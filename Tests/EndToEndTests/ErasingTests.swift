@@ -5,8 +5,8 @@ import Testing
 /// One patient goes from the gateway, through the real binary (security.md, "Erasing one patient").
 @Suite(.serialized) struct ErasingTests {
     /// Whether any file of the state holds `text`.
-    private static func isAnywhere(_ text: String, in bench: TestWorld) throws -> Bool {
-        let state = bench.gateway.directory.appending(path: "state")
+    private static func isAnywhere(_ text: String, in fixture: TestWorld) throws -> Bool {
+        let state = fixture.gateway.directory.appending(path: "state")
         return try FileManager.default.contentsOfDirectory(atPath: state.path).contains {
             let contents = try Data(contentsOf: state.appending(path: $0))
             return contents.range(of: Data(text.utf8)) != nil
@@ -14,67 +14,67 @@ import Testing
     }
 
     @Test func anErasedPatientLeavesNoTraceAndTheOtherOneGoesOn() async throws {
-        try await TestWorld.run(straps: 2) { bench in
-            for index in 0..<2 { try await bench.put(on: index) }
+        try await TestWorld.run(straps: 2) { fixture in
+            for index in 0..<2 { try await fixture.put(on: index) }
             let patient = "\(TestWorld.patients[0])"
-            try await bench.eventually("samples of both") { status in
+            try await fixture.eventually("samples of both") { status in
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored >= 3 }
                     && status.balance.delivered > 0
             }
-            #expect(try Self.isAnywhere(patient, in: bench))
+            #expect(try Self.isAnywhere(patient, in: fixture))
 
-            let worn = try await bench.gateway.command(["erase", "e0", "--yes"])
+            let worn = try await fixture.gateway.command(["erase", "e0", "--yes"])
             #expect(worn.status == 1 && worn.complaint.contains("edge-gateway forget"))
-            await bench.exchange.cutNetwork()
-            try await bench.eventually("waiting") { status in
+            await fixture.exchange.cutNetwork()
+            try await fixture.eventually("waiting") { status in
                 status.sensors.allSatisfy { $0.pending >= 2 }
             }
-            try await bench.command("forget", TestWorld.addresses[0])
-            let waiting = try await bench.gateway.command(["erase", "e0", "--yes"])
+            try await fixture.command("forget", TestWorld.addresses[0])
+            let waiting = try await fixture.gateway.command(["erase", "e0", "--yes"])
             #expect(waiting.status == 1 && waiting.complaint.contains("--undelivered"))
-            let unasked = try await bench.gateway.command(["erase", "e0", "--undelivered"])
+            let unasked = try await fixture.gateway.command(["erase", "e0", "--undelivered"])
             #expect(unasked.status == 2 && unasked.complaint.contains("--yes"))
 
-            let output = try await bench.command("erase", "e0", "--undelivered", "--yes")
+            let output = try await fixture.command("erase", "e0", "--undelivered", "--yes")
             #expect(output.contains("tokens are gone") && !output.contains("! may"), "\(output)")
-            #expect(try !Self.isAnywhere(patient, in: bench))
-            let state = bench.gateway.directory.appending(path: "state")
+            #expect(try !Self.isAnywhere(patient, in: fixture))
+            let state = fixture.gateway.directory.appending(path: "state")
             let files = try FileManager.default.contentsOfDirectory(atPath: state.path)
             #expect(files.filter { $0.hasPrefix("tokens-") } == ["tokens-2.json"])
-            #expect(try await !bench.command("enrollments").contains("e0"))
-            let again = try await bench.gateway.command(["erase", "e0", "--yes"])
+            #expect(try await !fixture.command("enrollments").contains("e0"))
+            let again = try await fixture.gateway.command(["erase", "e0", "--yes"])
             #expect(again.status == 2 && again.complaint.contains("no enrollment e0"))
             // A trusted clock's sample of the other patient goes on through stop and start.
-            try await bench.exchange.restoreNetwork()
-            #expect(await bench.gateway.stop().status == 0)
-            try await bench.gateway.start()
-            let status = try await bench.settle(withinSeconds: 90)
+            try await fixture.exchange.restoreNetwork()
+            #expect(await fixture.gateway.stop().status == 0)
+            try await fixture.gateway.start()
+            let status = try await fixture.settle(withinSeconds: 90)
             #expect(status.balance.balanced && status.sensors.count == 1)
             #expect(
-                await bench.exchange.storedCount(patient: TestWorld.patients[1])
+                await fixture.exchange.storedCount(patient: TestWorld.patients[1])
                     == status.balance.delivered)
-            #expect(await bench.exchange.duplicates.isEmpty)
-            await bench.gateway.stop()
-            let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
+            #expect(await fixture.exchange.duplicates.isEmpty)
+            await fixture.gateway.stop()
+            let log = try String(contentsOf: fixture.gateway.logFile, encoding: .utf8)
             #expect(log.contains("a patient was erased") && !log.contains(patient))
         }
     }
 
     @Test func aPatientWhoComesBackIsEnrolledAnewAndDelivered() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("delivered") { $0.balance.delivered >= 3 }
-            try await bench.command("forget", TestWorld.addresses[0])
-            try await bench.command("queue", "drain")
-            let before = await bench.exchange.storedCount()
-            try await bench.command("erase", "e0", "--yes", "--json")
-            #expect(try await bench.gateway.status().balance.received == 0)
-            try await bench.put(on: 0)
-            let status = try await bench.settle()
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("delivered") { $0.balance.delivered >= 3 }
+            try await fixture.command("forget", TestWorld.addresses[0])
+            try await fixture.command("queue", "drain")
+            let before = await fixture.exchange.storedCount()
+            try await fixture.command("erase", "e0", "--yes", "--json")
+            #expect(try await fixture.gateway.status().balance.received == 0)
+            try await fixture.put(on: 0)
+            let status = try await fixture.settle()
             #expect(status.balance.balanced && status.balance.delivered > 0)
             #expect(
-                await bench.exchange.storedCount() == before + status.balance.delivered)
-            #expect(await bench.exchange.duplicates.isEmpty)
+                await fixture.exchange.storedCount() == before + status.balance.delivered)
+            #expect(await fixture.exchange.duplicates.isEmpty)
         }
     }
 }

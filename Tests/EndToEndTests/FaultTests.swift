@@ -4,23 +4,23 @@ import Testing
 
 @Suite(.serialized) struct FaultTests {
     @Test func aKilledDaemonLosesNothingCommittedAndDeliversNothingTwice() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
             var committed = 0
             for round in 1...3 {
-                let status = try await bench.eventually("samples in round \(round)") {
+                let status = try await fixture.eventually("samples in round \(round)") {
                     $0.balance.stored >= committed + 3
                 }
                 committed = status.balance.stored
-                await bench.gateway.kill()
-                try await bench.gateway.start()
+                await fixture.gateway.kill()
+                try await fixture.gateway.start()
             }
-            try await bench.eventually("streaming again") { $0.balance.stored >= committed + 2 }
-            let status = try await bench.settle(withinSeconds: 90)
+            try await fixture.eventually("streaming again") { $0.balance.stored >= committed + 2 }
+            let status = try await fixture.settle(withinSeconds: 90)
             #expect(status.balance.stored >= committed)
             // The exchange may have samples of a request whose settlement the kill prevented: they
             // were sent again under the same identity.
-            await bench.expectExactlyOnce(status.balance)
+            await fixture.expectExactlyOnce(status.balance)
         }
     }
 
@@ -29,84 +29,84 @@ import Testing
         setup.settings = ["EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "60"]
         // As fast as the host's, but on a busy machine.
         setup.speed = 1
-        try await TestWorld.run(setup) { bench in
-            let clock = try #require(bench.clock)
-            try await bench.put(on: 0)
-            let before = try await bench.eventually("samples in memory") {
+        try await TestWorld.run(setup) { fixture in
+            let clock = try #require(fixture.clock)
+            try await fixture.put(on: 0)
+            let before = try await fixture.eventually("samples in memory") {
                 $0.balance.buffered >= 3
             }
             let asked = clock.seconds
-            #expect(await bench.gateway.stop().status == 0)
+            #expect(await fixture.gateway.stop().status == 0)
             #expect(clock.seconds - asked < 5)
-            try await bench.gateway.start()
-            let after = try await bench.gateway.status()
+            try await fixture.gateway.start()
+            let after = try await fixture.gateway.status()
             #expect(after.balance.stored >= before.balance.stored + before.balance.buffered)
         }
     }
 
     @Test func aDroppedLinkIsMadeAgain() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            let before = try await bench.eventually("samples") { $0.balance.stored >= 2 }
-            await bench.bluez.drop(TestWorld.addresses[0])
-            try await bench.eventually("samples after the drop") {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            let before = try await fixture.eventually("samples") { $0.balance.stored >= 2 }
+            await fixture.bluez.drop(TestWorld.addresses[0])
+            try await fixture.eventually("samples after the drop") {
                 $0.balance.stored >= before.balance.stored + 3
             }
         }
     }
 
     @Test func aRestartOfBluetoothdIsSurvived() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.stored >= 2 }
-            try await bench.bluez.setDaemon(running: false)
-            try await bench.eventually("bluetoothd missed") {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored >= 2 }
+            try await fixture.bluez.setDaemon(running: false)
+            try await fixture.eventually("bluetoothd missed") {
                 $0.health.contains { $0.name == "bluetoothd-absent" }
             }
-            let before = try await bench.gateway.status().balance.received
-            try await bench.bluez.setDaemon(running: true)
-            try await bench.eventually("samples again", withinSeconds: 15) {
+            let before = try await fixture.gateway.status().balance.received
+            try await fixture.bluez.setDaemon(running: true)
+            try await fixture.eventually("samples again", withinSeconds: 15) {
                 $0.balance.received > before
             }
         }
     }
 
     @Test func theBusItselfMayGoAway() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.stored >= 2 }
-            await bench.bus.halt()
-            try await bench.eventually("bus missed") { status in
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored >= 2 }
+            await fixture.bus.halt()
+            try await fixture.eventually("bus missed") { status in
                 status.health.contains { $0.name == "bus-absent" }
             }
-            let before = try await bench.gateway.status().balance.received
-            try await bench.bus.restart()
-            try await bench.eventually("samples again", withinSeconds: 30) {
+            let before = try await fixture.gateway.status().balance.received
+            try await fixture.bus.restart()
+            try await fixture.eventually("samples again", withinSeconds: 30) {
                 $0.balance.received > before
             }
         }
     }
 
     @Test func anExpiredTokenIsRenewedAndDeliveryGoesOn() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.exchange.expireAccessTokens()
-            let before = try await bench.gateway.status().balance.delivered
-            try await bench.eventually("deliveries after") {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.exchange.expireAccessTokens()
+            let before = try await fixture.gateway.status().balance.delivered
+            try await fixture.eventually("deliveries after") {
                 $0.balance.delivered >= before + 3
             }
-            let status = try await bench.settle()
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
         }
     }
 
     @Test func withdrawnConsentHoldsAndNothingIsDropped() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.exchange.withdrawConsent(patient: 40001)
-            let held = try await bench.eventually("held") {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.exchange.withdrawConsent(patient: 40001)
+            let held = try await fixture.eventually("held") {
                 $0.balance.held["no-consent", default: 0] > 0
             }
             #expect(held.health.contains { $0.name == "consent-missing" })
@@ -116,30 +116,30 @@ import Testing
 
     @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
     func aFullDiskLosesNothingAndIsSaid() async throws {
-        try await Self.onSmallDisk { bench, filler in
-            _ = try await Self.fill(bench, filler)
+        try await Self.onSmallDisk { fixture, filler in
+            _ = try await Self.fill(fixture, filler)
             try FileManager.default.removeItem(atPath: filler)
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
-            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
+            let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(status.balance.received == sent, "what waited in memory is there")
         }
     }
 
     @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
     func aStopAndAStartOnAFullDiskLoseNothing() async throws {
-        try await Self.onSmallDisk { bench, filler in
-            let before = try await Self.fill(bench, filler).balance
-            let stop = await bench.gateway.stop()
+        try await Self.onSmallDisk { fixture, filler in
+            let before = try await Self.fill(fixture, filler).balance
+            let stop = await fixture.gateway.stop()
             #expect(stop.status == 0)
-            try await bench.gateway.start()
-            let again = try await bench.eventually("records on a full disk") { status in
+            try await fixture.gateway.start()
+            let again = try await fixture.eventually("records on a full disk") { status in
                 status.health.contains { $0.name == "store-unwritable" }
                     && status.balance.buffered >= 2
             }.balance
             try FileManager.default.removeItem(atPath: filler)
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
             #expect(status.balance.stored >= before.stored + before.buffered + again.buffered)
         }
     }
@@ -155,40 +155,40 @@ import Testing
         let mounted = try await Command.run(
             "/bin/mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
         try #require(mounted.status == 0)
-        try await TestWorld.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.delivered >= 2 }
-            try await body(bench, disk + "/filler")
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.delivered >= 2 }
+            try await body(fixture, disk + "/filler")
         }
         _ = try await Command.run("/bin/umount", ["-l", disk])
         try? FileManager.default.removeItem(atPath: disk)
     }
 
     /// Fills the disk, and waits until that is said and samples wait in memory.
-    private static func fill(_ bench: TestWorld, _ filler: String) async throws -> GatewayStatus {
+    private static func fill(_ fixture: TestWorld, _ filler: String) async throws -> GatewayStatus {
         // It ends when the disk is full.
         _ = try await Command.run("/bin/dd", ["if=/dev/zero", "of=\(filler)", "bs=4k"])
-        return try await bench.eventually("a full disk said") { status in
+        return try await fixture.eventually("a full disk said") { status in
             status.health.contains { $0.name == "store-unwritable" }
                 && status.balance.buffered >= 4
         }
     }
 
     @Test func logsAndListingsHoldNoSecret() async throws {
-        try await TestWorld.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { bench in
-            let link = await bench.exchange.invite(patient: 40001)
-            try await bench.command("enroll", "-", input: link)
-            try await bench.command("pair", TestWorld.addresses[0])
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.exchange.expireAccessTokens()
-            try await bench.eventually("more") { $0.balance.delivered > 3 }
-            await bench.gateway.stop()
-            let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_LOG_LEVEL": "debug"]) { fixture in
+            let link = await fixture.exchange.invite(patient: 40001)
+            try await fixture.command("enroll", "-", input: link)
+            try await fixture.command("pair", TestWorld.addresses[0])
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.exchange.expireAccessTokens()
+            try await fixture.eventually("more") { $0.balance.delivered > 3 }
+            await fixture.gateway.stop()
+            let log = try String(contentsOf: fixture.gateway.logFile, encoding: .utf8)
             try #require(!log.isEmpty)
             #expect(!log.contains(String(link.suffix(32))), "the invitation's token")
             #expect(!log.contains(TestWorld.addresses[0]), "a full sensor address")
             #expect(!log.contains("40001"), "a patient id")
-            let state = bench.gateway.directory.appending(path: "state")
+            let state = fixture.gateway.directory.appending(path: "state")
             for name in try FileManager.default.contentsOfDirectory(atPath: state.path) {
                 let path = state.appending(path: name).path
                 let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]

@@ -5,18 +5,18 @@ import Testing
 /// Delivery into a file, through the real binary.
 @Suite(.serialized) struct FileTests {
     @Test func aFileGetsEverySampleOnceWithIntervalsAcrossAKill() async throws {
-        try await TestWorld.run { bench in
-            let path = bench.gateway.directory.appending(path: "state/heart.ndjson").path
-            let output = try await bench.command("enroll", "--to-file", path)
+        try await TestWorld.run { fixture in
+            let path = fixture.gateway.directory.appending(path: "state/heart.ndjson").path
+            let output = try await fixture.command("enroll", "--to-file", path)
             #expect(output.contains("into file://\(path)"))
-            try await bench.command("pair", TestWorld.addresses[0], "--patient", "ward-7.a")
-            let before = try await bench.eventually("delivered") { $0.balance.delivered >= 5 }
-            await bench.gateway.kill()
-            try await bench.gateway.start()
-            try await bench.eventually("more") {
+            try await fixture.command("pair", TestWorld.addresses[0], "--patient", "ward-7.a")
+            let before = try await fixture.eventually("delivered") { $0.balance.delivered >= 5 }
+            await fixture.gateway.kill()
+            try await fixture.gateway.start()
+            try await fixture.eventually("more") {
                 $0.balance.stored >= before.balance.stored + 4
             }
-            let status = try await bench.settle(withinSeconds: 90)
+            let status = try await fixture.settle(withinSeconds: 90)
             #expect(status.balance.addsUp)
             var rates = 0
             var intervals = 0
@@ -35,22 +35,22 @@ import Testing
             }
             #expect(rates == status.balance.delivered)
             #expect(intervals > rates / 2)
-            #expect(await bench.exchange.requests.isEmpty)
+            #expect(await fixture.exchange.requests.isEmpty)
         }
     }
 
     @Test func aPlaceThatIsNoneIsRefused() async throws {
-        try await TestWorld.run { bench in
-            let state = bench.gateway.directory.appending(path: "state").path
+        try await TestWorld.run { fixture in
+            let state = fixture.gateway.directory.appending(path: "state").path
             for (path, advice) in [
                 ("heart.ndjson", "whole path"), ("/nonexistent/heart.ndjson", "cannot be opened"),
                 (state + "/queue.sqlite", ".ndjson"), (state + "/tokens-1.json", ".ndjson"),
             ] {
-                let outcome = try await bench.gateway.command(["enroll", "--to-file", path])
+                let outcome = try await fixture.gateway.command(["enroll", "--to-file", path])
                 #expect([1, 2].contains(outcome.status))
                 #expect(outcome.complaint.contains(advice), "\(path): \(outcome.complaint)")
             }
-            #expect(try await bench.command("enrollments", "--json") == "[\n\n]\n")
+            #expect(try await fixture.command("enrollments", "--json") == "[\n\n]\n")
         }
     }
 }

@@ -20,36 +20,36 @@ import Testing
         var coverage: [Day]
     }
 
-    private func ledger(_ bench: TestWorld, _ words: String...) async throws -> Ledger {
-        let output = try await bench.gateway.command(["gaps", "--json"] + words)
+    private func ledger(_ fixture: TestWorld, _ words: String...) async throws -> Ledger {
+        let output = try await fixture.gateway.command(["gaps", "--json"] + words)
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         return try decoder.decode(Ledger.self, from: Data(output.output.utf8))
     }
 
     private func until(
-        _ bench: TestWorld, _ what: String, _ holds: (Ledger) -> Bool
+        _ fixture: TestWorld, _ what: String, _ holds: (Ledger) -> Bool
     ) async throws -> Ledger {
         for _ in 0..<600 {
-            let found = try await ledger(bench)
+            let found = try await ledger(fixture)
             if holds(found) { return found }
             try await Task.sleep(for: .milliseconds(200))
         }
         throw GatewayProcess.Fault(
-            description: "\(what): not within two minutes: \(try await ledger(bench))")
+            description: "\(what): not within two minutes: \(try await ledger(fixture))")
     }
 
     @Test func anAbsentBluetoothdIsTheCauseWhileItIsAwayAndTheDayAddsUp() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.stored + $0.balance.buffered >= 3 }
-            try await bench.bluez.setDaemon(running: false)
-            let away = try await until(bench, "daemon-gone") { ledger in
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored + $0.balance.buffered >= 3 }
+            try await fixture.bluez.setDaemon(running: false)
+            let away = try await until(fixture, "daemon-gone") { ledger in
                 ledger.gaps.contains { $0.cause == "daemon-gone" && $0.open }
             }
             #expect(away.coverage.count == 1)
-            try await bench.bluez.setDaemon(running: true)
-            let back = try await until(bench, "the end of the gap") { ledger in
+            try await fixture.bluez.setDaemon(running: true)
+            let back = try await until(fixture, "the end of the gap") { ledger in
                 !ledger.gaps.isEmpty && ledger.gaps.allSatisfy { !$0.open }
             }
             let day = try #require(back.coverage.first)
@@ -60,15 +60,15 @@ import Testing
     }
 
     @Test func aRestartedGatewaySaysThatItWasOff() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.stored >= 3 }
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored >= 3 }
             let killed = ContinuousClock.now
-            await bench.gateway.kill()
+            await fixture.gateway.kill()
             try await Task.sleep(for: .seconds(5))
-            try await bench.gateway.start()
+            try await fixture.gateway.start()
             let away = (ContinuousClock.now - killed) / .seconds(1)
-            let ledger = try await until(bench, "gateway-off") { ledger in
+            let ledger = try await until(fixture, "gateway-off") { ledger in
                 ledger.gaps.contains { $0.cause == "gateway-off" }
             }
             let off = ledger.gaps.first { $0.cause == "gateway-off" }?.seconds ?? 0
@@ -78,11 +78,11 @@ import Testing
     }
 
     @Test func gapsOfAnUnknownStrapAreRefusedWithAdvice() async throws {
-        try await TestWorld.run { bench in
-            let outcome = try await bench.gateway.command(["gaps", "C0:00:00:00:00:99"])
+        try await TestWorld.run { fixture in
+            let outcome = try await fixture.gateway.command(["gaps", "C0:00:00:00:00:99"])
             #expect(outcome.status == 2)
             #expect(outcome.complaint.contains("edge-gateway sensors lists them"))
-            let empty = try await bench.command("gaps")
+            let empty = try await fixture.command("gaps")
             #expect(empty.contains("no sensor was paired in that time"))
         }
     }

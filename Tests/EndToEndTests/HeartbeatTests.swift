@@ -5,20 +5,20 @@ import Testing
 
 @Suite(.serialized) struct HeartbeatTests {
     @Test func everyFrameOfTwoStrapsReachesItsPatientOnce() async throws {
-        try await TestWorld.run(straps: 2) { bench in
-            try await bench.put(on: 0)
-            try await bench.put(on: 1)
-            try await bench.eventually("samples of both") {
+        try await TestWorld.run(straps: 2) { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.put(on: 1)
+            try await fixture.eventually("samples of both") {
                 $0.sensors.count == 2 && $0.sensors.allSatisfy { $0.stored >= 5 }
             }
-            let status = try await bench.settle()
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
             for index in 0..<2 {
-                let sent = await bench.bluez.framesSent(TestWorld.addresses[index])
+                let sent = await fixture.bluez.framesSent(TestWorld.addresses[index])
                 let rates = try sent.map {
                     Double(try HeartRateMeasurement(frame: $0.bytes).bpm)
                 }
-                let stored = await bench.exchange.stored
+                let stored = await fixture.exchange.stored
                     .filter { $0.patient == TestWorld.patients[index] }
                     .sorted { ($0.effectiveTime ?? "") < ($1.effectiveTime ?? "") }
                 #expect(stored.compactMap(\.beatsPerMinute) == rates)
@@ -28,12 +28,12 @@ import Testing
     }
 
     @Test func aSampleIsDatedByItsArrivalToTheMillisecond() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("some samples") { $0.balance.stored >= 3 }
-            _ = try await bench.settle()
-            let sent = await bench.bluez.framesSent(TestWorld.addresses[0])
-            let stored = await bench.exchange.stored.compactMap(\.effectiveTime).sorted()
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("some samples") { $0.balance.stored >= 3 }
+            _ = try await fixture.settle()
+            let sent = await fixture.bluez.framesSent(TestWorld.addresses[0])
+            let stored = await fixture.exchange.stored.compactMap(\.effectiveTime).sorted()
             try #require(stored.count == sent.count)
             let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
             let offset = Date().timeIntervalSince1970 - uptimeSeconds()
@@ -46,50 +46,50 @@ import Testing
     }
 
     @Test func theQueueGrowsWhileTheNetworkIsAwayAndDrainsInOrderAfter() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.exchange.cutNetwork()
-            let before = await bench.exchange.storedCount()
-            try await bench.eventually("a backlog") { $0.balance.unsent >= 6 }
-            #expect(await bench.exchange.storedCount() == before)
-            try await bench.exchange.restoreNetwork()
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
-            let times = await bench.exchange.stored.compactMap(\.effectiveTime)
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.exchange.cutNetwork()
+            let before = await fixture.exchange.storedCount()
+            try await fixture.eventually("a backlog") { $0.balance.unsent >= 6 }
+            #expect(await fixture.exchange.storedCount() == before)
+            try await fixture.exchange.restoreNetwork()
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
+            let times = await fixture.exchange.stored.compactMap(\.effectiveTime)
             #expect(times == times.sorted(), "oldest first")
         }
     }
 
     @Test func aStrapPairedBeforeEnrollmentRecordsAndIsDeliveredOnceAssigned() async throws {
-        try await TestWorld.run { bench in
-            try await bench.command("pair", TestWorld.addresses[0])
-            let held = try await bench.eventually("held samples") {
+        try await TestWorld.run { fixture in
+            try await fixture.command("pair", TestWorld.addresses[0])
+            let held = try await fixture.eventually("held samples") {
                 $0.balance.held["not-enrolled", default: 0] >= 3
             }
             #expect(held.health.contains { $0.name == "not-enrolled" })
-            let link = await bench.exchange.invite(patient: 40001)
-            try await bench.command("enroll", "-", input: link)
-            try await bench.command("pair", TestWorld.addresses[0])
-            let status = try await bench.settle()
-            await bench.expectExactlyOnce(status.balance)
+            let link = await fixture.exchange.invite(patient: 40001)
+            try await fixture.command("enroll", "-", input: link)
+            try await fixture.command("pair", TestWorld.addresses[0])
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
             #expect(status.balance.delivered >= 3)
         }
     }
 
     @Test func garbageFramesAreKeptAndCountedAndTheStreamGoesOn() async throws {
-        try await TestWorld.run { bench in
-            await bench.bluez.setNoise(
+        try await TestWorld.run { fixture in
+            await fixture.bluez.setNoise(
                 TestWorld.addresses[0], FrameNoise(framesPerMalformed: 2, framesPerEmpty: 3))
-            try await bench.put(on: 0)
-            try await bench.eventually("garbage", withinSeconds: 40) {
+            try await fixture.put(on: 0)
+            try await fixture.eventually("garbage", withinSeconds: 40) {
                 $0.balance.undecodable >= 3 && $0.balance.stored >= 5
             }
-            let status = try await bench.settle()
+            let status = try await fixture.settle()
             #expect(status.balance.addsUp)
-            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
+            let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(status.balance.received == sent)
-            #expect(await bench.exchange.storedCount() == status.balance.delivered)
+            #expect(await fixture.exchange.storedCount() == status.balance.delivered)
         }
     }
 

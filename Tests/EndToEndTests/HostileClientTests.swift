@@ -12,44 +12,44 @@ import Testing
     private func recording(
         settings: [String: String] = [:], _ body: (TestWorld) async throws -> Void
     ) async throws {
-        try await TestWorld.run(settings: settings) { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples") { $0.balance.stored >= 2 }
-            let before = try await bench.gateway.status().balance.received
-            let sentBefore = await bench.bluez.framesSentCount(TestWorld.addresses[0])
-            try await body(bench)
-            await bench.bluez.setSendsFrames(false)
-            let sent = await bench.bluez.framesSentCount(TestWorld.addresses[0])
+        try await TestWorld.run(settings: settings) { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored >= 2 }
+            let before = try await fixture.gateway.status().balance.received
+            let sentBefore = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
+            try await body(fixture)
+            await fixture.bluez.setSendsFrames(false)
+            let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(sent - sentBefore >= 2, "the strap sends all the while")
-            let status = try await bench.settle()
+            let status = try await fixture.settle()
             #expect(status.balance.received == sent)
             #expect(status.balance.received > before)
-            let gaps = try await bench.command("gaps", "--json")
+            let gaps = try await fixture.command("gaps", "--json")
             let report = try ReportCoding.decoder().decode(GapsReport.self, from: Data(gaps.utf8))
             // The last one is that of the strap that was switched off.
             let ended = report.gaps.filter { !$0.open }
             #expect(ended.isEmpty, "\(gaps)")
-            await bench.expectExactlyOnce(status.balance)
+            await fixture.expectExactlyOnce(status.balance)
         }
     }
 
     /// Another client is answered in a moment.
-    private func expectAnswered(_ bench: TestWorld, _ comment: Comment) async throws {
+    private func expectAnswered(_ fixture: TestWorld, _ comment: Comment) async throws {
         let clock = ContinuousClock()
         let began = clock.now
-        let answer = try await ControlSocketTests.ask(bench, "/v1/status")
+        let answer = try await ControlSocketTests.ask(fixture, "/v1/status")
         #expect(answer.status == 200, comment)
         #expect(clock.now - began < .seconds(5), comment)
     }
 
-    private func socket(_ bench: TestWorld) -> String {
-        bench.gateway.directory.appending(path: "control.sock").path
+    private func socket(_ fixture: TestWorld) -> String {
+        fixture.gateway.directory.appending(path: "control.sock").path
     }
 
     @Test func aByteASecondDisturbsNobodyAndAHeadThatNeverEndsIsCutOff() async throws {
-        try await recording { bench in
-            let heads = try (0..<20).map { _ in try SlowClient(socket(bench)) }
-            let bodies = try (0..<20).map { _ in try SlowClient(socket(bench)) }
+        try await recording { fixture in
+            let heads = try (0..<20).map { _ in try SlowClient(socket(fixture)) }
+            let bodies = try (0..<20).map { _ in try SlowClient(socket(fixture)) }
             let head = Array("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX-Long: ".utf8)
             for client in bodies {
                 client.send(
@@ -60,20 +60,20 @@ import Testing
             for second in 0..<60 where wereCut < heads.count {
                 for client in heads { client.send([second < head.count ? head[second] : 0x61]) }
                 for client in bodies { client.send([0x20]) }
-                if second == 2 { try await expectAnswered(bench, "while others dawdle") }
+                if second == 2 { try await expectAnswered(fixture, "while others dawdle") }
                 try await Task.sleep(for: .seconds(1))
                 wereCut = heads.count { $0.isCutOff() }
             }
             #expect(wereCut == heads.count, "\(wereCut) after \(ContinuousClock.now - began)")
-            try await expectAnswered(bench, "after it")
+            try await expectAnswered(fixture, "after it")
         }
     }
 
     @Test func whoNeverReadsTheStreamIsCutOffAndGivesItsPlaceBack() async throws {
-        try await recording { bench in
+        try await recording { fixture in
             let name = String(repeating: "💓", count: 200)
-            try await bench.command("pair", TestWorld.addresses[0], "--name", name)
-            let clients = try (0..<Viewers.countMax).map { _ in try SlowClient(socket(bench)) }
+            try await fixture.command("pair", TestWorld.addresses[0], "--name", name)
+            let clients = try (0..<Viewers.countMax).map { _ in try SlowClient(socket(fixture)) }
             for client in clients {
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
@@ -82,7 +82,7 @@ import Testing
                 var rate: UInt8 = 60
                 while !Task.isCancelled {
                     rate = rate == 60 ? 61 : 60
-                    await bench.bluez.emit([0, rate], from: TestWorld.addresses[0])
+                    await fixture.bluez.emit([0, rate], from: TestWorld.addresses[0])
                     try await Task.sleep(for: .milliseconds(150))
                 }
             }
@@ -92,17 +92,17 @@ import Testing
             var status = 200
             while status == 200, clock.now < deadline {
                 let more = try await ControlSocketTests.ask(
-                    bench, "/v1/live", ["--max-time", "1"])
+                    fixture, "/v1/live", ["--max-time", "1"])
                 status = more.status
                 if status == 503 { #expect(more.problem?.code == "too-many-viewers") }
             }
             #expect(status == 503, "all places are taken")
-            try await expectAnswered(bench, "beside 32 who do not read")
+            try await expectAnswered(fixture, "beside 32 who do not read")
             // Their buffers fill; then 10 s pass.
             let end = clock.now + .seconds(240)
             while status == 503, clock.now < end {
                 try await Task.sleep(for: .seconds(1))
-                status = try await ControlSocketTests.ask(bench, "/v1/live", ["--max-time", "1"])
+                status = try await ControlSocketTests.ask(fixture, "/v1/live", ["--max-time", "1"])
                     .status
             }
             #expect(status == 200, "no place was given back")
@@ -112,20 +112,20 @@ import Testing
 
     /// Who asks for the head of the stream, or hangs up at once, keeps no place.
     @Test func aViewerThatNeverBeganTakesNoPlace() async throws {
-        try await TestWorld.run { bench in
+        try await TestWorld.run { fixture in
             for _ in 0..<2 * Viewers.countMax {
-                let client = try SlowClient(socket(bench))
+                let client = try SlowClient(socket(fixture))
                 client.send("HEAD /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
             for _ in 0..<2 * Viewers.countMax {
-                let client = try SlowClient(socket(bench))
+                let client = try SlowClient(socket(fixture))
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
             let clock = ContinuousClock()
             let deadline = clock.now + .seconds(30)
             var status = 0
             while status != 200, clock.now < deadline {
-                status = try await ControlSocketTests.ask(bench, "/v1/live", ["--max-time", "1"])
+                status = try await ControlSocketTests.ask(fixture, "/v1/live", ["--max-time", "1"])
                     .status
             }
             #expect(status == 200)
@@ -133,28 +133,28 @@ import Testing
     }
 
     @Test func aHundredMegabytesAreRefusedInLittleMemory() async throws {
-        try await recording { bench in
-            let file = bench.gateway.directory.appending(path: "zeros").path
+        try await recording { fixture in
+            let file = fixture.gateway.directory.appending(path: "zeros").path
             try Data().write(to: URL(filePath: file))
             try #require(truncate(file, 100 << 20) == 0)
-            let before = try await memory(bench)
+            let before = try await memory(fixture)
             for path in ["/v1/pair", "/v1/queue/dead/requeue", "/v1/queue/import/part"] {
                 let type = path.hasSuffix("part") ? "octet-stream" : "json"
                 let answer = try await ControlSocketTests.ask(
-                    bench, path,
+                    fixture, path,
                     ["-X", "POST", "-T", file, "-H", "Content-Type: application/\(type)"])
                 #expect(answer.status == 413 && answer.problem?.code == "too-large", "\(path)")
             }
-            let after = try await memory(bench)
+            let after = try await memory(fixture)
             #expect(after - before < 48 << 20, "from \(before) to \(after) bytes")
-            try await expectAnswered(bench, "after it")
+            try await expectAnswered(fixture, "after it")
         }
     }
 
     @Test func fiveHundredConnectionsAtOnceDisturbNobody() async throws {
-        try await recording { bench in
-            let clients = try (0..<500).map { _ in try SlowClient(socket(bench)) }
-            try await expectAnswered(bench, "beside 500 who say nothing")
+        try await recording { fixture in
+            let clients = try (0..<500).map { _ in try SlowClient(socket(fixture)) }
+            try await expectAnswered(fixture, "beside 500 who say nothing")
             for client in clients {
                 client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
@@ -166,15 +166,15 @@ import Testing
                 answered = clients.count { $0.received().contains("HTTP/1.1 200") }
             }
             #expect(answered == clients.count)
-            try await expectAnswered(bench, "after it")
+            try await expectAnswered(fixture, "after it")
         }
     }
 
     /// More connect than there are places: the others are closed after some time without a word.
     @Test func moreConnectionsThanThereArePlacesLeaveRoomForTheStoreAndTheBus() async throws {
-        try await recording { bench in
-            let clients = try (0..<800).map { _ in try SlowClient(socket(bench)) }
-            let process = try #require(await bench.gateway.processID)
+        try await recording { fixture in
+            let clients = try (0..<800).map { _ in try SlowClient(socket(fixture)) }
+            let process = try #require(await fixture.gateway.processID)
             try await Task.sleep(for: .seconds(2))
             let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")
             #expect(files.count < 750, "\(files.count) files are open")
@@ -183,8 +183,8 @@ import Testing
     }
 
     /// Resident bytes of the daemon.
-    private func memory(_ bench: TestWorld) async throws -> Int {
-        let process = try #require(await bench.gateway.processID)
+    private func memory(_ fixture: TestWorld) async throws -> Int {
+        let process = try #require(await fixture.gateway.processID)
         let text = try String(contentsOfFile: "/proc/\(process)/statm", encoding: .utf8)
         let pages = try #require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })
         return pages * Int(getpagesize())

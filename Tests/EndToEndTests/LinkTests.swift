@@ -12,8 +12,8 @@ import Testing
     @Test func aPhoneHandsAnInvitationOverOnceByAPageThatIsThereOnce() async throws {
         let port = Int.random(in: 20_000..<32_000)
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
-        try await TestWorld.run(settings: settings) { bench in
-            let gateway = bench.gateway
+        try await TestWorld.run(settings: settings) { fixture in
+            let gateway = fixture.gateway
             let printed = gateway.directory.appending(path: "printed").path
             let waiting = Task {
                 try await Command.run(
@@ -45,7 +45,7 @@ import Testing
                     ]
                 ).output
             }
-            let invitation = await bench.exchange.invite(patient: TestWorld.patients[0])
+            let invitation = await fixture.exchange.invite(patient: TestWorld.patients[0])
             #expect(try await handOver("wrongcode", invitation) != "200")
             #expect(try await handOver(code, invitation) == "200")
             let outcome = try await waiting.value
@@ -54,21 +54,21 @@ import Testing
             #expect(words.contains("enrolled as phone"))
             // The page was there once.
             #expect(try await handOver(code, invitation) != "200")
-            try await bench.command("pair", TestWorld.addresses[0])
-            try await bench.eventually("delivered") { $0.balance.delivered >= 2 }
+            try await fixture.command("pair", TestWorld.addresses[0])
+            try await fixture.eventually("delivered") { $0.balance.delivered >= 2 }
         }
     }
 
     @Test func aLinkIsTypedPipedOrReadFromAFile() async throws {
-        try await TestWorld.run { bench in
-            try await bench.command("enroll", await bench.exchange.invite(patient: 40001))
-            try await bench.command(
-                "enroll", "-", input: "  \(await bench.exchange.invite(patient: 40002))\n")
-            let file = bench.gateway.directory.appending(path: "link.txt").path
-            try (await bench.exchange.invite(patient: 40001) + "\n").write(
+        try await TestWorld.run { fixture in
+            try await fixture.command("enroll", await fixture.exchange.invite(patient: 40001))
+            try await fixture.command(
+                "enroll", "-", input: "  \(await fixture.exchange.invite(patient: 40002))\n")
+            let file = fixture.gateway.directory.appending(path: "link.txt").path
+            try (await fixture.exchange.invite(patient: 40001) + "\n").write(
                 toFile: file, atomically: true, encoding: .utf8)
-            let report = try await bench.command("enroll", "--file", file, "--json")
-            // The same patient again: the lane there is.
+            let report = try await fixture.command("enroll", "--file", file, "--json")
+            // The same patient again: the delivery there is.
             #expect(report.contains(#""name" : "e1""#))
             #expect(report.contains(#""kind" : "invitation""#))
         }
@@ -76,26 +76,26 @@ import Testing
 
     @Test(.enabled(if: readsPictures, "it takes qrencode and zbarimg (deploy/setup --test)"))
     func aLinkIsReadFromAPicture() async throws {
-        try await TestWorld.run { bench in
-            let picture = bench.gateway.directory.appending(path: "link.png").path
+        try await TestWorld.run { fixture in
+            let picture = fixture.gateway.directory.appending(path: "link.png").path
             func draw(_ text: String) async throws {
                 let drawn = try await Command.run("/usr/bin/qrencode", ["-o", picture, text])
                 try #require(drawn.status == 0)
             }
             try await draw("https://example.org/")
-            let other = try await bench.gateway.command(["enroll", "--picture", picture])
+            let other = try await fixture.gateway.command(["enroll", "--picture", picture])
             #expect(other.status != 0)
             #expect(other.complaint.contains("no invitation link"))
-            try await draw(await bench.exchange.invite(patient: 40001))
-            try await bench.command("enroll", "--picture", picture)
-            let missing = try await bench.gateway.command(["enroll", "--picture", "/nonexistent"])
+            try await draw(await fixture.exchange.invite(patient: 40001))
+            try await fixture.command("enroll", "--picture", picture)
+            let missing = try await fixture.gateway.command(["enroll", "--picture", "/nonexistent"])
             #expect(missing.complaint.contains("no such file"))
         }
     }
 
     @Test func unknownCancelledExpiredAndSupersededAreToldApart() async throws {
-        try await TestWorld.run { bench in
-            let exchange = bench.exchange
+        try await TestWorld.run { fixture in
+            let exchange = fixture.exchange
             let superseded = await exchange.invite(patient: 40001)
             let cancelled = await exchange.invite(patient: 40001)
             await exchange.cancelInvitations(patient: 40001)
@@ -106,7 +106,7 @@ import Testing
             for (link, word) in [
                 (unknown, "does not know"), (cancelled, "cancelled"), (expired, "expired"),
             ] {
-                let outcome = try await bench.gateway.command(["enroll", "-"], input: link)
+                let outcome = try await fixture.gateway.command(["enroll", "-"], input: link)
                 #expect(outcome.status == 1)
                 #expect(outcome.complaint.contains(word), "\(outcome.complaint)")
                 told.insert(outcome.complaint)
@@ -114,31 +114,31 @@ import Testing
             // Cancelling took the older one as well; a fresh pair shows what superseding is.
             let older = await exchange.invite(patient: 40002)
             _ = await exchange.invite(patient: 40002)
-            let outcome = try await bench.gateway.command(["enroll", "-"], input: older)
+            let outcome = try await fixture.gateway.command(["enroll", "-"], input: older)
             #expect(outcome.complaint.contains("newer one has replaced it"))
             told.insert(outcome.complaint)
             #expect(told.count == 4)
             #expect(superseded != cancelled)
-            #expect(try await bench.command("enrollments", "--json") == "[\n\n]\n")
-            let state = bench.gateway.directory.appending(path: "state").path
+            #expect(try await fixture.command("enrollments", "--json") == "[\n\n]\n")
+            let state = fixture.gateway.directory.appending(path: "state").path
             let files = try FileManager.default.contentsOfDirectory(atPath: state)
             #expect(!files.contains { $0.hasPrefix("tokens") })
         }
     }
 
     @Test func anOldLinkSaysWhatItNeeds() async throws {
-        try await TestWorld.run { bench in
-            let bare = try await bench.gateway.command(["enroll", "|abcdefgh"])
+        try await TestWorld.run { fixture in
+            let bare = try await fixture.gateway.command(["enroll", "|abcdefgh"])
             #expect(bare.status == 1)
             #expect(bare.complaint.contains("names no exchange"))
-            let at = ["--exchange", "http://127.0.0.1:\(bench.exchange.port)"]
-            let named = try await bench.gateway.command(["enroll", "|abcdefgh"] + at)
+            let at = ["--exchange", "http://127.0.0.1:\(fixture.exchange.port)"]
+            let named = try await fixture.gateway.command(["enroll", "|abcdefgh"] + at)
             #expect(named.complaint.contains("client identifier and code verifier"))
-            let whole = try await bench.gateway.command(
+            let whole = try await fixture.gateway.command(
                 ["enroll", "|abcdefgh", "--client-id", "c", "--verifier", "v"] + at)
             #expect(whole.status == 1)
             #expect(whole.complaint.contains("no longer takes this invitation"))
-            let both = try await bench.gateway.command(["enroll", "|abcdefgh", "--web"])
+            let both = try await fixture.gateway.command(["enroll", "|abcdefgh", "--web"])
             #expect(both.status == 64 || both.status == 2)
         }
     }
@@ -147,8 +147,8 @@ import Testing
         "a link of an old exchange enrolls, and delivers",
         arguments: ["host~client~code~verifier", "host|code", "|code"])
     func oldLink(form: String) async throws {
-        try await TestWorld.run(version: .v0010) { bench in
-            let link = await bench.exchange.invite(patient: 40001)
+        try await TestWorld.run(version: .v0010) { fixture in
+            let link = await fixture.exchange.invite(patient: 40001)
             let piece = try #require(link.split(separator: "/").last?.removingPercentEncoding)
             let parts = piece.split(separator: "~").map(String.init)
             try #require(parts.count == 4)
@@ -159,37 +159,37 @@ import Testing
                 words += ["--client-id", parts[1], "--verifier", parts[3]]
             }
             if form.hasPrefix("|") { words += ["--exchange", "http://" + parts[0]] }
-            let outcome = try await bench.gateway.command(words, input: input)
+            let outcome = try await fixture.gateway.command(words, input: input)
             try #require(outcome.status == 0, "\(outcome.complaint)")
-            try await bench.command("pair", TestWorld.addresses[0], "--enrollment", "old")
-            try await bench.eventually("deliveries") { $0.balance.delivered >= 2 }
-            let status = try await bench.settle()
-            await bench.expectExactlyOnce(status.balance)
+            try await fixture.command("pair", TestWorld.addresses[0], "--enrollment", "old")
+            try await fixture.eventually("deliveries") { $0.balance.delivered >= 2 }
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
             // The code of such a link is spent.
-            let again = try await bench.gateway.command(words, input: input)
+            let again = try await fixture.gateway.command(words, input: input)
             #expect(again.status == 1)
             #expect(again.complaint.contains("no longer takes this invitation"))
         }
     }
 
     @Test func tokensThatCouldNotBeReadAtOneStartServeAgainAtTheNext() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.gateway.stop()
-            let tokens = bench.gateway.directory.appending(path: "state/tokens-1.json").path
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.gateway.stop()
+            let tokens = fixture.gateway.directory.appending(path: "state/tokens-1.json").path
             try FileManager.default.moveItem(atPath: tokens, toPath: tokens + ".away")
-            try await bench.gateway.start()
-            try await bench.eventually("enroll-again") { status in
+            try await fixture.gateway.start()
+            try await fixture.eventually("enroll-again") { status in
                 status.health.contains { $0.name == "enroll-again" }
             }
-            await bench.gateway.stop()
+            await fixture.gateway.stop()
             try FileManager.default.moveItem(atPath: tokens + ".away", toPath: tokens)
-            try await bench.gateway.start()
-            let before = try await bench.gateway.status()
+            try await fixture.gateway.start()
+            let before = try await fixture.gateway.status()
             #expect(!before.health.contains { $0.name == "enroll-again" })
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
         }
     }
 }

@@ -30,9 +30,9 @@ import Testing
     func aRateIsOnTheScreenHalfASecondAfterItsNotificationAndAgainAfterARestart() async throws {
         let port = Int.random(in: 20_000..<32_000)
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]
-        try await TestWorld.run(settings: settings) { bench in
-            try await bench.put(on: 0)
-            let folder = bench.gateway.directory
+        try await TestWorld.run(settings: settings) { fixture in
+            try await fixture.put(on: 0)
+            let folder = fixture.gateway.directory
             let looking = Task {
                 try await Command.run(
                     Self.python,
@@ -53,9 +53,9 @@ import Testing
                 }
             }
             try await told("seen")
-            #expect(await bench.gateway.stop().status == 0)
+            #expect(await fixture.gateway.stop().status == 0)
             try await told("lost")
-            try await bench.gateway.start()
+            try await fixture.gateway.start()
             let outcome = try await looking.value
             try #require(outcome.status == 0, "\(outcome.complaint)")
             let looked = try JSONDecoder().decode(Looked.self, from: Data(outcome.output.utf8))
@@ -63,7 +63,7 @@ import Testing
             #expect(looked.stale == "–")
             #expect(looked.card.contains("Strap 1") && looked.card.contains("%"))
 
-            let sent = await bench.bluez.framesSent(TestWorld.addresses[0])
+            let sent = await fixture.bluez.framesSent(TestWorld.addresses[0])
             let delays =
                 (Self.delays(of: looked.shown, after: sent)
                 + Self.delays(of: looked.again, after: sent)).sorted()

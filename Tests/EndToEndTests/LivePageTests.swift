@@ -29,8 +29,8 @@ import Testing
     @Test func aBeatIsOnThePageOfThisMachineWithoutAnAddressOrAPatient() async throws {
         let port = Self.port()
         try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
-            bench in
-            try await bench.put(on: 0)
+            fixture in
+            try await fixture.put(on: 0)
             let page = try await curl(port, "/", ["-i"])
             #expect(page.status == 200 && page.body.contains("default-src 'none'"))
             #expect(page.body.contains("nonce-") && !page.body.contains("{{NONCE}}"))
@@ -63,16 +63,16 @@ import Testing
             "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(port)",
             "EDGE_GATEWAY_PAGE_TOKEN_FILE": file.path,
         ]
-        try await TestWorld.run(straps: 2, settings: settings) { bench in
-            try await bench.put(on: 0)
-            try await bench.put(on: 1)
+        try await TestWorld.run(straps: 2, settings: settings) { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.put(on: 1)
             #expect(try await curl(port, "/v1/live").status == 401)
             #expect(try await curl(port, "/metrics").status == 404)
             let whole = try await curl(
                 port, "/v1/live", ["-H", "Authorization: Bearer \(token)"], seconds: 2)
             #expect(whole.body.contains("\"scope\":\"full\""))
 
-            let printed = try await bench.command("share", TestWorld.addresses[1], "--json")
+            let printed = try await fixture.command("share", TestWorld.addresses[1], "--json")
             let report = try ReportCoding.decoder().decode(
                 ShareReport.self, from: Data(printed.utf8))
             let link = report.link
@@ -96,10 +96,10 @@ import Testing
 
             // A stream that runs ends with the share.
             async let running = curl(port, "/v1/live", cookie, seconds: 20)
-            try await bench.command("share", "--stop")
+            try await fixture.command("share", "--stop")
             #expect(try await running.status == 200)
             #expect(try await curl(port, "/v1/live", cookie).status == 401)
-            #expect(!bench.gateway.logTail(lines: 1000).contains(shared))
+            #expect(!fixture.gateway.logTail(lines: 1000).contains(shared))
             // A minute may end meanwhile, and the counting begin anew.
             var statuses: Set<Int> = []
             for _ in 0...2 * PageAccess.wrongPerMinuteMax where !statuses.contains(429) {
@@ -112,16 +112,16 @@ import Testing
 
     @Test func othersAreNotListenedToWithoutAToken() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(Self.port())"]
-        try await TestWorld.run(settings: settings) { bench in
+        try await TestWorld.run(settings: settings) { fixture in
             // Recording does not depend on the page.
-            try await bench.put(on: 0)
-            let status = try await bench.eventually("says that there is no page") { status in
+            try await fixture.put(on: 0)
+            let status = try await fixture.eventually("says that there is no page") { status in
                 status.balance.stored >= 2
                     && status.health.contains { $0.name == "page-unavailable" }
             }
             let item = status.health.first { $0.name == "page-unavailable" }
             #expect(item?.message.contains("page.token_file") == true)
-            let check = try await bench.gateway.command(["config", "check"])
+            let check = try await fixture.gateway.command(["config", "check"])
             #expect(check.status == 1)
             #expect(check.complaint.contains("page.token_file"))
         }
@@ -152,9 +152,9 @@ import Testing
             .deletingLastPathComponent().deletingLastPathComponent()
         let port = Self.port()
         try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
-            bench in
-            try await bench.put(on: 0)
-            _ = try await bench.settle()
+            fixture in
+            try await fixture.put(on: 0)
+            _ = try await fixture.settle()
             let text = try await curl(port, "/metrics").body
             #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))
             let outcome = try await Command.run(
@@ -165,16 +165,16 @@ import Testing
     }
 
     @Test func watchWritesALineForEachFrame() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            let text = try await bench.command("watch", "--seconds", "4")
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            let text = try await fixture.command("watch", "--seconds", "4")
             #expect(text.contains(" bpm") && text.split(separator: "\n").count >= 2)
-            let json = try await bench.command("watch", "--seconds", "2", "--json")
+            let json = try await fixture.command("watch", "--seconds", "2", "--json")
             let line = try #require(json.split(separator: "\n").first)
             let report = try ReportCoding.decoder().decode(
                 LiveReport.self, from: Data(line.utf8))
             #expect(report.straps.first?.name == "Strap 1")
-            let outcome = try await bench.gateway.command(["watch", "C0:00:00:00:00:99"])
+            let outcome = try await fixture.gateway.command(["watch", "C0:00:00:00:00:99"])
             #expect(outcome.status == 2)
         }
     }
@@ -182,20 +182,20 @@ import Testing
 
 @Suite(.serialized) struct DoctorCommandTests {
     @Test func aReportHoldsNoSecretPatientOrAddress() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("delivered") { $0.balance.delivered > 0 }
-            let printed = try await bench.gateway.command(["doctor"])
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("delivered") { $0.balance.delivered > 0 }
+            let printed = try await fixture.gateway.command(["doctor"])
             #expect(
                 printed.output.contains("ok   store:") && printed.output.contains("ok   exchange:"))
-            let file = bench.gateway.directory.appending(path: "report.txt").path
-            try await bench.command("bugreport", "--output", file)
+            let file = fixture.gateway.directory.appending(path: "report.txt").path
+            try await fixture.command("bugreport", "--output", file)
             let text = try String(contentsOfFile: file, encoding: .utf8)
             for section in ["== doctor", "== settings", "== status", "\"delivered\""] {
                 #expect(text.contains(section))
             }
             #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))
-            let state = bench.gateway.directory.appending(path: "state/tokens-1.json")
+            let state = fixture.gateway.directory.appending(path: "state/tokens-1.json")
             let tokens = try String(contentsOf: state, encoding: .utf8)
             let secrets = tokens.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 24 }
             #expect(!secrets.isEmpty)
@@ -203,7 +203,7 @@ import Testing
             let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
             #expect(mode as? Int == 0o600)
             // What is there already is not overwritten.
-            #expect(try await bench.gateway.command(["bugreport", "--output", file]).status == 1)
+            #expect(try await fixture.gateway.command(["bugreport", "--output", file]).status == 1)
         }
     }
 }

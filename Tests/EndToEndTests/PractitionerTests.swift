@@ -10,8 +10,8 @@ import Testing
     }()
 
     /// The exchange's answer when the key was made.
-    private func enroll(_ bench: TestWorld, device: String? = "70007") async throws -> String {
-        let file = bench.gateway.directory.appending(path: "key.json").path
+    private func enroll(_ fixture: TestWorld, device: String? = "70007") async throws -> String {
+        let file = fixture.gateway.directory.appending(path: "key.json").path
         let answer =
             #"{"id":7,"label":"gateway","created":"2026-11-20T10:00:00Z","name":"gateway","key":""#
             + Self.secret + #""}"#
@@ -19,45 +19,45 @@ import Testing
         chmod(file, 0o600)
         var words = [
             "enroll", "--practitioner-key-file", file, "--name", "ward", "--json", "--exchange",
-            "http://127.0.0.1:\(bench.exchange.port)",
+            "http://127.0.0.1:\(fixture.exchange.port)",
         ]
         if let device { words += ["--device", device] }
-        let outcome = try await bench.gateway.command(words)
+        let outcome = try await fixture.gateway.command(words)
         try #require(outcome.status == 0, "\(outcome.complaint)")
         return outcome.output
     }
 
     @Test func twoStrapsOfTwoPatientsGoThroughOneKeyEachToItsOwn() async throws {
-        try await TestWorld.run(straps: 2) { bench in
-            let report = try await enroll(bench)
+        try await TestWorld.run(straps: 2) { fixture in
+            let report = try await enroll(fixture)
             #expect(report.contains(#""kind" : "practitioner-key""#))
             #expect(!report.contains(Self.secret))
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
-                try await bench.command("pair", address, "--patient", "\(patient)")
+                try await fixture.command("pair", address, "--patient", "\(patient)")
             }
-            try await bench.eventually("samples of both") { status in
+            try await fixture.eventually("samples of both") { status in
                 status.sensors.allSatisfy { $0.stored >= 4 } && status.sensors.count == 2
             }
-            await bench.gateway.kill()
-            try await bench.gateway.start()
-            try await bench.eventually("streaming again") { status in
+            await fixture.gateway.kill()
+            try await fixture.gateway.start()
+            try await fixture.eventually("streaming again") { status in
                 status.sensors.allSatisfy { $0.stored >= 7 }
             }
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
             for (index, patient) in TestWorld.patients.enumerated() {
                 let sensor = status.sensors.first { $0.address == TestWorld.addresses[index] }
-                #expect(await bench.exchange.storedCount(patient: patient) == sensor?.stored)
+                #expect(await fixture.exchange.storedCount(patient: patient) == sensor?.stored)
             }
-            await bench.gateway.stop()
-            let log = try String(contentsOf: bench.gateway.logFile, encoding: .utf8)
+            await fixture.gateway.stop()
+            let log = try String(contentsOf: fixture.gateway.logFile, encoding: .utf8)
             #expect(!log.contains(Self.secret) && !log.contains("40001"))
         }
     }
 
     @Test func whoCannotBeServedIsRefusedWithAdviceBeforeAnythingIsDone() async throws {
-        try await TestWorld.run { bench in
-            _ = try await enroll(bench, device: nil)
+        try await TestWorld.run { fixture in
+            _ = try await enroll(fixture, device: nil)
             let address = TestWorld.addresses[0]
             let refusals: [([String], String)] = [
                 ([], "--patient"), (["--patient", "40003"], "share an organization"),
@@ -67,14 +67,14 @@ import Testing
                 (["--patient", "40001", "--device", "70005"], "70007 (Edge Gateway)"),
             ]
             for (words, advice) in refusals {
-                let outcome = try await bench.gateway.command(["pair", address] + words)
+                let outcome = try await fixture.gateway.command(["pair", address] + words)
                 #expect([1, 2].contains(outcome.status), "\(words)")
                 #expect(outcome.complaint.contains(advice), "\(words): \(outcome.complaint)")
             }
-            let none = try await bench.command("sensors", "--json")
+            let none = try await fixture.command("sensors", "--json")
             #expect(!none.contains(address))
-            await bench.exchange.withdrawConsent(patient: 40002)
-            let output = try await bench.command(
+            await fixture.exchange.withdrawConsent(patient: 40002)
+            let output = try await fixture.command(
                 "pair", address, "--patient", "40002", "--device", "70007")
             #expect(output.contains("note: the patient has not consented"))
         }
@@ -84,29 +84,29 @@ import Testing
         var seed = ExchangeSeed.standard
         for index in seed.studies.indices { seed.studies[index].codes = ["omh:blood-pressure:4.0"] }
         seed.consents.removeAll { $0.code == "omh:heart-rate:2.0" }
-        try await TestWorld.run(seed: seed) { bench in
-            _ = try await enroll(bench)
+        try await TestWorld.run(seed: seed) { fixture in
+            _ = try await enroll(fixture)
             let words = ["pair", TestWorld.addresses[0], "--patient", "40001"]
-            let outcome = try await bench.gateway.command(words)
+            let outcome = try await fixture.gateway.command(words)
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("no study of this patient collects heart rate"))
             #expect(outcome.complaint.contains("ask the study's staff"))
-            let none = try await bench.command("sensors", "--json")
+            let none = try await fixture.command("sensors", "--json")
             #expect(!none.contains(TestWorld.addresses[0]))
         }
     }
 
     @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
-        try await TestWorld.run { bench in
-            _ = try await enroll(bench)
+        try await TestWorld.run { fixture in
+            _ = try await enroll(fixture)
             let words = ["pair", TestWorld.addresses[0], "--patient", "40001", "--device"]
-            let other = try await bench.gateway.command(words + ["70001"])
+            let other = try await fixture.gateway.command(words + ["70001"])
             #expect(other.status == 1)
             #expect(other.complaint.contains("attributes its data to device 70007"))
             #expect(other.complaint.contains("another --name"))
-            let none = try await bench.command("sensors", "--json")
+            let none = try await fixture.command("sensors", "--json")
             #expect(!none.contains(TestWorld.addresses[0]))
-            let same = try await bench.gateway.command(words + ["70007"])
+            let same = try await fixture.gateway.command(words + ["70007"])
             #expect(same.status == 0, "\(same.complaint)")
         }
     }
@@ -114,72 +114,72 @@ import Testing
     @Test func aPatientTheKeyMayNoLongerServeIsHeldAloneAndDrainsInOrderOnceMended()
         async throws
     {
-        try await TestWorld.run(straps: 2) { bench in
-            _ = try await enroll(bench)
+        try await TestWorld.run(straps: 2) { fixture in
+            _ = try await enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
-                try await bench.command("pair", address, "--patient", "\(patient)")
+                try await fixture.command("pair", address, "--patient", "\(patient)")
             }
-            try await bench.eventually("both delivered") { status in
+            try await fixture.eventually("both delivered") { status in
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > $0.pending }
             }
-            await bench.exchange.movePatient(40002, to: 20003)
-            try await bench.eventually("one held") {
+            await fixture.exchange.movePatient(40002, to: 20003)
+            try await fixture.eventually("one held") {
                 $0.balance.held["wrong-patient", default: 0] > 0
             }
-            let plain = try await bench.gateway.command(["status"]).output
+            let plain = try await fixture.gateway.command(["status"]).output
             #expect(plain.contains("Strap 2: ward may not deliver for the patient who wears it"))
             #expect(plain.contains("must share an organization with the practitioner"))
             #expect(!plain.contains("40002"))
-            let status = try await bench.gateway.status()
+            let status = try await fixture.gateway.status()
             #expect(status.health.contains { $0.name == "patient-held" })
             #expect(status.balance.addsUp && status.balance.dead == 0)
-            let others = await bench.exchange.storedCount(patient: 40001)
-            try await bench.eventually("the other goes on") { _ in
-                await bench.exchange.storedCount(patient: 40001) > others + 2
+            let others = await fixture.exchange.storedCount(patient: 40001)
+            try await fixture.eventually("the other goes on") { _ in
+                await fixture.exchange.storedCount(patient: 40001) > others + 2
             }
-            await bench.exchange.movePatient(40002, to: 20002)
+            await fixture.exchange.movePatient(40002, to: 20002)
             // Looked at once a minute.
-            try await bench.eventually("released", withinSeconds: 120) { status in
+            try await fixture.eventually("released", withinSeconds: 120) { status in
                 !status.health.contains { $0.name == "patient-held" }
             }
-            let end = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(end.balance)
-            let times = await bench.exchange.stored.filter { $0.patient == 40002 }
+            let end = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(end.balance)
+            let times = await fixture.exchange.stored.filter { $0.patient == 40002 }
                 .compactMap(\.effectiveTime)
             #expect(times == times.sorted())
         }
     }
 
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
-        try await TestWorld.run(straps: 2) { bench in
-            _ = try await enroll(bench)
+        try await TestWorld.run(straps: 2) { fixture in
+            _ = try await enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
-                try await bench.command("pair", address, "--patient", "\(patient)")
+                try await fixture.command("pair", address, "--patient", "\(patient)")
             }
-            try await bench.eventually("both delivered") { status in
+            try await fixture.eventually("both delivered") { status in
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > $0.pending }
             }
-            await bench.exchange.withdrawConsent(patient: 40002)
-            let held = try await bench.eventually("one held") {
+            await fixture.exchange.withdrawConsent(patient: 40002)
+            let held = try await fixture.eventually("one held") {
                 $0.balance.held["no-consent", default: 0] > 0
             }
             let item = held.health.first { $0.name == "consent-missing" }
             #expect(item?.message.contains("Strap 2") == true)
             #expect(item?.message.contains("40002") == false)
             #expect(held.balance.addsUp)
-            let others = await bench.exchange.storedCount(patient: 40001)
-            try await bench.eventually("the other goes on") { _ in
-                await bench.exchange.storedCount(patient: 40001) > others + 2
+            let others = await fixture.exchange.storedCount(patient: 40001)
+            try await fixture.eventually("the other goes on") { _ in
+                await fixture.exchange.storedCount(patient: 40001) > others + 2
             }
-            let listed = try await bench.command("enrollments", "--json")
+            let listed = try await fixture.command("enrollments", "--json")
             #expect(listed.contains(#""no-consent" : 1"#))
-            await bench.exchange.grantConsent(patient: 40002)
+            await fixture.exchange.grantConsent(patient: 40002)
             // Looked at once a minute.
-            try await bench.eventually("released", withinSeconds: 120) {
+            try await fixture.eventually("released", withinSeconds: 120) {
                 $0.balance.held["no-consent"] == nil
             }
-            let status = try await bench.settle(withinSeconds: 90)
-            await bench.expectExactlyOnce(status.balance)
+            let status = try await fixture.settle(withinSeconds: 90)
+            await fixture.expectExactlyOnce(status.balance)
         }
     }
 }

@@ -61,16 +61,16 @@ import Testing
     }
 
     /// Records some samples without an enrollment, and no more.
-    private func recordUnenrolled(_ bench: TestWorld, atLeast count: Int = 5) async throws {
-        try await bench.command("pair", TestWorld.addresses[0])
-        try await bench.eventually("samples") { $0.balance.stored >= count }
-        try await bench.hush()
-        try await bench.eventually("on disk") { $0.balance.buffered == 0 }
+    private func recordUnenrolled(_ fixture: TestWorld, atLeast count: Int = 5) async throws {
+        try await fixture.command("pair", TestWorld.addresses[0])
+        try await fixture.eventually("samples") { $0.balance.stored >= count }
+        try await fixture.hush()
+        try await fixture.eventually("on disk") { $0.balance.buffered == 0 }
     }
 
-    private func export(_ bench: TestWorld, to name: String) async throws -> [Line] {
-        try await bench.command("queue", "export", name)
-        let file = bench.gateway.directory.appending(path: name)
+    private func export(_ fixture: TestWorld, to name: String) async throws -> [Line] {
+        try await fixture.command("queue", "export", name)
+        let file = fixture.gateway.directory.appending(path: name)
         let mode =
             try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
@@ -80,9 +80,9 @@ import Testing
     }
 
     @Test func whatIsHeldIsListedWithTheReason() async throws {
-        try await TestWorld.run { bench in
-            try await recordUnenrolled(bench)
-            let output = try await bench.command("queue", "list", "--state", "held", "--json")
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            let output = try await fixture.command("queue", "list", "--state", "held", "--json")
             let listed: Listed = try decode(output)
             #expect(listed.samples.count >= 5)
             #expect(listed.samples.map(\.id) == listed.samples.map(\.id).sorted(by: >))
@@ -90,66 +90,67 @@ import Testing
                 #expect(sample.state == "held" && sample.reason == "not-enrolled")
                 #expect(sample.address == "…00:01")
             }
-            let table = try await bench.command("queue", "list", "--sensor", TestWorld.addresses[0])
+            let table = try await fixture.command(
+                "queue", "list", "--sensor", TestWorld.addresses[0])
             #expect(table.contains("not-enrolled") && !table.contains(TestWorld.addresses[0]))
             #expect(table.split(separator: "\n").allSatisfy { $0.count <= 80 })
-            let none = try await bench.command("queue", "list", "--state", "delivered")
+            let none = try await fixture.command("queue", "list", "--state", "delivered")
             #expect(none.contains("no such samples"))
-            let wrong = try await bench.gateway.command(["queue", "list", "--state", "lost"])
+            let wrong = try await fixture.gateway.command(["queue", "list", "--state", "lost"])
             #expect(wrong.status == 2)
         }
     }
 
     @Test func aDeadLetterIsShownRequeuedAndPurged() async throws {
-        try await TestWorld.run { bench in
-            try await recordUnenrolled(bench)
-            let uuids = try await export(bench, to: "held.ndjson").compactMap(\.uuid)
-            for uuid in uuids.prefix(2) { await bench.exchange.refuse(uuid) }
-            try await bench.put(on: 0)
-            try await bench.eventually("two dead letters") { $0.balance.dead == 2 }
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            let uuids = try await export(fixture, to: "held.ndjson").compactMap(\.uuid)
+            for uuid in uuids.prefix(2) { await fixture.exchange.refuse(uuid) }
+            try await fixture.put(on: 0)
+            try await fixture.eventually("two dead letters") { $0.balance.dead == 2 }
             let letters: Letters = try decode(
-                try await bench.command("queue", "dead", "list", "--json"))
+                try await fixture.command("queue", "dead", "list", "--json"))
             #expect(Set(letters.letters.map(\.uuid)) == Set(uuids.prefix(2)))
             let first = try #require(letters.letters.first { $0.uuid == uuids[0] })
             let second = try #require(letters.letters.first { $0.uuid == uuids[1] })
-            let shown = try await bench.command("queue", "dead", "show", "\(first.id)")
+            let shown = try await fixture.command("queue", "dead", "show", "\(first.id)")
             #expect(shown.contains("omh_data") && shown.contains(first.uuid))
-            try await bench.command("queue", "dead", "export", "dead.ndjson")
+            try await fixture.command("queue", "dead", "export", "dead.ndjson")
 
-            await bench.exchange.clearFaults()
-            try await bench.command("queue", "dead", "requeue", "\(first.id)")
-            try await bench.eventually("it is delivered") { status in
-                let stored = await bench.exchange.stored
+            await fixture.exchange.clearFaults()
+            try await fixture.command("queue", "dead", "requeue", "\(first.id)")
+            try await fixture.eventually("it is delivered") { status in
+                let stored = await fixture.exchange.stored
                 return status.balance.dead == 1
                     && stored.contains { $0.identifiers.contains { $0.value == first.uuid } }
             }
-            let unasked = try await bench.gateway.command(
+            let unasked = try await fixture.gateway.command(
                 ["queue", "dead", "purge", "\(second.id)"])
             #expect(unasked.status == 2 && unasked.complaint.contains("--yes"))
-            try await bench.command("queue", "dead", "purge", "\(second.id)", "--yes")
-            let status = try await bench.gateway.status()
+            try await fixture.command("queue", "dead", "purge", "\(second.id)", "--yes")
+            let status = try await fixture.gateway.status()
             #expect(status.balance.dead == 0 && status.balance.dropped["purged"] == 1)
             #expect(status.balance.balanced && status.balance.addsUp)
-            let gone = try await bench.gateway.command(["queue", "dead", "show", "\(second.id)"])
+            let gone = try await fixture.gateway.command(["queue", "dead", "show", "\(second.id)"])
             #expect(gone.status == 2)
         }
     }
 
     @Test func anExportImportedElsewhereIsDeliveredUnderItsIdentitiesOnce() async throws {
-        try await TestWorld.run { bench in
-            try await recordUnenrolled(bench)
-            let uuids = try await export(bench, to: "site.ndjson").compactMap(\.uuid)
-            let again = try await bench.gateway.command(["queue", "export", "site.ndjson"])
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            let uuids = try await export(fixture, to: "site.ndjson").compactMap(\.uuid)
+            let again = try await fixture.gateway.command(["queue", "export", "site.ndjson"])
             #expect(again.status == 2 && again.complaint.contains("exists already"))
             let other = try GatewayProcess(
-                busAddress: bench.bus.address,
+                busAddress: fixture.bus.address,
                 settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
             do {
                 try await other.start()
-                let link = await bench.exchange.invite(patient: TestWorld.patients[0])
+                let link = await fixture.exchange.invite(patient: TestWorld.patients[0])
                 let enrolled = try await other.command(["enroll", "-"], input: link)
                 #expect(enrolled.status == 0, "\(enrolled.complaint)")
-                let file = bench.gateway.directory.appending(path: "site.ndjson").path
+                let file = fixture.gateway.directory.appending(path: "site.ndjson").path
                 for turn in 0...1 {
                     let outcome = try await other.command(["queue", "import", file, "--json"])
                     #expect(outcome.status == 0, "\(outcome.complaint)")
@@ -158,12 +159,12 @@ import Testing
                     #expect(imported.known == (turn == 0 ? 0 : uuids.count))
                 }
                 let deadline = ContinuousClock.now + .seconds(30)
-                while await bench.exchange.storedCount() < uuids.count,
+                while await fixture.exchange.storedCount() < uuids.count,
                     ContinuousClock.now < deadline
                 {
                     try await Task.sleep(for: .milliseconds(100))
                 }
-                let stored = await bench.exchange.stored.flatMap(\.identifiers).map(\.value)
+                let stored = await fixture.exchange.stored.flatMap(\.identifiers).map(\.value)
                 #expect(Set(stored) == Set(uuids))
                 let spool = other.directory.appending(path: "state/import.ndjson").path
                 #expect(!FileManager.default.fileExists(atPath: spool))
@@ -175,14 +176,14 @@ import Testing
     }
 
     @Test func verifyFindsAFlippedBitWithAndWithoutTheDaemon() async throws {
-        try await TestWorld.run { bench in
-            try await recordUnenrolled(bench)
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
             let sound: Verified = try decode(
-                try await bench.command("queue", "verify", "--json"))
+                try await fixture.command("queue", "verify", "--json"))
             #expect(sound.clean)
-            let lines = try await export(bench, to: "frames.ndjson")
-            await bench.gateway.stop()
-            let file = bench.gateway.directory.appending(path: "state/queue.sqlite")
+            let lines = try await export(fixture, to: "frames.ndjson")
+            await fixture.gateway.stop()
+            let file = fixture.gateway.directory.appending(path: "state/queue.sqlite")
             var bytes = try Data(contentsOf: file)
             let hex = try #require(lines.compactMap(\.frame).max { $0.count < $1.count })
             let frame = Data(
@@ -196,8 +197,8 @@ import Testing
             }
             try bytes.write(to: file)
             for isOnline in [false, true] {
-                if isOnline { try await bench.gateway.start() }
-                let outcome = try await bench.gateway.command(["queue", "verify", "--json"])
+                if isOnline { try await fixture.gateway.start() }
+                let outcome = try await fixture.gateway.command(["queue", "verify", "--json"])
                 #expect(outcome.status == 1)
                 let broken: Verified = try decode(outcome.output)
                 #expect(!broken.clean && !broken.damaged.isEmpty, "\(outcome.output)")
@@ -206,65 +207,65 @@ import Testing
     }
 
     @Test func releasedSamplesAreDeliveredWithTheTimesSomebodyVouchedFor() async throws {
-        try await TestWorld.run(settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"]) { bench in
-            try await bench.put(on: 0)
-            let status = try await bench.eventually("samples") { $0.balance.stored >= 3 }
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"]) { fixture in
+            try await fixture.put(on: 0)
+            let status = try await fixture.eventually("samples") { $0.balance.stored >= 3 }
             guard status.health.contains(where: { $0.name == "clock-untrusted" }) else {
                 return print("skipped: the clock of this machine is synchronised")
             }
             let boots: [Boot] = try decode(
-                try await bench.command("queue", "release", "--json"))
+                try await fixture.command("queue", "release", "--json"))
             let boot = try #require(boots.first)
             #expect(boots.count == 1 && boot.held >= 3)
             let day = Date().addingTimeInterval(-86_400).ISO8601Format()
-            let unasked = try await bench.gateway.command(
+            let unasked = try await fixture.gateway.command(
                 ["queue", "release", "--boot", boot.boot, "--at", day])
             #expect(unasked.status == 2)
-            try await bench.command("queue", "release", "--boot", boot.boot, "--at", day, "--yes")
-            try await bench.eventually("delivered") { $0.balance.delivered >= 3 }
-            let first = await bench.exchange.stored.compactMap(\.effectiveTime).min() ?? ""
+            try await fixture.command("queue", "release", "--boot", boot.boot, "--at", day, "--yes")
+            try await fixture.eventually("delivered") { $0.balance.delivered >= 3 }
+            let first = await fixture.exchange.stored.compactMap(\.effectiveTime).min() ?? ""
             #expect(first.prefix(19) == day.prefix(19))
         }
     }
 
     @Test func historyShowsUploadsAndHours() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered >= 3 }
-            let history: History = try decode(try await bench.command("history", "--json"))
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered >= 3 }
+            let history: History = try decode(try await fixture.command("history", "--json"))
             #expect(history.uploads.contains { $0.outcome == "delivered" && $0.samples > 0 })
-            let table = try await bench.command("history")
+            let table = try await fixture.command("history")
             #expect(table.contains("delivered"))
             let hours: [Hour] = try decode(
-                try await bench.command(
+                try await fixture.command(
                     "history", "--hours", "--last", "2", "--sensor", TestWorld.addresses[0],
                     "--json"))
             #expect(hours.reduce(0) { $0 + $1.samples } >= 3)
-            let purged = try await bench.command("queue", "purge", "--yes")
+            let purged = try await fixture.command("queue", "purge", "--yes")
             #expect(purged.contains("deleted"))
-            #expect(try await bench.gateway.status().balance.balanced)
+            #expect(try await fixture.gateway.status().balance.balanced)
         }
     }
 
     @Test func aSalvageIsShownUntilSomebodyAcknowledgesIt() async throws {
-        try await TestWorld.run { bench in
-            try await recordUnenrolled(bench)
-            await bench.gateway.stop()
-            let file = bench.gateway.directory.appending(path: "state/queue.sqlite")
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            await fixture.gateway.stop()
+            let file = fixture.gateway.directory.appending(path: "state/queue.sqlite")
             var bytes = try Data(contentsOf: file)
             bytes.replaceSubrange(0..<16, with: Data("no database here".utf8))
             try bytes.write(to: file)
-            try await bench.gateway.start()
-            let before = try await bench.gateway.status()
+            try await fixture.gateway.start()
+            let before = try await fixture.gateway.status()
             #expect(before.health.contains { $0.name == "store-salvaged" })
-            let store: Store = try decode(try await bench.command("queue", "status", "--json"))
+            let store: Store = try decode(try await fixture.command("queue", "status", "--json"))
             #expect(store.salvages.map(\.acknowledged) == [false])
-            let text = try await bench.command("queue", "status")
+            let text = try await fixture.command("queue", "status")
             #expect(text.contains("edge-gateway queue acknowledge"))
-            try await bench.command("queue", "acknowledge")
-            let after = try await bench.gateway.status()
+            try await fixture.command("queue", "acknowledge")
+            let after = try await fixture.gateway.status()
             #expect(!after.health.contains { $0.name == "store-salvaged" })
-            let kept: Store = try decode(try await bench.command("queue", "status", "--json"))
+            let kept: Store = try decode(try await fixture.command("queue", "status", "--json"))
             #expect(kept.salvages.map(\.acknowledged) == [true])
         }
     }

@@ -7,53 +7,53 @@ import Testing
 @Suite(.serialized) struct StrapTests {
     private static let strap = TestWorld.addresses[0]
 
-    private func add(_ bench: TestWorld, _ change: (inout SimulatedStrap) -> Void) async throws
+    private func add(_ fixture: TestWorld, _ change: (inout SimulatedStrap) -> Void) async throws
         -> String
     {
         let address = "C0:00:00:00:00:0B"
         var strap = SimulatedStrap(
             address: address, name: "Careful strap", heart: try RecordedHeart.oneHour())
         change(&strap)
-        await bench.bluez.add(strap)
+        await fixture.bluez.add(strap)
         return address
     }
 
     @Test func aStrapThatWantsABondGetsOneAndForgetUndoesIt() async throws {
-        try await TestWorld.run { bench in
-            let address = try await add(bench) { $0.security = .encrypted }
-            let output = try await bench.command("pair", address)
+        try await TestWorld.run { fixture in
+            let address = try await add(fixture) { $0.security = .encrypted }
+            let output = try await fixture.command("pair", address)
             #expect(output.contains("first heartbeat"))
-            #expect(await bench.bluez.isBonded(address))
-            #expect(await !bench.bluez.hasAgent)
-            let listed = try await bench.command("scan", "--seconds", "2")
+            #expect(await fixture.bluez.isBonded(address))
+            #expect(await !fixture.bluez.hasAgent)
+            let listed = try await fixture.command("scan", "--seconds", "2")
             #expect(listed.contains("paired,bonded,connected"))
-            try await bench.command("forget", address)
-            #expect(await !bench.bluez.isConnected(address))
-            #expect(await bench.bluez.callCount("RemoveDevice") == 1)
+            try await fixture.command("forget", address)
+            #expect(await !fixture.bluez.isConnected(address))
+            #expect(await fixture.bluez.callCount("RemoveDevice") == 1)
         }
     }
 
     @Test func aCodeThatTheStrapShowsIsTakenFromTheCommandLine() async throws {
-        try await TestWorld.run { bench in
-            let address = try await add(bench) { $0.security = .passkeyShown(4711) }
-            let asked = try await bench.gateway.command(["pair", address])
+        try await TestWorld.run { fixture in
+            let address = try await add(fixture) { $0.security = .passkeyShown(4711) }
+            let asked = try await fixture.gateway.command(["pair", address])
             #expect(asked.status == 1)
             #expect(asked.complaint.contains("wants a pairing code"))
             #expect(asked.complaint.contains("--passkey"))
-            let wrong = try await bench.gateway.command(["pair", address, "--passkey", "1"])
+            let wrong = try await fixture.gateway.command(["pair", address, "--passkey", "1"])
             #expect(wrong.status == 1)
             #expect(wrong.complaint.contains("did not take the pairing code"))
-            try await bench.command("pair", address, "--passkey", "4711")
-            #expect(await bench.bluez.isBonded(address))
+            try await fixture.command("pair", address, "--passkey", "4711")
+            #expect(await fixture.bluez.isBonded(address))
         }
     }
 
     @Test func aCodeToTypeIntoTheStrapIsShown() async throws {
-        try await TestWorld.run { bench in
-            let address = try await add(bench) { $0.security = .passkeyTyped(20_406) }
-            let bluez = bench.bluez
-            async let paired = bench.gateway.command(["pair", address])
-            // The wearer reads it from the terminal some time later.
+        try await TestWorld.run { fixture in
+            let address = try await add(fixture) { $0.security = .passkeyTyped(20_406) }
+            let bluez = fixture.bluez
+            async let paired = fixture.gateway.command(["pair", address])
+            // The patient reads it from the terminal some time later.
             await bluez.wait { $0.isPairing(address) }
             try await Task.sleep(for: .seconds(1))
             await bluez.typePasskey(20_406, into: address)
@@ -64,62 +64,62 @@ import Testing
     }
 
     @Test func aSensorThatIsNoHeartRateSensorIsRefusedWithAdvice() async throws {
-        try await TestWorld.run { bench in
-            let address = try await add(bench) {
+        try await TestWorld.run { fixture in
+            let address = try await add(fixture) {
                 $0.hasHeartRate = false
                 $0.advertisedServices = ["0000180d-0000-1000-8000-00805f9b34fb"]
             }
-            let outcome = try await bench.gateway.command(["pair", address])
+            let outcome = try await fixture.gateway.command(["pair", address])
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("no heart-rate service"))
-            let none = try await bench.command("sensors", "--json")
+            let none = try await fixture.command("sensors", "--json")
             #expect(!none.contains(address))
         }
     }
 
     @Test func aBatteryThatRunsDownIsComplainedOf() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            await bench.bluez.setBattery(Self.strap, 9)
-            let status = try await bench.eventually("battery-low") {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            await fixture.bluez.setBattery(Self.strap, 9)
+            let status = try await fixture.eventually("battery-low") {
                 $0.health.contains { $0.name == "battery-low" }
             }
             let item = status.health.first { $0.name == "battery-low" }
             #expect(item?.message.contains("9 %") == true)
-            await bench.bluez.setBattery(Self.strap, 90)
-            try await bench.eventually("well again") {
+            await fixture.bluez.setBattery(Self.strap, 90)
+            try await fixture.eventually("well again") {
                 !$0.health.contains { $0.name == "battery-low" }
             }
         }
     }
 
     @Test func aDoubledStreamIsComplainedOf() async throws {
-        try await TestWorld.run { bench in
-            await bench.bluez.setNoise(Self.strap, FrameNoise(framesPerDuplicate: 1))
-            try await bench.put(on: 0)
-            try await bench.eventually("doubled-stream", withinSeconds: 60) {
+        try await TestWorld.run { fixture in
+            await fixture.bluez.setNoise(Self.strap, FrameNoise(framesPerDuplicate: 1))
+            try await fixture.put(on: 0)
+            try await fixture.eventually("doubled-stream", withinSeconds: 60) {
                 $0.health.contains { $0.name == "doubled-stream" }
             }
         }
     }
 
     @Test func anEnergyCountAtItsEndIsResetOnce() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
             // 65,535 kJ: the count stays there until it is reset (HRS v1.0 §3.1.1.3).
-            await bench.bluez.emit([0x0E, 70, 0xFF, 0xFF], from: Self.strap)
-            await bench.bluez.emit([0x0E, 71, 0xFF, 0xFF], from: Self.strap)
-            #expect(await bench.bluez.wait { $0.callCount("WriteValue") == 1 })
+            await fixture.bluez.emit([0x0E, 70, 0xFF, 0xFF], from: Self.strap)
+            await fixture.bluez.emit([0x0E, 71, 0xFF, 0xFF], from: Self.strap)
+            #expect(await fixture.bluez.wait { $0.callCount("WriteValue") == 1 })
         }
     }
 
     @Test func implausibleSamplesAreStoredAndStayHere() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("a delivery") { $0.balance.delivered > 0 }
-            await bench.bluez.emit([0x04, 70], from: Self.strap)
-            await bench.bluez.emit([0x06, 0], from: Self.strap)
-            let status = try await bench.settle()
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            await fixture.bluez.emit([0x04, 70], from: Self.strap)
+            await fixture.bluez.emit([0x06, 0], from: Self.strap)
+            let status = try await fixture.settle()
             #expect(status.balance.dropped["contactLost"] == 1)
             #expect(status.balance.dropped["zeroRate"] == 1)
             #expect(status.balance.addsUp)

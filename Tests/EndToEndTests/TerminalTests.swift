@@ -6,9 +6,9 @@ import Testing
 @Suite(.serialized) struct TerminalTests {
     /// Runs a command with a terminal as its standard error and output; what both showed.
     private func atTerminal(
-        _ bench: TestWorld, _ words: String, copy: String = "/dev/null"
+        _ fixture: TestWorld, _ words: String, copy: String = "/dev/null"
     ) async throws -> String {
-        let gateway = bench.gateway
+        let gateway = fixture.gateway
         let line = "'\(gateway.binary.path)' \(words)"
         let outcome = try await Command.run(
             "/usr/bin/script", ["-qefc", line, copy], environment: gateway.environment,
@@ -17,30 +17,30 @@ import Testing
     }
 
     @Test func aScanSaysAtATerminalHowLongItTakesYet() async throws {
-        try await TestWorld.run { bench in
-            let shown = try await atTerminal(bench, "scan --seconds 3")
+        try await TestWorld.run { fixture in
+            let shown = try await atTerminal(fixture, "scan --seconds 3")
             #expect(shown.contains("listening: 1 s left"), "\(shown.debugDescription)")
             // The line is gone before the table comes.
             let table = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
             #expect(table.hasPrefix("ADDRESS"))
             #expect(table.contains(TestWorld.addresses[0]))
-            let piped = try await bench.gateway.command(["scan", "--seconds", "3"])
+            let piped = try await fixture.gateway.command(["scan", "--seconds", "3"])
             #expect(piped.complaint.isEmpty)
         }
     }
 
     @Test func pairingSaysAtATerminalWhatItWaitsFor() async throws {
-        try await TestWorld.run { bench in
-            await bench.bluez.setSendsFrames(false)
-            let copy = bench.gateway.directory.appending(path: "shown").path
+        try await TestWorld.run { fixture in
+            await fixture.bluez.setSendsFrames(false)
+            let copy = fixture.gateway.directory.appending(path: "shown").path
             let pairing = Task {
-                try await atTerminal(bench, "pair \(TestWorld.addresses[0])", copy: copy)
+                try await atTerminal(fixture, "pair \(TestWorld.addresses[0])", copy: copy)
             }
             // The heartbeat comes when somebody has wondered for a while what it waits for.
-            try await bench.eventually("it says what it waits for") { _ in
+            try await fixture.eventually("it says what it waits for") { _ in
                 (try? String(contentsOfFile: copy, encoding: .utf8))?.contains("pairing: ") == true
             }
-            await bench.bluez.setSendsFrames(true)
+            await fixture.bluez.setSendsFrames(true)
             let shown = try await pairing.value
             #expect(shown.contains("pairing: "), "\(shown.debugDescription)")
             let result = try #require(shown.components(separatedBy: "\r\u{1B}[K").last)
@@ -50,39 +50,40 @@ import Testing
     }
 
     @Test func drainWaitsUntilAllIsDeliveredAndNamesWhatIsHeld() async throws {
-        try await TestWorld.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) { bench in
-            try await bench.put(on: 0)
-            try await bench.eventually("samples wait") { $0.balance.stored >= 5 }
-            let printed = try await bench.command("queue", "drain", "--json")
+        try await TestWorld.run(settings: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "3"]) {
+            fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples wait") { $0.balance.stored >= 5 }
+            let printed = try await fixture.command("queue", "drain", "--json")
             struct Drained: Decodable { var delivered, left: Int }
             let report = try JSONDecoder().decode(Drained.self, from: Data(printed.utf8))
             #expect(report.left == 0)
-            let stored = await bench.exchange.storedCount()
+            let stored = await fixture.exchange.storedCount()
             #expect(stored >= report.delivered && stored > 0)
 
-            await bench.exchange.cutNetwork()
-            let before = try await bench.gateway.status().balance.stored
-            try await bench.eventually("more wait") { $0.balance.stored >= before + 3 }
-            let cut = try await bench.gateway.command(["queue", "drain", "--seconds", "2"])
+            await fixture.exchange.cutNetwork()
+            let before = try await fixture.gateway.status().balance.stored
+            try await fixture.eventually("more wait") { $0.balance.stored >= before + 3 }
+            let cut = try await fixture.gateway.command(["queue", "drain", "--seconds", "2"])
             #expect(cut.status == 1)
             #expect(cut.output.contains(" wait, 0 are held"))
-            try await bench.exchange.restoreNetwork()
+            try await fixture.exchange.restoreNetwork()
         }
     }
 
     @Test func samplesWithoutAnEnrollmentAreNamedByDrainAndNotWaitedFor() async throws {
-        try await TestWorld.run { bench in
-            try await bench.command("pair", TestWorld.addresses[0])
-            try await bench.eventually("samples") { $0.balance.stored >= 3 }
-            let outcome = try await bench.gateway.command(["queue", "drain"])
+        try await TestWorld.run { fixture in
+            try await fixture.command("pair", TestWorld.addresses[0])
+            try await fixture.eventually("samples") { $0.balance.stored >= 3 }
+            let outcome = try await fixture.gateway.command(["queue", "drain"])
             #expect(outcome.status == 1)
             #expect(outcome.output.contains("held: not-enrolled"), "\(outcome.output)")
         }
     }
 
     /// What bash offers for a line that is typed so far.
-    private func bash(_ bench: TestWorld, _ words: [String]) async throws -> [Substring] {
-        let script = try await bench.command("--generate-completion-script", "bash")
+    private func bash(_ fixture: TestWorld, _ words: [String]) async throws -> [Substring] {
+        let script = try await fixture.command("--generate-completion-script", "bash")
         let quoted = words.map { "'\($0)'" }.joined(separator: " ")
         let line = words.joined(separator: " ")
         let program = """
@@ -92,27 +93,27 @@ import Testing
             _edge-gateway edge-gateway '\(words.last ?? "")' '\(words.dropLast().last ?? "")'
             printf '%s\\n' "${COMPREPLY[@]}"
             """
-        var environment = bench.gateway.environment
-        let folder = bench.gateway.binary.deletingLastPathComponent().path
+        var environment = fixture.gateway.environment
+        let folder = fixture.gateway.binary.deletingLastPathComponent().path
         environment["PATH"] = "\(folder):/usr/bin:/bin"
         let outcome = try await Command.run(
             "/bin/bash", ["-c", program], environment: environment,
-            directory: bench.gateway.directory.path)
+            directory: fixture.gateway.directory.path)
         #expect(outcome.complaint.isEmpty, "\(outcome.complaint)")
         return outcome.output.split(separator: "\n")
     }
 
     @Test func bashCompletesCommandsSensorsAndEnrollments() async throws {
-        try await TestWorld.run { bench in
-            try await bench.put(on: 0)
-            #expect(try await bash(bench, ["edge-gateway", "enrollm"]) == ["enrollments"])
-            #expect(try await bash(bench, ["edge-gateway", "queue", "dr"]) == ["drain"])
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            #expect(try await bash(fixture, ["edge-gateway", "enrollm"]) == ["enrollments"])
+            #expect(try await bash(fixture, ["edge-gateway", "queue", "dr"]) == ["drain"])
             #expect(
-                try await bash(bench, ["edge-gateway", "forget", ""]).contains {
+                try await bash(fixture, ["edge-gateway", "forget", ""]).contains {
                     $0 == TestWorld.addresses[0]
                 })
             #expect(
-                try await bash(bench, ["edge-gateway", "pair", "--enrollment", ""]) == ["e0"])
+                try await bash(fixture, ["edge-gateway", "pair", "--enrollment", ""]) == ["e0"])
         }
     }
 }

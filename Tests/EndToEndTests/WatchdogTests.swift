@@ -88,29 +88,29 @@ import Testing
     func aWriterThatHangsIsNotFedForAndOneThatGoesOnIs() async throws {
         let disk = try await Self.mountedDisk()
         let settings = ["EDGE_GATEWAY_STATE": disk + "/state"]
-        try await TestWorld.run(settings: settings, starts: false) { bench in
+        try await TestWorld.run(settings: settings, starts: false) { fixture in
             let systemd = try NotifySocket()
-            try await bench.gateway.start(with: [
+            try await fixture.gateway.start(with: [
                 "NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "900000",
             ])
-            try await bench.command("pair", TestWorld.addresses[0])
+            try await fixture.command("pair", TestWorld.addresses[0])
             try await systemd.expectFed(3)
             try await Self.freeze(disk, "-f")
             // The next commit, of a second, does not come back.
             try await systemd.expectSilence(seconds: 3)
             try await Self.freeze(disk, "-u")
             try await systemd.expectFed(3)
-            #expect(await bench.gateway.stop().status == 0)
+            #expect(await fixture.gateway.stop().status == 0)
             #expect(systemd.take().contains("STOPPING=1"))
         }
         await Self.remove(disk)
     }
 
     @Test func aDaemonThatNobodyWatchesFeedsNobody() async throws {
-        try await TestWorld.run(starts: false) { bench in
+        try await TestWorld.run(starts: false) { fixture in
             let systemd = try NotifySocket()
-            try await bench.gateway.start(with: ["NOTIFY_SOCKET": systemd.path])
-            #expect(await bench.gateway.stop().status == 0)
+            try await fixture.gateway.start(with: ["NOTIFY_SOCKET": systemd.path])
+            #expect(await fixture.gateway.stop().status == 0)
             let messages = systemd.take()
             #expect(messages.contains { $0.hasPrefix("READY=1") })
             #expect(!messages.contains { $0.contains("WATCHDOG") })

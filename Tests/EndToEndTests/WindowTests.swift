@@ -17,8 +17,8 @@ import Testing
     }
 
     /// The stored samples, read by another program than the gateway.
-    private func rows(_ bench: TestWorld) async throws -> [Row] {
-        let store = bench.gateway.directory.appending(path: "state/queue.sqlite").path
+    private func rows(_ fixture: TestWorld) async throws -> [Row] {
+        let store = fixture.gateway.directory.appending(path: "state/queue.sqlite").path
         let script = """
             import json, sqlite3, sys
             rows = sqlite3.connect(sys.argv[1]).execute(
@@ -39,29 +39,29 @@ import Testing
     }
 
     @Test func tenSecondsAreAveragedOnceEachAcrossAKillAndARestart() async throws {
-        try await TestWorld.run { bench in
-            let link = await bench.exchange.invite(patient: 40001)
-            try await bench.command("enroll", "-", "--resolution", "10s", input: link)
-            try await bench.command("pair", TestWorld.addresses[0])
-            let first = try await bench.eventually("two windows", withinSeconds: 90) {
+        try await TestWorld.run { fixture in
+            let link = await fixture.exchange.invite(patient: 40001)
+            try await fixture.command("enroll", "-", "--resolution", "10s", input: link)
+            try await fixture.command("pair", TestWorld.addresses[0])
+            let first = try await fixture.eventually("two windows", withinSeconds: 90) {
                 $0.balance.stored >= 15 && $0.balance.delivered > 0
             }
-            await bench.gateway.kill()
-            try await bench.gateway.start()
-            try await bench.eventually("a window more", withinSeconds: 90) {
+            await fixture.gateway.kill()
+            try await fixture.gateway.start()
+            try await fixture.eventually("a window more", withinSeconds: 90) {
                 $0.balance.stored >= first.balance.stored + 12
             }
-            await bench.bluez.setSendsFrames(false)
+            await fixture.bluez.setSendsFrames(false)
             // The run's last window is complete once the run is over.
-            await bench.gateway.stop()
-            try await bench.gateway.start()
-            let status = try await bench.eventually("all delivered", withinSeconds: 90) {
+            await fixture.gateway.stop()
+            try await fixture.gateway.start()
+            let status = try await fixture.eventually("all delivered", withinSeconds: 90) {
                 $0.balance.unsent == 0 && $0.balance.buffered == 0
             }
             #expect(status.balance.addsUp)
-            await bench.gateway.stop()
+            await fixture.gateway.stop()
 
-            let rows = try await rows(bench)
+            let rows = try await rows(fixture)
             #expect(rows.count == status.balance.stored)
             let windows = Dictionary(grouping: rows) { row in
                 Window(segment: row.segment, start: row.wall / 10_000_000 * 10)
@@ -70,7 +70,7 @@ import Testing
                 let mean = try rows.map { try bpm($0.frame) }.reduce(0, +) / Double(rows.count)
                 return (start: window.start, tenths: Int((mean * 10).rounded()))
             }.sorted { ($0.start, $0.tenths) < ($1.start, $1.tenths) }
-            let stored = try await bench.exchange.stored.map { row in
+            let stored = try await fixture.exchange.stored.map { row in
                 let text = try #require(row.effectiveTime)
                 let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
                 let date = try format.parse(text)
@@ -85,8 +85,8 @@ import Testing
                 // A half may be rounded either way.
                 #expect(abs(one.tenths - other.tenths) <= 1)
             }
-            #expect(await bench.exchange.duplicates.isEmpty)
-            #expect(await bench.exchange.orphans == 0)
+            #expect(await fixture.exchange.duplicates.isEmpty)
+            #expect(await fixture.exchange.orphans == 0)
         }
     }
 }

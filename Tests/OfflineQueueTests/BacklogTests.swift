@@ -18,7 +18,7 @@ struct BacklogTests {
     }
 
     @Test(arguments: [
-        SampleQueue.walkSQL, SampleQueue.stretchSQL, Settlement.pendingSQL,
+        SampleQueue.walkSQL, SampleQueue.rangeSQL, Settlement.pendingSQL,
         SampleQueue.settledSQL, SampleQueue.deleteSQL,
     ])
     func everyWalkIsARangeOfThePrimaryKey(sql: String) async throws {
@@ -45,7 +45,7 @@ struct BacklogTests {
             try store.number("SELECT count(*) FROM sqlite_master WHERE name LIKE '%sequence'") == 0)
     }
 
-    @Test func aRareSensorDoesNotMakeItsLaneWalkOverTheOthers() async throws {
+    @Test func aRareSensorDoesNotMakeItsDeliveryWalkOverTheOthers() async throws {
         let queue = try await store.open(clock, settings: fastSettings())
         let rare = try await Worn(queue, 1)
         let busy = try await Worn(queue, 2)
@@ -70,21 +70,21 @@ struct BacklogTests {
     @Test func reopeningContinuesWhereItWas() async throws {
         var queue = try await store.open(clock, settings: fastSettings())
         let worn = try await Worn(queue)
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
-        var batch = try await queue.nextBatch(enrollment: lane, limit: 30)
-        try await queue.settle(enrollment: lane, batch.map { SettledSample($0, .delivered) })
+        var batch = try await queue.nextBatch(enrollment: delivery, limit: 30)
+        try await queue.settle(enrollment: delivery, batch.map { SettledSample($0, .delivered) })
         let before = try await queue.balance()
         try await queue.close()
 
         queue = try await store.open(clock, settings: fastSettings())
         #expect(try await queue.balance() == before)
-        batch = try await queue.nextBatch(enrollment: lane, limit: 1)
+        batch = try await queue.nextBatch(enrollment: delivery, limit: 1)
         #expect(batch.map { $0.frame[1] } == [30])
         for bpm in UInt8(100)..<120 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
-        let rest = try await queue.deliverAll(lane)
+        let rest = try await queue.deliverAll(delivery)
         #expect(rest.map { $0.frame[1] } == Array(30..<120))
         #expect(Set(rest.map(\.runNonce)).count == 2)
         #expect(try await queue.audit().isClean)

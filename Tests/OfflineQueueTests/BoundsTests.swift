@@ -60,7 +60,7 @@ struct BoundsTests {
         #expect(try await queue.audit().isClean)
     }
 
-    @Test func keepNewestDropsTheOldestOfAnyLane() async throws {
+    @Test func keepNewestDropsTheOldestOfAnyDelivery() async throws {
         let queue = try await store.open(clock, settings: settings(.keepNewest))
         let one = try await Worn(queue, 1)
         let two = try await Worn(queue, 2)
@@ -85,15 +85,15 @@ struct BoundsTests {
     @Test func deadLettersAreNotDroppedForNewerOnes() async throws {
         let queue = try await store.open(clock, settings: settings(.keepNewest, kibibytes: 220))
         let worn = try await Worn(queue)
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         var rounds = 0
         // Until they have taken all the room there is.
         while try await queue.balance().refused.isEmpty, rounds < 100 {
             rounds += 1
             try await beat(queue, worn.assignment, 0..<900)
-            let batch = try await queue.nextBatch(enrollment: lane, limit: 1_000)
+            let batch = try await queue.nextBatch(enrollment: delivery, limit: 1_000)
             try await queue.settle(
-                enrollment: lane,
+                enrollment: delivery,
                 batch.map { SettledSample($0, .dead(reason: "r", diagnostics: "d")) })
         }
         let dead = try await queue.balance().dead
@@ -107,22 +107,22 @@ struct BoundsTests {
     @Test func whatIsDroppedWhileItsRequestIsUnderWayCountsAsTheExchangeSays() async throws {
         let queue = try await store.open(clock, settings: settings(.keepNewest))
         let worn = try await Worn(queue)
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         try await beat(queue, worn.assignment, 0..<100)
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
         try await beat(queue, worn.assignment, 100..<6_000)
         let before = try await queue.balance()
         #expect((before.dropped[SampleQueue.queueFull] ?? 0) > 100)
         let outcomes = batch.prefix(60).map { SettledSample($0, .delivered) }
         let refused = SettledSample(batch[60], .dead(reason: "r", diagnostics: "d"))
-        try await queue.settle(enrollment: lane, outcomes + [refused])
+        try await queue.settle(enrollment: delivery, outcomes + [refused])
         let after = try await queue.balance()
         #expect(after.delivered == 60 && after.dead == 0 && after.isBalanced)
         #expect(
             after.dropped[SampleQueue.queueFull] == (before.dropped[SampleQueue.queueFull] ?? 0)
                 - 60)
         #expect(try await queue.audit().isClean)
-        await #expect { try await queue.settle(enrollment: lane, outcomes) } throws: {
+        await #expect { try await queue.settle(enrollment: delivery, outcomes) } throws: {
             ($0 as? QueueError)?.code == .notContiguous
         }
     }

@@ -48,15 +48,15 @@ struct ClockTests {
         try await queue.flush()
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
-        let lane = worn.enrollment.id
-        let before = try await queue.nextBatch(enrollment: lane, limit: 9)
+        let delivery = worn.enrollment.id
+        let before = try await queue.nextBatch(enrollment: delivery, limit: 9)
         clock.set { $0.wallMicroseconds += 3_600_000_000 }
         try await queue.noteClock(clock.read())
-        #expect(try await queue.nextBatch(enrollment: lane, limit: 9) == before)
+        #expect(try await queue.nextBatch(enrollment: delivery, limit: 9) == before)
         // What arrives after the step has the stepped clock's own time.
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        let after = try await queue.nextBatch(enrollment: lane, limit: 9)
+        let after = try await queue.nextBatch(enrollment: delivery, limit: 9)
         #expect(after.last?.timeMicroseconds == clock.read().wallMicroseconds)
     }
 

@@ -45,9 +45,9 @@ struct DeliveryTests {
 
     @Test func aBatchTellsWhetherMoreMayWaitBehindIt() async throws {
         let worn = try await Worn(queue)
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         func hasMore(_ limit: Int) async throws -> Bool {
-            try await queue.nextPending(enrollment: lane, limit: limit).hasMore
+            try await queue.nextPending(enrollment: delivery, limit: limit).hasMore
         }
         #expect(try await !hasMore(3))
         for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
@@ -58,9 +58,9 @@ struct DeliveryTests {
         #expect(try await !hasMore(6))
         try store.execute("UPDATE sample SET frame = x'0063' WHERE id = 3")
         #expect(try await hasMore(6), "a damaged row ended the walk")
-        let batch = try await queue.nextPending(enrollment: lane, limit: 6).samples
+        let batch = try await queue.nextPending(enrollment: delivery, limit: 6).samples
         #expect(batch.count == 2)
-        try await queue.settle(enrollment: lane, batch.map { SettledSample($0, .delivered) })
+        try await queue.settle(enrollment: delivery, batch.map { SettledSample($0, .delivered) })
         #expect(try await !hasMore(6))
         #expect(try await queue.balance().dead == 1)
     }
@@ -69,27 +69,27 @@ struct DeliveryTests {
         let worn = try await Worn(queue)
         for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }
         try await queue.flush()
-        let lane = worn.enrollment.id
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 5)
+        let delivery = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 5)
         let delivered = batch.map { SettledSample($0, .delivered) }
         for wrong in [
             [delivered[1]], [delivered[0], delivered[2]],
             [delivered[0], delivered[0]], delivered + [delivered[4]],
         ] {
-            await #expect { try await queue.settle(enrollment: lane, wrong) } throws: {
+            await #expect { try await queue.settle(enrollment: delivery, wrong) } throws: {
                 ($0 as? QueueError)?.code == .notContiguous
             }
         }
         #expect(try await queue.balance().pending == 5)
-        try await queue.settle(enrollment: lane, [delivered[1], delivered[0]])
-        await #expect { try await queue.settle(enrollment: lane, [delivered[0]]) } throws: {
+        try await queue.settle(enrollment: delivery, [delivered[1], delivered[0]])
+        await #expect { try await queue.settle(enrollment: delivery, [delivered[0]]) } throws: {
             ($0 as? QueueError)?.code == .notContiguous
         }
         #expect(try await queue.balance().delivered == 2)
         #expect(try await queue.audit().isClean)
     }
 
-    @Test func aLaneCannotSettleTheSamplesOfAnother() async throws {
+    @Test func aDeliveryCannotSettleTheSamplesOfAnother() async throws {
         let one = try await Worn(queue, 1)
         let two = try await Worn(queue, 2)
         try await queue.beat(one.assignment, clock)
@@ -113,8 +113,8 @@ struct DeliveryTests {
             try await queue.beat(other, clock)
         }
         try await queue.flush()
-        let lane = one.enrollment.id
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 6)
+        let delivery = one.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 6)
         // The first segment's outcome is right, the second's has a hole.
         let outcomes = [
             SettledSample(batch[0], .dead(reason: "422", diagnostics: "x")),
@@ -122,7 +122,7 @@ struct DeliveryTests {
         ]
         await #expect(throws: QueueError.self) {
             try await queue.settle(
-                enrollment: lane, outcomes, upload: UploadRecord(batch, outcome: "200"))
+                enrollment: delivery, outcomes, upload: UploadRecord(batch, outcome: "200"))
         }
         let balance = try await queue.balance()
         #expect(balance.pending == 6 && balance.dead == 0)
@@ -130,7 +130,7 @@ struct DeliveryTests {
         #expect(try await queue.audit().isClean)
     }
 
-    @Test func twoSensorsOfOneLaneComeInOrderOfArrival() async throws {
+    @Test func twoSensorsOfOneDeliveryComeInOrderOfArrival() async throws {
         let one = try await Worn(queue, 1)
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:09")
         let other = try await queue.assign(sensor: sensor.id, enrollment: one.enrollment.id)
@@ -140,14 +140,14 @@ struct DeliveryTests {
             try await queue.beat(assignment, bpm: bpm, clock)
         }
         try await queue.flush()
-        let lane = one.enrollment.id
+        let delivery = one.enrollment.id
         let ours = (UInt8(0)..<90).filter { $0 % 3 != 2 }
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 20)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 20)
         #expect(batch.map { $0.frame[1] } == ours.prefix(20).map { $0 })
         // One sensor's samples may be settled ahead of the other's.
         let mine = batch.filter { $0.sensorID == one.sensor.id }
-        try await queue.settle(enrollment: lane, mine.map { SettledSample($0, .delivered) })
-        let next = try await queue.deliverAll(lane, limit: 7)
+        try await queue.settle(enrollment: delivery, mine.map { SettledSample($0, .delivered) })
+        let next = try await queue.deliverAll(delivery, limit: 7)
         #expect(next.map(\.id) == next.map(\.id).sorted())
         #expect((mine + next).map { $0.frame[1] }.sorted() == ours)
         #expect(try await queue.balance(of: .enrollment(stranger.enrollment.id)).pending == 30)
@@ -158,11 +158,11 @@ struct DeliveryTests {
         let worn = try await Worn(queue)
         for bpm in UInt8(60)..<64 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
-        let lane = worn.enrollment.id
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 4)
+        let delivery = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 4)
         let long = String(repeating: "é", count: 5_000)
         try await queue.settle(
-            enrollment: lane,
+            enrollment: delivery,
             [
                 SettledSample(batch[0], .dead(reason: "omh_data", diagnostics: long)),
                 SettledSample(batch[1], .dropped(reason: "zero-rate")),
@@ -183,12 +183,12 @@ struct DeliveryTests {
         try await queue.requeue(deadLetters: [batch[0].id])
         balance = try await queue.balance()
         #expect(balance.dead == 1 && balance.pending == 1 && balance.isBalanced)
-        #expect(try await queue.nextBatch(enrollment: lane, limit: 9) == [batch[0]])
+        #expect(try await queue.nextBatch(enrollment: delivery, limit: 9) == [batch[0]])
         #expect(try await queue.audit().isClean)
         await #expect(throws: QueueError.self) {
             try await queue.requeue(deadLetters: [batch[2].id, batch[0].id])
         }
-        try await queue.deliverAll(lane)
+        try await queue.deliverAll(delivery)
         try await queue.purge(deadLetters: [batch[2].id])
         balance = try await queue.balance()
         #expect(balance.delivered == 2 && balance.dead == 0 && balance.isBalanced)
@@ -207,7 +207,7 @@ struct DeliveryTests {
         }
         try await queue.flush()
         try await queue.deliverAll(one.enrollment.id)
-        // 60 hours have passed; samples 0…35 are older than 24 hours, all of lane two is unsent.
+        // 60 hours have passed; samples 0…35 are older than 24 hours, all of delivery two is unsent.
         #expect(try await queue.prune() == 36)
         #expect(try await queue.prune() == 0)
         #expect(try store.number("SELECT count(*) FROM sample") == 84)
@@ -256,29 +256,29 @@ struct DeliveryTests {
         let clock = ManualClock()
         var queue: SampleQueue? = try await store.open(clock)
         let worn = try await Worn(#require(queue))
-        let lane = worn.enrollment.id
-        #expect(try await queue?.unansweredRequest(enrollment: lane) == nil)
-        try await queue?.beginRequest(enrollment: lane)
+        let delivery = worn.enrollment.id
+        #expect(try await queue?.unansweredRequest(enrollment: delivery) == nil)
+        try await queue?.beginRequest(enrollment: delivery)
         let sent = clock.read().uptimeMicroseconds
         // Killed: nothing is closed.
         queue = nil
         clock.advance(seconds: 3)
         let next = try await store.open(clock)
-        #expect(try await next.unansweredRequest(enrollment: lane) == sent)
-        try await next.settle(enrollment: lane, [], isAnswered: true)
-        #expect(try await next.unansweredRequest(enrollment: lane) == nil)
+        #expect(try await next.unansweredRequest(enrollment: delivery) == sent)
+        try await next.settle(enrollment: delivery, [], isAnswered: true)
+        #expect(try await next.unansweredRequest(enrollment: delivery) == nil)
     }
 
     @Test func aRequestOfAnotherBootIsTakenToHaveBeenSentJustNow() async throws {
         let store = try TestStore()
         let clock = ManualClock()
         var queue: SampleQueue? = try await store.open(clock)
-        let lane = try await Worn(#require(queue)).enrollment.id
-        try await queue?.beginRequest(enrollment: lane)
+        let delivery = try await Worn(#require(queue)).enrollment.id
+        try await queue?.beginRequest(enrollment: delivery)
         queue = nil
         clock.advance(seconds: 500)
         let next = try await store.open(clock, bootID: "boot-2")
         let now = clock.read().uptimeMicroseconds
-        #expect(try await next.unansweredRequest(enrollment: lane) == now)
+        #expect(try await next.unansweredRequest(enrollment: delivery) == now)
     }
 }

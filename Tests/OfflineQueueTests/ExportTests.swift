@@ -58,8 +58,8 @@ struct ExportTests {
         for bpm in UInt8(0)..<50 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
         try await queue.deliverAll(worn.enrollment.id)
-        let lane = try await queue.enroll(.example("imported", patient: "p-9")).id
-        return (there, queue, lane)
+        let delivery = try await queue.enroll(.example("imported", patient: "p-9")).id
+        return (there, queue, delivery)
     }
 
     @Test func aLineSaysWhoWhenAndWhat() async throws {
@@ -87,13 +87,13 @@ struct ExportTests {
     @Test func whatIsImportedIsDeliveredUnderItsIdentityOnce() async throws {
         try await recordWithoutNetwork()
         let lines = try export(store)
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let path = try file(lines, in: there)
-        let target = ImportTarget(enrollmentID: lane)
+        let target = ImportTarget(enrollmentID: delivery)
         #expect(try await queue.importSamples(from: path, into: target).added == 100)
         var again = try await queue.importSamples(from: path, into: target)
         #expect(again.added == 0 && again.known == 100)
-        let sent = try await queue.deliverAll(lane, limit: 30)
+        let sent = try await queue.deliverAll(delivery, limit: 30)
         #expect(sent.count == 100 && sent.allSatisfy { $0.flags == 1 })
         again = try await queue.importSamples(from: path, into: target)
         #expect(again.added == 0 && again.known == 100)
@@ -112,8 +112,8 @@ struct ExportTests {
 
     @Test func aSecondExportAddsOnlyWhatIsNew() async throws {
         try await recordWithoutNetwork()
-        let (there, queue, lane) = try await gateway()
-        let target = ImportTarget(enrollmentID: lane)
+        let (there, queue, delivery) = try await gateway()
+        let target = ImportTarget(enrollmentID: delivery)
         // A part of the file first, as if it had been exported earlier.
         let lines = try export(store)
         let part = Array(lines[0...40]) + [#"{"samples":40,"damaged":0}"#]
@@ -129,7 +129,7 @@ struct ExportTests {
         try await home.close()
         summary = try await queue.importSamples(from: file(export(store), in: there), into: target)
         #expect(summary.added == 19 && summary.known == 100)
-        let sent = try await queue.deliverAll(lane)
+        let sent = try await queue.deliverAll(delivery)
         #expect(Set(sent.map(\.uuid)).count == 119)
         #expect(try there.number("SELECT count(*) FROM imported") == 2, "ranges, not samples")
         #expect(try await queue.audit().isClean)
@@ -137,12 +137,13 @@ struct ExportTests {
 
     @Test func importedSamplesKeepTheirIdentitiesThroughASecondExport() async throws {
         try await recordWithoutNetwork()
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let path = try file(export(store), in: there)
-        try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 1)
+        try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 1)
         try await queue.settle(
-            enrollment: lane, batch.map { SettledSample($0, .dead(reason: "r", diagnostics: "d")) })
+            enrollment: delivery,
+            batch.map { SettledSample($0, .dead(reason: "r", diagnostics: "d")) })
         #expect(try await queue.deadLetters().map(\.uuid) == batch.map(\.uuid))
         #expect(
             try uuids(export(there))
@@ -157,22 +158,22 @@ struct ExportTests {
 
     @Test func samplesOfSeveralPeopleMustBeChosen() async throws {
         try await recordWithoutNetwork(2)
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let path = try file(export(store), in: there)
         await #expect {
-            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
             ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("1, 2")
         }
         let summary = try await queue.importSamples(
-            from: path, into: ImportTarget(enrollmentID: lane, assignments: [2]))
+            from: path, into: ImportTarget(enrollmentID: delivery, assignments: [2]))
         #expect(summary.added == 100 && summary.notSelected == 100)
         let other = try await queue.enroll(.example("other", patient: "p-10")).id
         let rest = try await queue.importSamples(
             from: path, into: ImportTarget(enrollmentID: other, assignments: [1]))
         #expect(rest.added == 100)
         #expect(try await queue.deliverAll(other).allSatisfy { $0.patient == nil && $0.flags == 1 })
-        #expect(try await queue.deliverAll(lane).allSatisfy { $0.flags == 2 })
+        #expect(try await queue.deliverAll(delivery).allSatisfy { $0.flags == 2 })
         #expect(try await queue.sensors().count == 1, "foreign sensors are not for this radio")
         #expect(try await queue.audit().isClean)
     }
@@ -182,10 +183,10 @@ struct ExportTests {
         let worn = try await Worn(queue, 3)
         try await queue.beat(worn.assignment, clock)
         try await queue.close()
-        let (there, gateway, lane) = try await gateway()
+        let (there, gateway, delivery) = try await gateway()
         let path = try file(export(store), in: there)
         await #expect {
-            try await gateway.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+            try await gateway.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
             ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("line 2")
         }
@@ -209,12 +210,13 @@ struct ExportTests {
         let lines = try export(store)
         #expect(!lines[1].contains("\"time\""))
         clock.set { $0.isTrusted = true }
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         try await queue.importSamples(
-            from: file(lines, in: there), into: ImportTarget(enrollmentID: lane))
+            from: file(lines, in: there), into: ImportTarget(enrollmentID: delivery))
         #expect(try await queue.balance().held == ["clock-unknown": 100])
         try await queue.release(bootID: "boot-1", wallOffsetMicroseconds: 1_796_000_000_000_000)
-        #expect(try await queue.deliverAll(lane).first?.timeMicroseconds == 1_796_000_100_000_000)
+        #expect(
+            try await queue.deliverAll(delivery).first?.timeMicroseconds == 1_796_000_100_000_000)
     }
 
     @Test(arguments: [
@@ -222,10 +224,10 @@ struct ExportTests {
         ("{\"format\":\"edge-gateway-samples\",\"version\":2}", 1),
     ])
     func aForeignFileIsRefused(head: String, line: Int) async throws {
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let path = try file([head], in: there)
         await #expect {
-            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
             ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line \(line):")
         }
@@ -244,11 +246,11 @@ struct ExportTests {
         var lines = try export(store)
         let range = try #require(lines[50].range(of: old))
         lines[50].replaceSubrange(range, with: new)
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let before = try await queue.balance()
         let path = try file(lines, in: there)
         await #expect {
-            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
             ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
         }
@@ -263,10 +265,10 @@ struct ExportTests {
         let version = lines[50].index(uuid.upperBound, offsetBy: 14)
         #expect(lines[50][version] == "8")
         lines[50].replaceSubrange(version...version, with: "7")
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let path = try file(lines, in: there)
         await #expect {
-            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
             ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
         }
@@ -275,13 +277,14 @@ struct ExportTests {
     @Test func aFileThatIsCutOffAnywhereIsRefused() async throws {
         try await recordWithoutNetwork()
         let whole = (try export(store).joined(separator: "\n") + "\n").utf8
-        let (there, queue, lane) = try await gateway()
+        let (there, queue, delivery) = try await gateway()
         let before = try await queue.balance()
         for length in stride(from: 0, to: whole.count - 2, by: 997) {
             let path = there.directory.appendingPathComponent("cut.ndjson").path
             try Data(whole.prefix(length)).write(to: URL(fileURLWithPath: path))
             await #expect {
-                try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: lane))
+                try await queue.importSamples(
+                    from: path, into: ImportTarget(enrollmentID: delivery))
             } throws: {
                 ($0 as? QueueError)?.code == .invalidFile
             }

@@ -44,7 +44,7 @@ struct FaultyDiskTests {
         var random = SplitMix64(seed: seed)
         var queue = try await store.open(clock)
         let worn = try await Worn(queue)
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         var counter = 0
         var taken: [Int] = []
         var delivered: [Int] = []
@@ -71,9 +71,9 @@ struct FaultyDiskTests {
             await queue.commitIfDue()
             if Bool.random(using: &random),
                 let batch = try? await queue.nextBatch(
-                    enrollment: lane, limit: 50),
+                    enrollment: delivery, limit: 50),
                 (try? await queue.settle(
-                    enrollment: lane, batch.map { SettledSample($0, .delivered) })) != nil
+                    enrollment: delivery, batch.map { SettledSample($0, .delivered) })) != nil
             {
                 delivered += batch.map(number)
             }
@@ -99,7 +99,7 @@ struct FaultyDiskTests {
         let health = await queue.health()
         #expect(health.fault == nil && health.buffered == 0 && health.refused == 0)
         #expect(health.salvage == nil, "a fault of the disk is no damage")
-        delivered += try await queue.deliverAll(lane).map(number)
+        delivered += try await queue.deliverAll(delivery).map(number)
         #expect(delivered == taken, "seed \(seed)")
         #expect(disk.failures > 50)
         let balance = try await queue.balance()

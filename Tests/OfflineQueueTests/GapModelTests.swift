@@ -211,8 +211,9 @@ private struct GapRun {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
         let noted = open[sensor].flatMap { lines[$0]?.run?.noted }
         // Each of another patient, so that none is the one before.
-        let lane = try await queue.enroll(.example(UUID().uuidString, patient: UUID().uuidString))
-        let assignment = try await queue.assign(sensor: sensor, enrollment: lane.id)
+        let delivery = try await queue.enroll(
+            .example(UUID().uuidString, patient: UUID().uuidString))
+        let assignment = try await queue.assign(sensor: sensor, enrollment: delivery.id)
         try await end(sensor)
         open[sensor] = assignment.id
         lines[assignment.id] = Line(

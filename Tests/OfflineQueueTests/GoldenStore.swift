@@ -12,8 +12,8 @@ enum GoldenStore {
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01", details: SensorDetails(name: "Strap 1", bodyLocation: 1))
         let spare = try await queue.addSensor(address: "A0:9E:1A:00:00:02")
-        let lane = try await queue.enroll(.example("golden")).id
-        let worn = try await queue.assign(sensor: sensor.id, enrollment: lane)
+        let delivery = try await queue.enroll(.example("golden")).id
+        let worn = try await queue.assign(sensor: sensor.id, enrollment: delivery)
         let unbound = try await queue.assign(sensor: spare.id, enrollment: nil)
         for bpm in UInt8(60)..<100 {
             for assignment in [worn, unbound] {
@@ -24,10 +24,10 @@ enum GoldenStore {
         try await queue.append(
             Arrival(assignmentID: worn.id, at: clock.read(), frame: [1], fault: "truncated"))
         try await queue.flush()
-        try await queue.beginRequest(enrollment: lane)
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 10)
+        try await queue.beginRequest(enrollment: delivery)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 10)
         try await queue.settle(
-            enrollment: lane,
+            enrollment: delivery,
             batch.enumerated().map { index, sample in
                 switch index {
                 case 0, 1: SettledSample(sample, .dead(reason: "invalid", diagnostics: "words"))
@@ -36,20 +36,20 @@ enum GoldenStore {
                 }
             }, upload: UploadRecord(batch, outcome: "delivered"))
         try await queue.requeue(deadLetters: [batch[1].id])
-        try await queue.setHold(enrollment: lane, reason: nil)
+        try await queue.setHold(enrollment: delivery, reason: nil)
         try await queue.close()
 
         clock.set { $0.isTrusted = false }
         queue = try SampleQueue(path: path, clock: clock, bootID: "golden-boot-2")
         try await queue.beat(worn, bpm: 120, clock)
         try await queue.flush()
-        let lines = try await lines(queue, lane: lane)
+        let lines = try await lines(queue, delivery: delivery)
         try await queue.close()
         return lines
     }
 
-    static func lines(_ queue: SampleQueue, lane: Int64) async throws -> [String] {
-        try await queue.nextBatch(enrollment: lane, limit: 1_000).map { sample in
+    static func lines(_ queue: SampleQueue, delivery: Int64) async throws -> [String] {
+        try await queue.nextBatch(enrollment: delivery, limit: 1_000).map { sample in
             "\(sample.uuid) \(sample.timeMicroseconds) \(sample.frame)"
         }
     }

@@ -36,8 +36,8 @@ struct GoldenStoreTests {
             contentsOf: Self.folder.appendingPathComponent("\(version).txt"), encoding: .utf8)
         let queue = try await store.open(ManualClock(), bootID: "golden-boot-3")
         #expect(await queue.health().salvage == nil)
-        let lane = try #require(try await queue.enrollments().first).id
-        let lines = try await GoldenStore.lines(queue, lane: lane)
+        let delivery = try #require(try await queue.enrollments().first).id
+        let lines = try await GoldenStore.lines(queue, delivery: delivery)
         #expect(lines == expected.split(separator: "\n").map(String.init))
         let balance = try await queue.balance()
         #expect(balance.received == 82 && balance.undecodable == 1 && balance.isBalanced)

@@ -5,10 +5,10 @@ import Testing
 
 @Suite("A strap that goes from one patient to the next")
 struct HandOverTests {
-    /// Offline all the while: nothing is delivered before all of it has happened. Whatever lane comes
+    /// Offline all the while: nothing is delivered before all of it has happened. Whatever delivery comes
     /// first, each patient gets what was recorded of them.
     @Test(arguments: [[1, 2, 3], [3, 2, 1], [2, 3, 1], [2, 1, 3]] as [[Int64]])
-    func theOrderOfDeliveryDoesNotMatter(lanes: [Int64]) async throws {
+    func theOrderOfDeliveryDoesNotMatter(deliveries: [Int64]) async throws {
         let store = try TestStore()
         let clock = ManualClock()
         var queue = try await store.open(clock)
@@ -17,15 +17,15 @@ struct HandOverTests {
             try await queue.enroll(.example(name, patient: String(name.prefix(3))))
         }
         // Ada, Bob, and Ada once more, under the enrollment she got when the first was lost.
-        for (lane, rates) in [(1, 60..<90), (2, 90..<140), (3, 140..<150)]
+        for (delivery, rates) in [(1, 60..<90), (2, 90..<140), (3, 140..<150)]
             as [(Int64, Range<UInt8>)]
         {
-            let assignment = try await queue.assign(sensor: strap.id, enrollment: lane)
+            let assignment = try await queue.assign(sensor: strap.id, enrollment: delivery)
             for bpm in rates {
                 try await queue.beat(assignment, bpm: bpm, clock)
                 clock.advance(seconds: 1)
             }
-            if lane == 1 { try await queue.setState(enrollment: 1, .enrollAgain) }
+            if delivery == 1 { try await queue.setState(enrollment: 1, .enrollAgain) }
             try await queue.close()
             queue = try await store.open(clock)
         }
@@ -33,11 +33,11 @@ struct HandOverTests {
         try await queue.setState(enrollment: 1, .active)
         var sent: [Int64: [UInt8]] = [:]
         for turn in 0..<30 {
-            let lane = lanes[turn % 3]
-            let batch = try await queue.nextBatch(enrollment: lane, limit: 7)
+            let delivery = deliveries[turn % 3]
+            let batch = try await queue.nextBatch(enrollment: delivery, limit: 7)
             try await queue.settle(
-                enrollment: lane, batch.map { SettledSample($0, .delivered) })
-            sent[lane, default: []] += batch.map { $0.frame[1] }
+                enrollment: delivery, batch.map { SettledSample($0, .delivered) })
+            sent[delivery, default: []] += batch.map { $0.frame[1] }
         }
         #expect(sent == [1: Array(60..<90), 2: Array(90..<140), 3: Array(140..<150)])
     }
@@ -55,7 +55,7 @@ struct HandOverTests {
 private struct HandOverRun {
     /// Who may have a frame.
     struct Owner: Hashable {
-        var lane: Int64
+        var delivery: Int64
         var patient: String?
     }
 
@@ -64,10 +64,10 @@ private struct HandOverRun {
     var queue: SampleQueue
     var random: SplitMix64
     let strap: Int64
-    /// Lane 1 and 2 are one patient's each, lane 3 is a practitioner's.
+    /// Delivery 1 and 2 are one patient's each, delivery 3 is a practitioner's.
     let owners = [
-        Owner(lane: 1), Owner(lane: 2), Owner(lane: 3, patient: "ada"),
-        Owner(lane: 3, patient: "bob"),
+        Owner(delivery: 1), Owner(delivery: 2), Owner(delivery: 3, patient: "ada"),
+        Owner(delivery: 3, patient: "bob"),
     ]
     /// By assignment; none while it is nobody's.
     var owner: [Int64: Owner] = [:]
@@ -123,7 +123,7 @@ private struct HandOverRun {
         let next =
             Int.random(in: 0..<5, using: &random) == 0 ? nil : owners.randomElement(using: &random)
         let assignment = try await queue.assign(
-            sensor: strap, enrollment: next?.lane, patient: next?.patient)
+            sensor: strap, enrollment: next?.delivery, patient: next?.patient)
         // One that was nobody's becomes the next one's, with all it has; none is ever taken away.
         if let known = owner[assignment.id] { #expect(known == next) }
         if let next { owner[assignment.id] = next }
@@ -137,7 +137,7 @@ private struct HandOverRun {
         else { return }
         do throws(QueueError) {
             try await queue.bind(
-                assignment: assignment.id, enrollment: next.lane, patient: next.patient)
+                assignment: assignment.id, enrollment: next.delivery, patient: next.patient)
             #expect(owner[assignment.id] == nil || owner[assignment.id] == next)
             owner[assignment.id] = next
         } catch {
@@ -147,29 +147,29 @@ private struct HandOverRun {
 
     /// Tokens are lost and found; terms are filled in; the patient stays who it is.
     private mutating func reEnroll() async throws {
-        let lane = Int64.random(in: 1...2, using: &random)
+        let delivery = Int64.random(in: 1...2, using: &random)
         try await queue.setState(
-            enrollment: lane, Bool.random(using: &random) ? .active : .enrollAgain)
-        let found = try await queue.enrollments().first { $0.id == lane }
+            enrollment: delivery, Bool.random(using: &random) ? .active : .enrollAgain)
+        let found = try await queue.enrollments().first { $0.id == delivery }
         guard var terms = found?.terms else { return }
         terms.device = "\(number)"
-        try await queue.updateEnrollment(lane, terms: terms)
+        try await queue.updateEnrollment(delivery, terms: terms)
         terms.patient = "another"
         await #expect(throws: QueueError.self) {
-            try await queue.updateEnrollment(lane, terms: terms)
+            try await queue.updateEnrollment(delivery, terms: terms)
         }
     }
 
     private mutating func deliver() async throws {
-        let lane = Int64.random(in: 1...3, using: &random)
+        let delivery = Int64.random(in: 1...3, using: &random)
         let batch = try await queue.nextBatch(
-            enrollment: lane, limit: Int.random(in: 1...20, using: &random))
+            enrollment: delivery, limit: Int.random(in: 1...20, using: &random))
         var outcomes: [SettledSample] = []
         for sample in batch {
             let number = sample.frame.withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
             let assignment = try #require(assignmentOf[number])
             #expect(sample.assignmentID == assignment)
-            let got = Owner(lane: lane, patient: sample.patient)
+            let got = Owner(delivery: delivery, patient: sample.patient)
             #expect(got == owner[assignment], "frame \(number)")
             if Int.random(in: 0..<10, using: &random) == 0 {
                 outcomes.append(SettledSample(sample, .dead(reason: "r", diagnostics: "")))
@@ -178,7 +178,7 @@ private struct HandOverRun {
                 outcomes.append(SettledSample(sample, .delivered))
             }
         }
-        try await queue.settle(enrollment: lane, outcomes)
+        try await queue.settle(enrollment: delivery, outcomes)
         let dead = try await queue.deadLetters(limit: 1000).map(\.sampleID)
         try await queue.requeue(deadLetters: Array(dead.shuffled(using: &random).prefix(2)))
     }
@@ -186,7 +186,9 @@ private struct HandOverRun {
     /// Everything somebody may have is delivered; the rest is nobody's.
     mutating func finish() async throws {
         try await queue.flush()
-        for lane in [1, 2] as [Int64] { try await queue.setState(enrollment: lane, .active) }
+        for delivery in [1, 2] as [Int64] {
+            try await queue.setState(enrollment: delivery, .active)
+        }
         for _ in 0..<2_000 {
             let balance = try await queue.balance()
             if balance.pending == 0 && balance.dead == 0 { break }

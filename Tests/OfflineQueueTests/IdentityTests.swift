@@ -55,14 +55,14 @@ struct IdentityTests {
         let clock = ManualClock()
         var seen: Set<String> = []
         var count = 0
-        var lane: Int64 = 0
+        var delivery: Int64 = 0
         for run in 0..<5 {
             let queue = try await store.open(clock)
-            if run == 0 { lane = try await Worn(queue).enrollment.id }
+            if run == 0 { delivery = try await Worn(queue).enrollment.id }
             let assignment = try #require(try await queue.openAssignments().first)
             for _ in 0..<20 { try await queue.beat(assignment, clock) }
             try await queue.flush()
-            let sent = try await queue.deliverAll(lane)
+            let sent = try await queue.deliverAll(delivery)
             seen.formUnion(sent.map(\.uuid))
             count += sent.count
             try await queue.close()

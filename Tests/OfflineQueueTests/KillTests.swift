@@ -79,9 +79,9 @@ struct KillTests {
                 case .checkpoint: 50
                 case .pruneRows, .pruneCursor: 5
                 case .pruned, .ledgerKept: 20
-                case .wearerChanged, .wearerGaps: 6
+                case .assignmentChanged, .assignmentGaps: 6
                 // In tests of their own: here nobody is erased, the schema is new, the disk has room.
-                case .eraseRoster, .erased, .migrate, .asideTakenUp: nil
+                case .eraseRegistry, .erased, .migrate, .asideTakenUp: nil
                 case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }
         }

@@ -59,10 +59,10 @@ enum KilledWriter {
             try await queue.flush()
             acknowledged.stored += stepSamples
             try acknowledged.write(notes)
-            for lane in [1, 2] as [Int64] {
-                let batch = try await queue.nextBatch(enrollment: lane, limit: stepSamples / 2)
+            for delivery in [1, 2] as [Int64] {
+                let batch = try await queue.nextBatch(enrollment: delivery, limit: stepSamples / 2)
                 try await queue.settle(
-                    enrollment: lane, batch.map { SettledSample($0, .delivered) },
+                    enrollment: delivery, batch.map { SettledSample($0, .delivered) },
                     upload: UploadRecord(batch, outcome: "delivered"))
                 acknowledged.delivered += batch.count
                 try acknowledged.write(notes)

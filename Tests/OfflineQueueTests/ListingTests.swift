@@ -56,10 +56,10 @@ struct ListingTests {
         }
         try await queue.flush()
         for (sensor, reasons) in zip(worn, [["zeroRate"], ["zeroRate", "contactLost"]]) {
-            let lane = sensor.enrollment.id
-            let batch = try await queue.nextBatch(enrollment: lane, limit: 10)
+            let delivery = sensor.enrollment.id
+            let batch = try await queue.nextBatch(enrollment: delivery, limit: 10)
             try await queue.settle(
-                enrollment: lane,
+                enrollment: delivery,
                 batch.enumerated().map { index, sample in
                     SettledSample(sample, .dropped(reason: reasons[index % reasons.count]))
                 })
@@ -98,11 +98,11 @@ struct ListingTests {
         let worn = try await Worn(queue)
         for bpm in UInt8(60)..<70 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
-        let lane = worn.enrollment.id
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 10)
+        let delivery = worn.enrollment.id
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 10)
         let average = batch[0].identity(of: .tenSecondAverage).description
         try await queue.settle(
-            enrollment: lane,
+            enrollment: delivery,
             batch.enumerated().map { index, sample in
                 SettledSample(
                     sample, .dead(reason: "r", diagnostics: "d"), sentAs: index < 4 ? average : nil)
@@ -113,7 +113,8 @@ struct ListingTests {
         #expect(try await queue.deadLetter(2)?.uuid == average)
         #expect(try await queue.deadLetters(before: 3, limit: 9).map(\.sampleID) == [2, 1])
         #expect(try await queue.requeue(deadLetters: [2]) == 4)
-        #expect(try await queue.nextBatch(enrollment: lane, limit: 10).map(\.id) == [1, 2, 3, 4])
+        #expect(
+            try await queue.nextBatch(enrollment: delivery, limit: 10).map(\.id) == [1, 2, 3, 4])
         #expect(try await queue.purge(deadLetters: [7]) == 1)
         #expect(try await queue.deadLetter(7) == nil)
         #expect(try await queue.audit().isClean)
@@ -156,7 +157,7 @@ struct ListingTests {
         #expect(try export(ExportFilter(sensor: "A0:9E:1A:00:00:07")).count == 2)
     }
 
-    /// A gateway with a lane of its own that goes on recording.
+    /// A gateway with a delivery of its own that goes on recording.
     private func takeOver(
         _ lines: [String], settings: QueueSettings = QueueSettings()
     ) async throws -> (TestStore, SampleQueue, Worn, ImportTarget, String) {

@@ -41,7 +41,7 @@ private struct ModelRun {
     var boot = 1
     var counter = 0
     var sensors: [Int64] = []
-    var lanes: [Int64] = []
+    var deliveries: [Int64] = []
     var open: [Int64: Int64] = [:]
 
     var bootID: String { "boot-\(boot)" }
@@ -56,7 +56,7 @@ private struct ModelRun {
             sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
         }
         for name in ["a", "b"] {
-            lanes.append(try await queue.enroll(.example(name, patient: name)).id)
+            deliveries.append(try await queue.enroll(.example(name, patient: name)).id)
         }
     }
 
@@ -121,19 +121,19 @@ private struct ModelRun {
 
     mutating func handOver() async throws -> String {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
-        let lane = ([nil] + lanes.map(Optional.some)).randomElement(using: &random) ?? nil
-        let assignment = try await queue.assign(sensor: sensor, enrollment: lane)
+        let delivery = ([nil] + deliveries.map(Optional.some)).randomElement(using: &random) ?? nil
+        let assignment = try await queue.assign(sensor: sensor, enrollment: delivery)
         model.commit()
-        if let lane { model.lanes[assignment.id] = lane }
+        if let delivery { model.deliveries[assignment.id] = delivery }
         open[sensor] = assignment.id
-        return "assign sensor \(sensor) to \(lane ?? 0)"
+        return "assign sensor \(sensor) to \(delivery ?? 0)"
     }
 
     mutating func deliver() async throws -> String {
-        guard let lane = lanes.randomElement(using: &random) else { return "" }
+        guard let delivery = deliveries.randomElement(using: &random) else { return "" }
         let limit = Int.random(in: 1...40, using: &random)
-        let batch = try await queue.nextBatch(enrollment: lane, limit: limit)
-        let expected = model.batch(lane, limit)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: limit)
+        let expected = model.batch(delivery, limit)
         #expect(batch.map(\.id) == expected.map { model.frames[$0].id })
         #expect(batch.map(\.frame) == expected.map { model.frames[$0].frame })
         #expect(batch.map(\.timeMicroseconds) == expected.map { model.time(model.frames[$0]) })
@@ -157,7 +157,7 @@ private struct ModelRun {
         }
         outcomes.shuffle(using: &random)
         try await queue.settle(
-            enrollment: lane, outcomes, upload: UploadRecord(batch, outcome: "200"))
+            enrollment: delivery, outcomes, upload: UploadRecord(batch, outcome: "200"))
         return "settle \(outcomes.count) of \(batch.count)"
     }
 
@@ -181,10 +181,10 @@ private struct ModelRun {
     }
 
     mutating func hold() async throws -> String {
-        guard let lane = lanes.randomElement(using: &random) else { return "" }
+        guard let delivery = deliveries.randomElement(using: &random) else { return "" }
         let reason = [nil, "no-consent", "server-refuses"].randomElement(using: &random) ?? nil
-        model.holds[lane] = reason
-        try await queue.setHold(enrollment: lane, reason: reason)
+        model.holds[delivery] = reason
+        try await queue.setHold(enrollment: delivery, reason: reason)
         return "hold \(reason ?? "nothing")"
     }
 
@@ -206,21 +206,23 @@ private struct ModelRun {
 
     /// A patient goes, and another is enrolled in the place.
     mutating func erase() async throws -> String {
-        guard let place = lanes.indices.randomElement(using: &random) else { return "" }
-        let lane = lanes[place]
-        for (sensor, assignment) in open where model.lanes[assignment] == lane {
+        guard let place = deliveries.indices.randomElement(using: &random) else { return "" }
+        let delivery = deliveries[place]
+        for (sensor, assignment) in open where model.deliveries[assignment] == delivery {
             try await queue.endAssignment(sensor: sensor)
             open[sensor] = nil
         }
-        while try await !queue.erase(Erasure(enrollment: lane)) {}
-        model.erase(lane)
+        while try await !queue.erase(Erasure(enrollment: delivery)) {}
+        model.erase(delivery)
         // For a name of its own.
         counter += 1
-        lanes[place] = try await queue.enroll(.example("after \(counter)", patient: "\(counter)"))
-            .id
+        deliveries[place] = try await queue.enroll(
+            .example("after \(counter)", patient: "\(counter)")
+        )
+        .id
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")
-        return "erase \(lane)"
+        return "erase \(delivery)"
     }
 
     mutating func reopen() async throws -> String {
@@ -245,13 +247,13 @@ private struct ModelRun {
         return isKill ? "kill" : "close"
     }
 
-    /// In the end everything that can be delivered is, each frame once, to the lane it belongs to.
+    /// In the end everything that can be delivered is, each frame once, to the delivery it belongs to.
     mutating func finish() async throws {
         try await queue.flush()
         model.commit()
-        for lane in lanes {
-            let expected = model.batch(lane, .max)
-            let sent = try await queue.deliverAll(lane, limit: 37)
+        for delivery in deliveries {
+            let expected = model.batch(delivery, .max)
+            let sent = try await queue.deliverAll(delivery, limit: 37)
             #expect(sent.map(\.frame) == expected.map { model.frames[$0].frame })
             for (sample, index) in zip(sent, expected) {
                 #expect(model.frames[index].uuid == nil || model.frames[index].uuid == sample.uuid)

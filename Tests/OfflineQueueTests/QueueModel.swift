@@ -26,8 +26,8 @@ struct QueueModel {
     private var committed = 0
     var nextID: Int64 = 1
     var offsets: [String: Int64] = [:]
-    /// Lane by assignment; none is "not-enrolled".
-    var lanes: [Int64: Int64] = [:]
+    /// Delivery by assignment; none is "not-enrolled".
+    var deliveries: [Int64: Int64] = [:]
     var holds: [Int64: String] = [:]
 
     mutating func append(_ frame: Frame) {
@@ -58,12 +58,12 @@ struct QueueModel {
 
     mutating func loseBuffer() { frames.removeSubrange(committed...) }
 
-    mutating func erase(_ lane: Int64) {
+    mutating func erase(_ delivery: Int64) {
         commit()
-        frames.removeAll { lanes[$0.assignment] == lane }
+        frames.removeAll { deliveries[$0.assignment] == delivery }
         committed = frames.count
-        lanes = lanes.filter { $0.value != lane }
-        holds[lane] = nil
+        deliveries = deliveries.filter { $0.value != delivery }
+        holds[delivery] = nil
     }
 
     /// A run begins behind the last number that is remembered.
@@ -73,10 +73,10 @@ struct QueueModel {
         frame.wall ?? offsets[frame.boot].map { frame.uptime + $0 }
     }
 
-    /// Indexes of what the lane is to send, in the order in which it must come.
-    func batch(_ lane: Int64, _ limit: Int) -> [Int] {
+    /// Indexes of what the delivery is to send, in the order in which it must come.
+    func batch(_ delivery: Int64, _ limit: Int) -> [Int] {
         let waiting = frames.indices.filter {
-            lanes[frames[$0].assignment] == lane && time(frames[$0]) != nil
+            deliveries[frames[$0].assignment] == delivery && time(frames[$0]) != nil
         }
         let requeued = waiting.filter { frames[$0].state == .requeued }
             .sorted { frames[$0].id < frames[$1].id }
@@ -121,7 +121,7 @@ struct QueueModel {
     }
 
     private func holdReason(_ frame: Frame) -> String? {
-        guard let lane = lanes[frame.assignment] else { return "not-enrolled" }
-        return time(frame) == nil ? "clock-unknown" : holds[lane]
+        guard let delivery = deliveries[frame.assignment] else { return "not-enrolled" }
+        return time(frame) == nil ? "clock-unknown" : holds[delivery]
     }
 }

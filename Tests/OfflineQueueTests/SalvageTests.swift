@@ -71,7 +71,7 @@ struct SalvageTests {
         let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(3).last)
         try overwrite(page: leaf, with: 0xA5)
         var queue = try await store.open(clock, bootID: "boot-2")
-        // Found when a lane gets there; salvaged at the next tick; delivered then.
+        // Found when a delivery gets there; salvaged at the next tick; delivered then.
         await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
         let before = try await queue.balance().delivered - 90
         await queue.commitIfDue()
@@ -265,10 +265,10 @@ struct SalvageWorld {
     }
 
     private mutating func settle(_ queue: SampleQueue) async throws {
-        let lane = worn[0].enrollment.id
-        let batch = try await queue.nextBatch(enrollment: lane, limit: 100)
+        let delivery = worn[0].enrollment.id
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
         try await queue.settle(
-            enrollment: lane,
+            enrollment: delivery,
             batch.enumerated().map { index, sample in
                 SettledSample(
                     sample,
@@ -281,7 +281,7 @@ struct SalvageWorld {
         }
     }
 
-    /// Delivers every lane to its end.
+    /// Delivers every delivery to its end.
     @discardableResult
     func deliverAll(_ queue: SampleQueue) async throws -> [PendingSample] {
         var all: [PendingSample] = []

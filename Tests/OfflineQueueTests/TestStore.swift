@@ -103,7 +103,7 @@ extension SampleQueue {
         try append(Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, bpm]))
     }
 
-    /// Everything pending in a lane is delivered.
+    /// Everything pending in a delivery is delivered.
     @discardableResult
     func deliverAll(_ enrollment: Int64, limit: Int = 100) throws -> [PendingSample] {
         var all: [PendingSample] = []

@@ -13,9 +13,9 @@ struct TimeTests {
     init() throws { store = try TestStore() }
 
     private func times(
-        _ queue: SampleQueue, _ lane: Int64
+        _ queue: SampleQueue, _ delivery: Int64
     ) async throws -> [Int64] {
-        try await queue.nextBatch(enrollment: lane, limit: 1000).map {
+        try await queue.nextBatch(enrollment: delivery, limit: 1000).map {
             ($0.timeMicroseconds - midnight) / 1_000_000
         }
     }
@@ -41,7 +41,7 @@ struct TimeTests {
         }
         try await queue.noteClock(clock.read())
         #expect(try await times(queue, worn.enrollment.id) == [70, 80, 90])
-        #expect(try await queue.unvouchedBoots().isEmpty)
+        #expect(try await queue.untrustedBoots().isEmpty)
         // The gaps of that boot get their place as well.
         let gaps = try await queue.gaps(since: midnight, until: midnight + 200_000_000)
         #expect(
@@ -107,7 +107,7 @@ struct TimeTests {
         clock.advance(seconds: 60)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        let running = try #require(try await queue.unvouchedBoots().first)
+        let running = try #require(try await queue.untrustedBoots().first)
         #expect(running.isRunning && running.latestOffsetMicroseconds == nil)
         try await queue.close()
 
@@ -117,14 +117,14 @@ struct TimeTests {
                 wallMicroseconds: trusted.wallMicroseconds + 7_200_000_000, isTrusted: true)
         }
         queue = try await store.open(clock, bootID: "after")
-        let boot = try #require(try await queue.unvouchedBoots().first)
+        let boot = try #require(try await queue.untrustedBoots().first)
         #expect(boot.bootID == "lost" && !boot.isRunning && boot.held == 2)
         #expect(boot.uptimesMicroseconds == 40_000_000...100_000_000)
         // From the last frame of the boot before to the start of the one after.
         #expect(boot.earliestOffsetMicroseconds == midnight - 40_000_000)
         #expect(boot.latestOffsetMicroseconds == midnight + 10_800_000_000 - 100_000_000)
 
-        let lane = worn.enrollment.id
+        let delivery = worn.enrollment.id
         for offset in [
             Int64.max, .min, 0, -1, midnight + 10_800_000_000 - 99_999_999,
             ClockTrust.earliestCredibleMicroseconds - 40_000_001,
@@ -136,18 +136,18 @@ struct TimeTests {
             }
         }
         // What was refused changed nothing: not even as dead letters do they leave.
-        #expect(try await queue.deliverAll(lane).count == 1)
+        #expect(try await queue.deliverAll(delivery).count == 1)
         #expect(try await queue.balance().held == ["clock-unknown": 2])
         #expect(try await queue.balance().dead == 0)
         try await queue.release(
             bootID: "lost", wallOffsetMicroseconds: midnight + 5_000_000_000)
-        #expect(try await times(queue, lane) == [5040, 5100])
+        #expect(try await times(queue, delivery) == [5040, 5100])
         await #expect {
             try await queue.release(bootID: "lost", wallOffsetMicroseconds: midnight)
         } throws: {
             ($0 as? QueueError)?.code == .alreadySet
         }
-        #expect(try await queue.unvouchedBoots().isEmpty)
+        #expect(try await queue.untrustedBoots().isEmpty)
     }
 
     /// Summer time is a matter of those who look.

@@ -11,7 +11,7 @@ import Testing
     private mutating func follow(_ state: LinkState, _ reason: LinkReason) -> GapCause? {
         _ = silence.follow(
             LinkChange(
-                address: "C0:00:00:00:00:01", state: state, reason: reason, linkGeneration: 1,
+                address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
                 uptimeMicroseconds: 0))
         return silence.cause
     }
@@ -51,7 +51,7 @@ import Testing
     @Test mutating func aStrapThatIsHeardAndCannotBeConnectedIsConnectingAllThatTime() {
         func change(_ state: LinkState, _ reason: LinkReason) -> LinkChange {
             LinkChange(
-                address: "C0:00:00:00:00:01", state: state, reason: reason, linkGeneration: 1,
+                address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
                 isUnreachable: true, uptimeMicroseconds: 0)
         }
         _ = follow(.streaming(lastFrameAt: 0), .progress)

@@ -3,82 +3,84 @@ import Testing
 
 @testable import Testbed
 
-private typealias Bench = SimulatedBlueZBench
+private typealias Fixture = SimulatedBlueZFixture
 
 @Suite struct SimulatedBlueZFaultTests {
     @Test func anErrorComesInPlaceOfTheWorkAsOftenAsAsked() throws {
-        let bench = try Bench()
-        bench.discover()
-        bench.world.faults.add(ScriptedFault("Connect", times: 2, .error(BlueZFault.abortByLocal)))
-        #expect(bench.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
-        #expect(bench.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
-        #expect(bench.property("Connected")?.flag == false)
-        #expect(isGood(bench.onDevice("Connect")))
+        let fixture = try Fixture()
+        fixture.discover()
+        fixture.world.faults.add(
+            ScriptedFault("Connect", times: 2, .error(BlueZFault.abortByLocal)))
+        #expect(fixture.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
+        #expect(fixture.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
+        #expect(fixture.property("Connected")?.flag == false)
+        #expect(isGood(fixture.onDevice("Connect")))
     }
 
     @Test func anErrorMayComeThoughTheWorkWasDone() throws {
-        let bench = try Bench()
-        bench.discover()
-        bench.world.faults.add(ScriptedFault("Connect", .errorThough(BlueZFault.abortByLocal)))
-        #expect(bench.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
-        #expect(bench.property("Connected")?.flag == true)
+        let fixture = try Fixture()
+        fixture.discover()
+        fixture.world.faults.add(ScriptedFault("Connect", .errorThough(BlueZFault.abortByLocal)))
+        #expect(fixture.onDevice("Connect")?.fault == BlueZFault.abortByLocal)
+        #expect(fixture.property("Connected")?.flag == true)
     }
 
     @Test func anAnswerMayComeLateOrNever() throws {
-        let bench = try Bench()
-        bench.discover()
-        bench.world.faults.add(ScriptedFault("Connect", .delay(milliseconds: 5000)))
-        let late = bench.begin("Connect", Bench.device, BlueZName.device)
-        bench.wait(seconds: 4.9)
-        #expect(bench.answer(late) == nil)
-        bench.wait(seconds: 1)
-        #expect(isGood(bench.answer(late)))
+        let fixture = try Fixture()
+        fixture.discover()
+        fixture.world.faults.add(ScriptedFault("Connect", .delay(milliseconds: 5000)))
+        let late = fixture.begin("Connect", Fixture.device, BlueZName.device)
+        fixture.wait(seconds: 4.9)
+        #expect(fixture.answer(late) == nil)
+        fixture.wait(seconds: 1)
+        #expect(isGood(fixture.answer(late)))
 
-        bench.world.faults.add(ScriptedFault("StartNotify", .hang))
-        #expect(bench.onMeasurement("StartNotify") == nil)
-        #expect(bench.world.subscription(to: Bench.strap) == nil)
-        bench.world.faults.add(ScriptedFault("StartNotify", .answerLost))
-        #expect(bench.onMeasurement("StartNotify") == nil)
-        #expect(bench.world.subscription(to: Bench.strap) != nil)
+        fixture.world.faults.add(ScriptedFault("StartNotify", .hang))
+        #expect(fixture.onMeasurement("StartNotify") == nil)
+        #expect(fixture.world.subscription(to: Fixture.strap) == nil)
+        fixture.world.faults.add(ScriptedFault("StartNotify", .answerLost))
+        #expect(fixture.onMeasurement("StartNotify") == nil)
+        #expect(fixture.world.subscription(to: Fixture.strap) != nil)
     }
 
     @Test func aFaultHitsOnlyItsStrap() throws {
-        let bench = try Bench()
-        bench.discover()
+        let fixture = try Fixture()
+        fixture.discover()
         let fault = ScriptedFault(
             "Connect", of: "C0:00:00:00:00:02", times: nil, .error(BlueZFault.notReady))
-        bench.world.faults.add(fault)
-        #expect(isGood(bench.onDevice("Connect")))
-        bench.world.faults.add(
-            ScriptedFault("StartNotify", of: Bench.strap, .error(BlueZFault.notConnected)))
-        #expect(bench.onMeasurement("StartNotify")?.fault == BlueZFault.notConnected)
+        fixture.world.faults.add(fault)
+        #expect(isGood(fixture.onDevice("Connect")))
+        fixture.world.faults.add(
+            ScriptedFault("StartNotify", of: Fixture.strap, .error(BlueZFault.notConnected)))
+        #expect(fixture.onMeasurement("StartNotify")?.fault == BlueZFault.notConnected)
     }
 
     @Test func unknownThingsAreRefusedInTheBusesOwnWords() throws {
-        let bench = try Bench()
-        let nowhere = bench.call("Connect", "/org/bluez/hci7", BlueZName.device)
+        let fixture = try Fixture()
+        let nowhere = fixture.call("Connect", "/org/bluez/hci7", BlueZName.device)
         #expect(nowhere?.fault?.name == "org.freedesktop.DBus.Error.UnknownObject")
-        let noMethod = bench.onAdapter("Explode")
+        let noMethod = fixture.onAdapter("Explode")
         #expect(noMethod?.fault?.name == "org.freedesktop.DBus.Error.UnknownMethod")
-        let noProperty = bench.call(
-            "Get", Bench.adapter, BlueZName.properties, [.string(BlueZName.adapter), .string("X")])
+        let noProperty = fixture.call(
+            "Get", Fixture.adapter, BlueZName.properties,
+            [.string(BlueZName.adapter), .string("X")])
         #expect(noProperty?.fault?.text == "No such property 'X'")
-        let readOnly = bench.call(
-            "Set", Bench.adapter, BlueZName.properties,
+        let readOnly = fixture.call(
+            "Set", Fixture.adapter, BlueZName.properties,
             [.string(BlueZName.adapter), .string("Address"), .variant(.string("x"))])
         #expect(readOnly?.fault?.name == "org.freedesktop.DBus.Error.PropertyReadOnly")
-        let wrongType = bench.call(
-            "Set", Bench.adapter, BlueZName.properties,
+        let wrongType = fixture.call(
+            "Set", Fixture.adapter, BlueZName.properties,
             [.string(BlueZName.adapter), .string("Powered"), .variant(.string("x"))])
         #expect(wrongType?.fault == BlueZFault.invalidArguments)
-        #expect(bench.onAdapter("RemoveDevice", [.byte(1)])?.fault == BlueZFault.invalidArguments)
-        #expect(bench.onAdapter("SetDiscoveryFilter")?.fault == BlueZFault.invalidArguments)
+        #expect(fixture.onAdapter("RemoveDevice", [.byte(1)])?.fault == BlueZFault.invalidArguments)
+        #expect(fixture.onAdapter("SetDiscoveryFilter")?.fault == BlueZFault.invalidArguments)
     }
 
     @Test func anAgentIsRegisteredOncePerClient() throws {
-        let bench = try Bench()
+        let fixture = try Fixture()
         func agent(_ member: String, _ body: DBusValue...) -> Result<[DBusValue], DBusFault>? {
-            bench.call(member, "/org/bluez", BlueZName.agentManager, body)
+            fixture.call(member, "/org/bluez", BlueZName.agentManager, body)
         }
         let path = DBusValue.objectPath("/agent")
         #expect(agent("UnregisterAgent", path)?.fault == BlueZFault.doesNotExist)

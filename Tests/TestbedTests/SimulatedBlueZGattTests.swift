@@ -4,23 +4,23 @@ import Testing
 
 @testable import Testbed
 
-private typealias Bench = SimulatedBlueZBench
+private typealias Fixture = SimulatedBlueZFixture
 
 @Suite struct SimulatedBlueZGattTests {
     @Test func framesComeOnlyToASubscriberAndAreAllWrittenDown() throws {
-        let bench = try Bench()
-        bench.connect()
-        bench.wait(seconds: 60)
-        #expect(bench.frames.isEmpty)
-        #expect(isGood(bench.onMeasurement("StartNotify")))
-        bench.wait(seconds: 300)
-        #expect((299...301).contains(bench.frames.count))
-        #expect(bench.frames == bench.world.sent[Bench.strap]?.map(\.bytes))
-        #expect(isGood(bench.onMeasurement("StopNotify")))
-        let count = bench.frames.count
-        bench.wait(seconds: 60)
-        #expect(bench.frames.count == count)
-        #expect(bench.onMeasurement("StopNotify")?.fault == BlueZFault.noNotifySession)
+        let fixture = try Fixture()
+        fixture.connect()
+        fixture.wait(seconds: 60)
+        #expect(fixture.frames.isEmpty)
+        #expect(isGood(fixture.onMeasurement("StartNotify")))
+        fixture.wait(seconds: 300)
+        #expect((299...301).contains(fixture.frames.count))
+        #expect(fixture.frames == fixture.world.sent[Fixture.strap]?.map(\.bytes))
+        #expect(isGood(fixture.onMeasurement("StopNotify")))
+        let count = fixture.frames.count
+        fixture.wait(seconds: 60)
+        #expect(fixture.frames.count == count)
+        #expect(fixture.onMeasurement("StopNotify")?.fault == BlueZFault.noNotifySession)
     }
 
     @Test func packedFramesDecodeToTheIntervalsThatWentIn() throws {
@@ -49,86 +49,86 @@ private typealias Bench = SimulatedBlueZBench
     }
 
     @Test func oneSignalServesAllSubscribers() throws {
-        let bench = try Bench(sendsFrames: false)
-        bench.connect()
-        #expect(isGood(bench.onMeasurement("StartNotify")))
-        #expect(isGood(bench.onMeasurement("StartNotify")), "twice is once")
-        #expect(isGood(bench.onMeasurement("StartNotify", from: ":1.8")))
-        #expect(bench.emit([0, 60]))
-        #expect(isGood(bench.onMeasurement("StopNotify")))
-        #expect(bench.emit([0, 61]))
-        #expect(isGood(bench.onMeasurement("StopNotify", from: ":1.8")))
-        #expect(!bench.emit([0, 62]))
-        bench.wait(seconds: 0)
-        #expect(bench.frames == [[0, 60], [0, 61]])
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        #expect(isGood(fixture.onMeasurement("StartNotify")))
+        #expect(isGood(fixture.onMeasurement("StartNotify")), "twice is once")
+        #expect(isGood(fixture.onMeasurement("StartNotify", from: ":1.8")))
+        #expect(fixture.emit([0, 60]))
+        #expect(isGood(fixture.onMeasurement("StopNotify")))
+        #expect(fixture.emit([0, 61]))
+        #expect(isGood(fixture.onMeasurement("StopNotify", from: ":1.8")))
+        #expect(!fixture.emit([0, 62]))
+        fixture.wait(seconds: 0)
+        #expect(fixture.frames == [[0, 60], [0, 61]])
     }
 
     @Test func equalAndEmptyFramesAreToldToo() throws {
-        let bench = try Bench(sendsFrames: false)
-        bench.connect()
-        _ = bench.onMeasurement("StartNotify")
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        _ = fixture.onMeasurement("StartNotify")
         for frame: [UInt8] in [[0, 60], [0, 60], [], []] {
-            #expect(bench.emit(frame))
+            #expect(fixture.emit(frame))
         }
-        bench.wait(seconds: 0)
-        #expect(bench.frames == [[0, 60], [0, 60], [], []])
+        fixture.wait(seconds: 0)
+        #expect(fixture.frames == [[0, 60], [0, 60], [], []])
     }
 
     @Test func aSubscriptionOutlivesTheLink() throws {
-        let bench = try Bench(sendsFrames: false)
-        bench.connect()
-        _ = bench.onMeasurement("StartNotify")
-        bench.world.drop(Bench.strap)
-        #expect(!bench.emit([0, 60]))
-        #expect(bench.onMeasurement("StartNotify")?.fault == BlueZFault.inProgress)
-        #expect(isGood(bench.onMeasurement("StartNotify", from: ":1.8")), "arms at reconnect")
-        #expect(isGood(bench.onDevice("Connect")))
-        #expect(bench.emit([0, 61]))
-        #expect(isGood(bench.onMeasurement("StartNotify")))
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        _ = fixture.onMeasurement("StartNotify")
+        fixture.world.drop(Fixture.strap)
+        #expect(!fixture.emit([0, 60]))
+        #expect(fixture.onMeasurement("StartNotify")?.fault == BlueZFault.inProgress)
+        #expect(isGood(fixture.onMeasurement("StartNotify", from: ":1.8")), "arms at reconnect")
+        #expect(isGood(fixture.onDevice("Connect")))
+        #expect(fixture.emit([0, 61]))
+        #expect(isGood(fixture.onMeasurement("StartNotify")))
     }
 
     @Test func aSubscriptionEndsWithItsClient() throws {
-        let bench = try Bench(sendsFrames: false)
-        bench.connect()
-        _ = bench.onMeasurement("StartNotify")
-        bench.world.receive(
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        _ = fixture.onMeasurement("StartNotify")
+        fixture.world.receive(
             .signal(
                 path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
                 member: "NameOwnerChanged",
                 body: [.string(":1.7"), .string(":1.7"), .string("")]))
-        #expect(!bench.emit([0, 60]))
-        #expect(bench.property("Connected")?.flag == true, "the link stays")
+        #expect(!fixture.emit([0, 60]))
+        #expect(fixture.property("Connected")?.flag == true, "the link stays")
     }
 
     @Test func acquireNotifyIsNotOffered() throws {
-        let bench = try Bench()
-        bench.connect()
-        #expect(bench.onMeasurement("AcquireNotify")?.fault == BlueZFault.notSupported)
+        let fixture = try Fixture()
+        fixture.connect()
+        #expect(fixture.onMeasurement("AcquireNotify")?.fault == BlueZFault.notSupported)
     }
 
     @Test func whatIsReadIsToldAsWell() throws {
-        let bench = try Bench()
-        bench.connect()
-        let path = bench.world.straps[Bench.strap]?.table
-            .path(of: GattTable.batteryLevel, device: Bench.device)
+        let fixture = try Fixture()
+        fixture.connect()
+        let path = fixture.world.straps[Fixture.strap]?.table
+            .path(of: GattTable.batteryLevel, device: Fixture.device)
         let battery = try #require(path)
-        bench.world.setBattery(Bench.strap, 41)
-        let answer = bench.call(
+        fixture.world.setBattery(Fixture.strap, 41)
+        let answer = fixture.call(
             "ReadValue", battery, BlueZName.characteristic, [.properties([:])])
         #expect(try answer?.get() == [.bytes([41])])
-        #expect(bench.changes(battery, BlueZName.characteristic) == [["Value": .bytes([41])]])
+        #expect(fixture.changes(battery, BlueZName.characteristic) == [["Value": .bytes([41])]])
         #expect(
-            bench.changes(Bench.device, BlueZName.battery) == [["Percentage": .byte(41)]])
+            fixture.changes(Fixture.device, BlueZName.battery) == [["Percentage": .byte(41)]])
     }
 
     @Test func theControlPointKnowsOneCommand() throws {
-        let bench = try Bench()
-        bench.connect()
-        let path = bench.world.straps[Bench.strap]?.table
-            .path(of: GattTable.controlPoint, device: Bench.device)
+        let fixture = try Fixture()
+        fixture.connect()
+        let path = fixture.world.straps[Fixture.strap]?.table
+            .path(of: GattTable.controlPoint, device: Fixture.device)
         let control = try #require(path)
         func write(_ bytes: [UInt8]) -> Result<[DBusValue], DBusFault>? {
-            bench.call(
+            fixture.call(
                 "WriteValue", control, BlueZName.characteristic,
                 [.bytes(bytes), .properties([:])])
         }
@@ -139,47 +139,47 @@ private typealias Bench = SimulatedBlueZBench
 
     @Test func anEncryptedStrapRefusesUntilItIsPaired() throws {
         var strap = SimulatedStrap(
-            address: Bench.strap, name: "HR-01", heart: try .fiveMinutes())
+            address: Fixture.strap, name: "HR-01", heart: try .fiveMinutes())
         strap.security = .encrypted
-        let bench = try Bench(straps: [strap], sendsFrames: false)
-        bench.connect()
-        #expect(bench.onMeasurement("StartNotify")?.fault == BlueZFault.notPaired)
-        #expect(!bench.emit([0, 60]))
-        #expect(isGood(bench.onDevice("Pair")))
-        #expect(isGood(bench.onMeasurement("StartNotify")))
-        #expect(bench.emit([0, 60]))
+        let fixture = try Fixture(straps: [strap], sendsFrames: false)
+        fixture.connect()
+        #expect(fixture.onMeasurement("StartNotify")?.fault == BlueZFault.notPaired)
+        #expect(!fixture.emit([0, 60]))
+        #expect(isGood(fixture.onDevice("Pair")))
+        #expect(isGood(fixture.onMeasurement("StartNotify")))
+        #expect(fixture.emit([0, 60]))
     }
 
     @Test func subscribingWithoutABondMayNeverBeAnswered() throws {
         var strap = SimulatedStrap(
-            address: Bench.strap, name: "HR-01", heart: try .fiveMinutes())
+            address: Fixture.strap, name: "HR-01", heart: try .fiveMinutes())
         strap.security = .encrypted
-        let bench = try Bench(straps: [strap]) { $0.encryptedStartNotifyHangs = true }
-        bench.connect()
-        let start = bench.begin("StartNotify", Bench.measurement, BlueZName.characteristic)
-        bench.wait(seconds: 600)
-        #expect(bench.answer(start) == nil)
+        let fixture = try Fixture(straps: [strap]) { $0.encryptedStartNotifyHangs = true }
+        fixture.connect()
+        let start = fixture.begin("StartNotify", Fixture.measurement, BlueZName.characteristic)
+        fixture.wait(seconds: 600)
+        #expect(fixture.answer(start) == nil)
     }
 
     @Test func aReadThatLosesItsLinkEndsWithAnError() throws {
-        let bench = try Bench()
-        bench.connect()
-        let start = bench.begin("StartNotify", Bench.measurement, BlueZName.characteristic)
-        bench.world.drop(Bench.strap)
-        bench.wait(seconds: 1)
-        #expect(bench.answer(start)?.fault == BlueZFault.att(0x0e))
+        let fixture = try Fixture()
+        fixture.connect()
+        let start = fixture.begin("StartNotify", Fixture.measurement, BlueZName.characteristic)
+        fixture.world.drop(Fixture.strap)
+        fixture.wait(seconds: 1)
+        #expect(fixture.answer(start)?.fault == BlueZFault.att(0x0e))
     }
 
     @Test func noiseIsMixedInAndWrittenDown() throws {
-        let bench = try Bench()
-        bench.connect()
-        bench.world.straps[Bench.strap]?.strap.noise = FrameNoise(
+        let fixture = try Fixture()
+        fixture.connect()
+        fixture.world.straps[Fixture.strap]?.strap.noise = FrameNoise(
             framesPerMalformed: 5, framesPerDuplicate: 7, framesPerEmpty: 11)
-        _ = bench.onMeasurement("StartNotify")
-        bench.wait(seconds: 77.5)
-        let frames = bench.frames
+        _ = fixture.onMeasurement("StartNotify")
+        fixture.wait(seconds: 77.5)
+        let frames = fixture.frames
         #expect(frames.count == 77 + 15 + 11 + 7)
         #expect(frames.count { $0.isEmpty } == 7)
-        #expect(frames == bench.world.sent[Bench.strap]?.map(\.bytes))
+        #expect(frames == fixture.world.sent[Fixture.strap]?.map(\.bytes))
     }
 }

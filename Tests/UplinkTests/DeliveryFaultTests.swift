@@ -20,7 +20,7 @@ import Testing
             (.databaseReadOnly, "422: cannot execute INSERT in a read-only transaction"),
         ] as [(ExchangeFault, String)], [true, false])
     func everyAnswer(fault: (ExchangeFault, String), alsoToQuestions: Bool) async throws {
-        let delivery = try await Delivery(samples: 30)
+        let delivery = try await DeliveryFixture(samples: 30)
         let routes: Set<ExchangeRoute> =
             alsoToQuestions ? Set(ExchangeRoute.allCases) : [.bundle, .observation]
         await delivery.exchange.inject(fault.0, on: routes, for: .untilCleared)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func aFaultThatPassesAtOnceIsNotReported() {
-        let trouble = Lane.Trouble(sinceMicroseconds: 0, attempts: 1)
+        let trouble = Delivery.Trouble(sinceMicroseconds: 0, attempts: 1)
         var facts = DeliveryFacts(
             state: .idle, trouble: trouble, fault: "x", backlog: Backlog())
         #expect(facts.lastingFault(at: 59_000_000) == nil)

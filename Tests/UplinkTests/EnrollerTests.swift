@@ -74,9 +74,9 @@ import Testing
         let transport = Self.exchange()
         let enrolled = try await Self.enroll(transport)
         #expect(enrolled.fhirBase == "/FHIR/R5/")
-        #expect(enrolled.standing?.patient == "40001")
-        #expect(enrolled.standing?.code.code == "omh:heart-rate:2.0")
-        #expect(enrolled.standing?.isConsented == true)
+        #expect(enrolled.access?.patient == "40001")
+        #expect(enrolled.access?.code.code == "omh:heart-rate:2.0")
+        #expect(enrolled.access?.isConsented == true)
         #expect(enrolled.device == DeviceCandidate(id: "70007", name: "D70007"))
         #expect(enrolled.tokens.pair.access == Secret("ACCESS"))
         #expect(enrolled.tokens.pair.refresh == Secret("REFRESH"))
@@ -197,7 +197,7 @@ import Testing
         let offered = Self.exchange { $0.hasSuffix("/consents") ? .json(200, consents) : nil }
         let enrolled = try await Self.enroll(offered)
         #expect(enrolled.device == nil)
-        #expect(enrolled.standing?.devices.map(\.id) == ["70001", "70004", "70007"])
+        #expect(enrolled.access?.devices.map(\.id) == ["70001", "70004", "70007"])
 
         var settings = EnrollSettings()
         settings.device = "70004"
@@ -212,8 +212,8 @@ import Testing
                 ? .json(200, Self.consents(devices: [70007], consented: false)) : nil
         }
         let enrolled = try await Self.enroll(transport)
-        #expect(enrolled.standing?.isConsented == false)
-        #expect(enrolled.standing?.code.code == "omh:heart-rate:2.0")
+        #expect(enrolled.access?.isConsented == false)
+        #expect(enrolled.access?.code.code == "omh:heart-rate:2.0")
         #expect(enrolled.device?.id == "70007")
     }
 
@@ -229,18 +229,18 @@ import Testing
     }
 
     @Test func theNewestHeartRateCodeIsTakenAndAVersionlessOneWillDo() throws {
-        func standing(_ codes: [String]) throws -> Standing? {
+        func access(_ codes: [String]) throws -> PatientAccess? {
             let scopes = codes.map { #"{"codingSystem":"s","codingCode":"\#($0)"}"# }
             let text = #"{"consolidatedConsentedScopes":[\#(scopes.joined(separator: ","))]}"#
-            return Standing(
+            return PatientAccess(
                 patient: "1",
                 consents: try JSONDecoder().decode(ConsentsDocument.self, from: Data(text.utf8)))
         }
         #expect(
-            try standing(["omh:heart-rate:2.0", "omh:heart-rate:10.1", "omh:heart-rate:9.9"])?.code
+            try access(["omh:heart-rate:2.0", "omh:heart-rate:10.1", "omh:heart-rate:9.9"])?.code
                 .code == "omh:heart-rate:10.1")
-        #expect(try standing(["omh:heart-rate"])?.code.code == "omh:heart-rate")
-        #expect(try standing(["omh:heart-rate-variability:1.0"]) == nil)
+        #expect(try access(["omh:heart-rate"])?.code.code == "omh:heart-rate")
+        #expect(try access(["omh:heart-rate-variability:1.0"]) == nil)
     }
 
     @Test func linksOfOlderExchangesGoStraightToTheTokenEndpoint() async throws {
@@ -272,7 +272,7 @@ import Testing
         let origin = try #require(Origin("https://jhe.example"))
         let key = Secret(Data("id:se:cret".utf8).base64EncodedString())
         let enrolled = try await enroller.enroll(practitionerKey: key, at: origin)
-        #expect(enrolled.standing == nil)
+        #expect(enrolled.access == nil)
         #expect(
             enrolled.tokens.credential
                 == .practitionerKey(clientID: "id", secret: Secret("se:cret")))
@@ -379,7 +379,7 @@ import Testing
 
 @Suite struct SecretTests {
     @Test func secretsDoNotPrint() {
-        let pair = TokenKeeperTests.record(credential: .invitation(Secret("hush")))
+        let pair = TokenRenewalTests.record(credential: .invitation(Secret("hush")))
         var dumped = ""
         dump(pair, to: &dumped)
         let printed = "\(pair) \(String(reflecting: pair)) \(dumped)"

@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct ExchangeDeliveryTests {
     @Test func aBacklogArrivesExactlyOnceWithItsTimesRatesAndStrap() async throws {
-        let delivery = try await Delivery(samples: 250)
+        let delivery = try await DeliveryFixture(samples: 250)
         try await delivery.drain()
         try await delivery.checkExactlyOnce(250)
         #expect(try await delivery.queue.balance().delivered == 250)
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func samplesThatMeasuredNothingAreWithheldAndCounted() async throws {
-        let delivery = try await Delivery(samples: 3)
+        let delivery = try await DeliveryFixture(samples: 3)
         try await delivery.record(2, frame: [0x00, 0])
         try await delivery.record(1, frame: [0x04, 70])
         try await delivery.record(1, frame: [0x00, 250])
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func a401IsMetByOneRefresh() async throws {
-        let delivery = try await Delivery(samples: 150)
+        let delivery = try await DeliveryFixture(samples: 150)
         await delivery.exchange.expireAccessTokens()
         try await delivery.drain()
         try await delivery.checkExactlyOnce(150)
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test func aPoisonousSampleIsFoundByHalving() async throws {
-        let delivery = try await Delivery(samples: 100)
+        let delivery = try await DeliveryFixture(samples: 100)
         let victim = try await delivery.queue.nextBatch(
             enrollment: delivery.enrollment.id, limit: 100)[37]
         await delivery.exchange.poison(
@@ -54,8 +54,8 @@ import Testing
         await delivery.exchange.stop()
     }
 
-    @Test func withdrawnConsentHoldsTheLaneAndGivenAgainDrainsIt() async throws {
-        let delivery = try await Delivery(samples: 120)
+    @Test func withdrawnConsentHoldsTheDeliveryAndGivenAgainDrainsIt() async throws {
+        let delivery = try await DeliveryFixture(samples: 120)
         await delivery.exchange.withdrawConsent(patient: 40001)
         try await delivery.drain(seconds: 600)
         #expect(await delivery.exchange.storedCount(patient: 40001) == 0)
@@ -79,7 +79,7 @@ import Testing
             .status(429, retryAfterSeconds: 120), .status(503), .status(413),
         ] as [ExchangeFault])
     func faults(fault: ExchangeFault) async throws {
-        let delivery = try await Delivery(samples: 60)
+        let delivery = try await DeliveryFixture(samples: 60)
         await delivery.exchange.inject(fault, on: [.bundle], for: .requests(2))
         try await delivery.drain()
         try await delivery.checkExactlyOnce(60)
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test func aCutNetworkIsWaitedFor() async throws {
-        let delivery = try await Delivery(samples: 60)
+        let delivery = try await DeliveryFixture(samples: 60)
         await delivery.exchange.cutNetwork()
         try await delivery.drain(seconds: 3600)
         #expect(try await delivery.queue.balance().pending == 60)
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func aLostRefreshAnswerIsMetByTheInvitation() async throws {
-        let delivery = try await Delivery(samples: 20)
+        let delivery = try await DeliveryFixture(samples: 20)
         await delivery.exchange.expireAccessTokens()
         await delivery.exchange.inject(.lostAnswer, on: [.token])
         try await delivery.drain()
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func aLostEnrollmentHoldsAndRecordingGoesOn() async throws {
-        let delivery = try await Delivery(samples: 20)
+        let delivery = try await DeliveryFixture(samples: 20)
         await delivery.exchange.revokeTokens()
         await delivery.exchange.cancelInvitations(patient: 40001)
         try await delivery.drain(seconds: 600)
@@ -122,14 +122,14 @@ import Testing
 
     @Test("a gateway restarted in the middle of a request leaves the exchange alone for 30 s")
     func restartInTheMiddleOfARequest() async throws {
-        let delivery = try await Delivery(samples: 40)
+        let delivery = try await DeliveryFixture(samples: 40)
         await delivery.exchange.inject(.lostAnswer, on: [.bundle])
         _ = await delivery.runner.advance()
         // The process is gone before it learns anything; the next run asks the store.
         let unanswered = try await delivery.queue.unansweredRequest(
             enrollment: delivery.enrollment.id)
         let since = try #require(unanswered)
-        let next = LaneRunner(
+        let next = DeliveryRunner(
             enrollment: delivery.enrollment, queue: delivery.queue,
             destination: delivery.destination, clock: delivery.clock, logger: .quiet,
             unansweredSince: since)

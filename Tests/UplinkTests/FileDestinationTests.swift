@@ -208,7 +208,7 @@ import Testing
         #expect(Self.verdicts(answer)?.allSatisfy { $0 == .storedBefore } == true)
     }
 
-    @Test func aLaneDeliversIntoAFileThatFailsNowAndThen() async throws {
+    @Test func aDeliveryDeliversIntoAFileThatFailsNowAndThen() async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         let clock = StillClock()
@@ -232,7 +232,7 @@ import Testing
         let destination = FileDestination(path: path) { _ in
             random.change { $0.next() % 8 == 0 ? EIO : 0 }
         }
-        let runner = LaneRunner(
+        let runner = DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: .quiet)
         for _ in 0..<1000 where try await queue.balance().unsent > 0 {

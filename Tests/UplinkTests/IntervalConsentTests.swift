@@ -23,7 +23,7 @@ struct IntervalConsentTests {
     }
 
     @Test func withConsentEveryIntervalArrivesExactlyOnce() async throws {
-        let delivery = try await Delivery(samples: 0)
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         try await delivery.record(150, frame: Self.frame)
         await delivery.exchange.inject(.lostAnswer, on: [.bundle])
@@ -40,7 +40,7 @@ struct IntervalConsentTests {
     }
 
     @Test func withoutConsentTheHeartRateGoesAloneInFullBundles() async throws {
-        let delivery = try await Delivery(samples: 0)
+        let delivery = try await DeliveryFixture(samples: 0)
         try await delivery.record(300, frame: Self.frame)
         try await delivery.drain()
         #expect(await Self.counts(delivery.exchange) == (300, 0))
@@ -52,14 +52,14 @@ struct IntervalConsentTests {
     }
 
     @Test func framesWithoutIntervalsAskForNoConsents() async throws {
-        let delivery = try await Delivery(samples: 50)
+        let delivery = try await DeliveryFixture(samples: 50)
         try await delivery.drain()
         #expect(await Self.consentsRead(delivery.exchange) == 0)
         await delivery.exchange.stop()
     }
 
     @Test func consentWithdrawnEndsTheIntervalsAndHoldsNothing() async throws {
-        let delivery = try await Delivery(samples: 0)
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         try await delivery.record(10, frame: Self.frame)
         try await delivery.drain()
@@ -80,7 +80,7 @@ struct IntervalConsentTests {
     }
 
     @Test func consentsThatCannotBeReadHoldUpNoHeartRate() async throws {
-        let delivery = try await Delivery(samples: 0)
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         await delivery.exchange.inject(.status(500), on: [.account])
         try await delivery.record(20, frame: Self.frame)
@@ -90,7 +90,7 @@ struct IntervalConsentTests {
     }
 
     @Test func withoutANetworkNothingIsDecided() async throws {
-        let delivery = try await Delivery(samples: 0)
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         await delivery.exchange.inject(.hangUp, on: [.account])
         try await delivery.record(20, frame: Self.frame)
@@ -99,8 +99,8 @@ struct IntervalConsentTests {
         await delivery.exchange.stop()
     }
 
-    @Test func aLostAuthorizationHoldsTheLaneBeforeAnyConsentIsRead() async throws {
-        let delivery = try await Delivery(samples: 0)
+    @Test func aLostAuthorizationHoldsTheDeliveryBeforeAnyConsentIsRead() async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.revokeTokens()
         await delivery.exchange.cancelInvitations(patient: 40001)
         try await delivery.record(5, frame: Self.frame)
@@ -110,8 +110,8 @@ struct IntervalConsentTests {
         await delivery.exchange.stop()
     }
 
-    @Test func withdrawnHeartRateHoldsTheLaneAndGivenAgainDrainsBoth() async throws {
-        let delivery = try await Delivery(samples: 0)
+    @Test func withdrawnHeartRateHoldsTheDeliveryAndGivenAgainDrainsBoth() async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         await delivery.exchange.withdrawConsent(patient: 40001)
         try await delivery.record(20, frame: Self.frame)
@@ -127,7 +127,7 @@ struct IntervalConsentTests {
 
     @Test(arguments: [Resolution.tenSeconds, .sixtySeconds])
     func averagesGoWithEveryInterval(_ resolution: Resolution) async throws {
-        let delivery = try await Delivery(samples: 0, resolution: resolution)
+        let delivery = try await DeliveryFixture(samples: 0, resolution: resolution)
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
         try await delivery.record(120, frame: Self.frame)
         try await delivery.drain()

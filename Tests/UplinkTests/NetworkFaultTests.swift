@@ -23,7 +23,7 @@ import Testing
 
     @Test("each sample is stored once over any network", arguments: seeds)
     func everySampleOnce(seed: UInt64) async throws {
-        var settings = LaneSettings()
+        var settings = DeliverySettings()
         settings.batchSamplesMax = Self.batchSamples
         let script = NetworkFaultScript(seed: seed, connections: Self.connections)
         try await check(script, settings, "seed \(seed)")
@@ -54,10 +54,10 @@ import Testing
     }
 
     private func check(
-        _ script: NetworkFaultScript, _ settings: LaneSettings, _ name: String
+        _ script: NetworkFaultScript, _ settings: DeliverySettings, _ name: String
     ) async throws {
         let comment = Comment(rawValue: "\(name): \(script.faults)")
-        let delivery = try await Delivery(
+        let delivery = try await DeliveryFixture(
             samples: Self.samples, through: script, settings: settings)
         try await delivery.drain(seconds: 86_400)
         await delivery.proxy?.settle()

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Uplink
 
-/// A practitioner's lane with an imagined exchange that refuses some patients.
+/// A practitioner's delivery with an imagined exchange that refuses some patients.
 private struct WardDrive {
-    var lane = Lane()
+    var delivery = Delivery()
     var now: Int64 = 1_000_000_000
     /// Samples not settled yet, oldest first: number and patient.
     var queue: [(number: Int, patient: String)]
@@ -28,29 +28,29 @@ private struct WardDrive {
     mutating func run(seconds: Int64) {
         let end = now + seconds * 1_000_000
         while now < end {
-            switch lane.step(now) {
+            switch delivery.step(now) {
             case .wait(let until):
                 #expect(until.map { $0 > now } == true)
                 now = min(until ?? end, end)
             case .fetch(let limit):
-                let held = lane.heldPatients
+                let held = delivery.heldPatients
                 fetch(queue.filter { held[$0.patient] == nil }, limit)
             case .fetchTrial(let patient): fetch(queue.filter { $0.patient == patient }, 1)
             case .send(let indices): request(indices)
             case .sendAlone(let index): request([index])
-            case .checkHealth: _ = lane.checked(isHealthy: true, now)
-            case .probe: lane.probed(isMended: true, now)
+            case .checkHealth: _ = delivery.checked(isHealthy: true, now)
+            case .probe: delivery.probed(isMended: true, now)
             case .probePatient(let patient, _):
                 probes.append((now, patient))
                 let isMended = refused[patient] == nil || claimed.contains(patient)
-                lane.probedPatient(isMended: isMended, now)
+                delivery.probedPatient(isMended: isMended, now)
             }
         }
     }
 
     private mutating func fetch(_ samples: [(number: Int, patient: String)], _ limit: Int) {
         fetched = Array(samples.prefix(limit))
-        lane.fetched(
+        delivery.fetched(
             fetched.map { _ in nil }, patients: fetched.map(\.patient),
             hasMore: fetched.count >= limit, now)
     }
@@ -65,7 +65,7 @@ private struct WardDrive {
         now += 100_000
         let isTooLarge = indices.contains { tooLarge.contains(fetched[$0].patient) }
         let answer = answer ?? (isTooLarge ? .tooLarge : .entries(entries))
-        for one in lane.answered(answer, tookMicroseconds: 100_000, now)
+        for one in delivery.answered(answer, tookMicroseconds: 100_000, now)
         where one.outcome == .delivered {
             let sample = fetched[one.index]
             delivered.append((now, sample.number, sample.patient))
@@ -88,8 +88,8 @@ private struct WardDrive {
         drive.run(seconds: 30)
         #expect(drive.numbers(of: "b") == Array(stride(from: 1, to: 60, by: 2)))
         #expect(drive.numbers(of: "a").isEmpty)
-        #expect(drive.lane.heldPatients == ["a": .noConsent])
-        #expect(drive.lane.holdReason == nil)
+        #expect(drive.delivery.heldPatients == ["a": .noConsent])
+        #expect(drive.delivery.holdReason == nil)
         #expect(drive.requests.count == 1, "what was refused is not sent again")
     }
 
@@ -116,7 +116,7 @@ private struct WardDrive {
         #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)))
         #expect(drive.requests[1].patients == ["a"])
         #expect(drive.requests[2].patients.count == 29)
-        #expect(drive.lane.heldPatients.isEmpty)
+        #expect(drive.delivery.heldPatients.isEmpty)
     }
 
     @Test func aTrialThatIsTooLargeHoldsItsPatientAndNobodyElse() {
@@ -126,22 +126,22 @@ private struct WardDrive {
         drive.tooLarge = ["a"]
         drive.queue += (60..<70).map { ($0, "b") }
         drive.run(seconds: 600)
-        #expect(drive.lane.holdReason == nil)
-        #expect(drive.lane.heldPatients == ["a": .noConsent])
+        #expect(drive.delivery.holdReason == nil)
+        #expect(drive.delivery.heldPatients == ["a": .noConsent])
         #expect(drive.numbers(of: "b") == Array(stride(from: 1, to: 60, by: 2)) + Array(60..<70))
         #expect(drive.numbers(of: "a").isEmpty)
         #expect((8...10).contains(drive.requests.count { $0.patients == ["a"] }), "once a minute")
         drive.tooLarge = []
         drive.run(seconds: 120)
         #expect(drive.numbers(of: "a") == Array(stride(from: 0, to: 60, by: 2)), "none is lost")
-        #expect(drive.lane.heldPatients.isEmpty)
+        #expect(drive.delivery.heldPatients.isEmpty)
     }
 
     @Test func aTrialThatIsRefusedHoldsAgainAndCostsOneSampleAMinute() {
         var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
         drive.claimed = ["a"]
         drive.run(seconds: 600)
-        #expect(drive.lane.heldPatients == ["a": .noConsent])
+        #expect(drive.delivery.heldPatients == ["a": .noConsent])
         #expect(drive.requests.dropFirst().allSatisfy { $0.patients == ["a"] })
         #expect((8...10).contains(drive.requests.count - 1))
         #expect(drive.numbers(of: "b").count == 30)
@@ -153,7 +153,7 @@ private struct WardDrive {
         drive.refused = [:]
         drive.answer = .unclear("502")
         drive.run(seconds: 60)
-        #expect(drive.lane.heldPatients.isEmpty)
+        #expect(drive.delivery.heldPatients.isEmpty)
         drive.answer = nil
         drive.run(seconds: 600)
         #expect(drive.queue.isEmpty)
@@ -163,25 +163,25 @@ private struct WardDrive {
     @Test func aPatientWithNothingLeftIsHeldNoLonger() {
         var drive = WardDrive(["a", "b"], refused: ["a": Self.noAccess])
         drive.run(seconds: 30)
-        #expect(drive.lane.heldPatients == ["a": .wrongPatient])
+        #expect(drive.delivery.heldPatients == ["a": .wrongPatient])
         drive.queue = []
         drive.refused = [:]
         drive.run(seconds: 120)
-        #expect(drive.lane.heldPatients.isEmpty)
+        #expect(drive.delivery.heldPatients.isEmpty)
         drive.queue = [(7, "a")]
         drive.run(seconds: 60)
         #expect(drive.numbers(of: "a") == [7])
     }
 
-    @Test func aReasonThatConcernsEverybodyHoldsTheLane() {
+    @Test func aReasonThatConcernsEverybodyHoldsTheDelivery() {
         let device = "Device Data Source id=7 can not be found."
-        var lane = Lane()
-        #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched([nil, nil], patients: ["a", "b"], hasMore: false, 0)
-        #expect(lane.step(0) == .send([0, 1]))
+        var delivery = Delivery()
+        #expect(delivery.step(0) == .fetch(limit: 100))
+        delivery.fetched([nil, nil], patients: ["a", "b"], hasMore: false, 0)
+        #expect(delivery.step(0) == .send([0, 1]))
         let refusal = EntryAnswer(status: 400, diagnostics: device, endpoint: .bundle)
-        _ = lane.answered(.entries([refusal, refusal]), tookMicroseconds: 1, 1)
-        #expect(lane.holdReason == .deviceUnknown)
-        #expect(lane.heldPatients.isEmpty)
+        _ = delivery.answered(.entries([refusal, refusal]), tookMicroseconds: 1, 1)
+        #expect(delivery.holdReason == .deviceUnknown)
+        #expect(delivery.heldPatients.isEmpty)
     }
 }

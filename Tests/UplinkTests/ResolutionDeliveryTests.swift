@@ -68,7 +68,7 @@ private final class Gateway {
     private(set) var queue: SampleQueue
     private var enrollment: Enrollment
     private(set) var assignments: [Int64] = []
-    private var runner: LaneRunner
+    private var runner: DeliveryRunner
     /// The measurements that are to go out, by sensor.
     private(set) var measured: [Int64: [(time: Int64, HeartRateMeasurement)]] = [:]
 
@@ -111,10 +111,10 @@ private final class Gateway {
     private static func runner(
         _ enrollment: Enrollment, _ queue: SampleQueue, _ destination: RecordingDestination,
         _ clock: StillClock, _ unanswered: Int64?
-    ) -> LaneRunner {
-        var settings = LaneSettings()
+    ) -> DeliveryRunner {
+        var settings = DeliverySettings()
         settings.batchSamplesMax = 7
-        return LaneRunner(
+        return DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: .quiet, settings: settings, unansweredSince: unanswered)
     }
@@ -235,7 +235,7 @@ private final class Gateway {
             (.sixtySeconds, 4500, 3),
         ] as [(Resolution, Int, Int)])
     func backlog(_ resolution: Resolution, samples: Int, requests: Int) async throws {
-        let delivery = try await Delivery(samples: samples, resolution: resolution)
+        let delivery = try await DeliveryFixture(samples: samples, resolution: resolution)
         let now = delivery.clock.read().uptimeMicroseconds
         #expect(await delivery.runner.advance() == now + 30_000_000)
         #expect(await delivery.exchange.requests.count { $0.route == .bundle } == requests)
@@ -245,7 +245,7 @@ private final class Gateway {
     }
 
     @Test func samplesOfABootWhoseClockIsTrustedLateMakeDataPointsOfTheirOwn() async throws {
-        let delivery = try await Delivery(samples: 0, resolution: .sixtySeconds)
+        let delivery = try await DeliveryFixture(samples: 0, resolution: .sixtySeconds)
         // Recorded while nobody vouched for the clock.
         let untrusted = StillClock(
             uptime: delivery.clock.read().uptimeMicroseconds, isTrusted: false)
@@ -274,7 +274,7 @@ private final class Gateway {
     func windowsArriveExactlyOnceThroughLostAnswersAndADyingDatabase(
         _ resolution: Resolution
     ) async throws {
-        let delivery = try await Delivery(samples: 900, resolution: resolution)
+        let delivery = try await DeliveryFixture(samples: 900, resolution: resolution)
         await delivery.exchange.inject(.lostAnswer, on: [.bundle])
         await delivery.exchange.inject(.databaseLost(afterEntries: 3), on: [.bundle])
         await delivery.exchange.inject(.cutAnswer, on: [.bundle])
@@ -295,11 +295,11 @@ private final class Gateway {
     }
 
     @Test func aPoisonousWindowDiesWithAllItsSamplesAndHoldsNoOther() async throws {
-        let delivery = try await Delivery(samples: 300, resolution: .tenSeconds)
+        let delivery = try await DeliveryFixture(samples: 300, resolution: .tenSeconds)
         let first = try await delivery.queue.nextBatch(
             enrollment: delivery.enrollment.id, limit: 30)
         let groups = SampleGroup.complete(
-            of: PendingStretch(samples: first, isEnded: false), .tenSeconds, now: nil)
+            of: PendingRange(samples: first, isEnded: false), .tenSeconds, now: nil)
         let victim = try #require(groups.last)
         await delivery.exchange.poison(
             ExchangeIdentifier(
@@ -315,8 +315,8 @@ private final class Gateway {
         await delivery.exchange.stop()
     }
 
-    @Test func twentySensorsOfOneLaneDoNotWaitForEachOther() async throws {
-        let delivery = try await Delivery(samples: 0, resolution: .sixtySeconds)
+    @Test func twentySensorsOfOneDeliveryDoNotWaitForEachOther() async throws {
+        let delivery = try await DeliveryFixture(samples: 0, resolution: .sixtySeconds)
         var assignments = [delivery.assignment.id]
         for number in 0..<39 {
             let sensor = try await delivery.queue.addSensor(

@@ -24,19 +24,19 @@ extension PendingSample {
     static let minute: Int64 = 1_795_285_500_000_000
     private static let second: Int64 = 1_000_000
 
-    private static func stretch(
+    private static func range(
         _ seconds: [Double], isEnded: Bool = false
-    ) -> PendingStretch {
-        PendingStretch(
+    ) -> PendingRange {
+        PendingRange(
             samples: seconds.enumerated().map {
                 .made(id: Int64($0.offset) + 1, at: minute + Int64($0.element * 1_000_000))
             }, isEnded: isEnded)
     }
 
     private static func sizes(
-        _ stretch: PendingStretch, _ resolution: Resolution = .tenSeconds, now: Int64? = nil
+        _ range: PendingRange, _ resolution: Resolution = .tenSeconds, now: Int64? = nil
     ) -> [Int] {
-        SampleGroup.complete(of: stretch, resolution, now: now).map(\.samples.count)
+        SampleGroup.complete(of: range, resolution, now: now).map(\.samples.count)
     }
 
     @Test func theSpellingIsThatOfTheCommandLineAndTheStore() {
@@ -63,41 +63,41 @@ extension PendingSample {
     }
 
     @Test func aWindowWaitsUntilItIsKnownToBeWhole() {
-        let open = Self.stretch([0, 1, 2, 3, 9.9])
+        let open = Self.range([0, 1, 2, 3, 9.9])
         #expect(Self.sizes(open) == [])
-        #expect(Self.sizes(Self.stretch([0, 1, 2, 3, 9.9, 10])) == [5], "a later sample")
-        #expect(Self.sizes(Self.stretch([0, 1, 2, 3, 9.9], isEnded: true)) == [5], "a later run")
+        #expect(Self.sizes(Self.range([0, 1, 2, 3, 9.9, 10])) == [5], "a later sample")
+        #expect(Self.sizes(Self.range([0, 1, 2, 3, 9.9], isEnded: true)) == [5], "a later run")
         let end = Self.minute + 10 * Self.second
         #expect(Self.sizes(open, now: end + 119 * Self.second) == [])
         #expect(Self.sizes(open, now: end + 120 * Self.second) == [5], "a long time")
     }
 
     @Test func aClockThatIsSetBackMakesAWindowOfItsOwnAndLosesNothing() {
-        let stretch = Self.stretch([8, 9, 10, 11, 9.5, 9.7, 10.1, 20], isEnded: true)
-        #expect(Self.sizes(stretch) == [2, 2, 2, 1, 1])
-        let groups = SampleGroup.complete(of: stretch, .tenSeconds, now: nil)
-        #expect(groups.flatMap(\.samples) == stretch.samples)
+        let range = Self.range([8, 9, 10, 11, 9.5, 9.7, 10.1, 20], isEnded: true)
+        #expect(Self.sizes(range) == [2, 2, 2, 1, 1])
+        let groups = SampleGroup.complete(of: range, .tenSeconds, now: nil)
+        #expect(groups.flatMap(\.samples) == range.samples)
         #expect(groups[0].window == groups[2].window)
         #expect(groups[0].samples[0].id != groups[2].samples[0].id, "so their identities differ")
     }
 
     @Test func aWindowWithMoreSamplesThanFitIsClosedAtTheSamePlaceEveryTime() {
         let max = SampleGroup.samplesMax
-        let many = Self.stretch((0..<max + 500).map { Double($0) / 1000 })
+        let many = Self.range((0..<max + 500).map { Double($0) / 1000 })
         #expect(Self.sizes(many) == [max])
         #expect(
-            Self.sizes(PendingStretch(samples: Array(many.samples[..<max]), isEnded: false))
+            Self.sizes(PendingRange(samples: Array(many.samples[..<max]), isEnded: false))
                 == [max])
         #expect(
-            Self.sizes(PendingStretch(samples: Array(many.samples[max...]), isEnded: true))
+            Self.sizes(PendingRange(samples: Array(many.samples[max...]), isEnded: true))
                 == [500])
     }
 
     @Test func rawHasNoWindowsAndNothingToWaitFor() {
-        #expect(Self.sizes(Self.stretch([0, 1, 1, 0.5]), .raw) == [1, 1, 1, 1])
+        #expect(Self.sizes(Self.range([0, 1, 1, 0.5]), .raw) == [1, 1, 1, 1])
     }
 
-    /// What is left of a stretch is read again with what has come since.
+    /// What is left of a range is read again with what has come since.
     @Test(arguments: [Resolution.raw, .tenSeconds, .sixtySeconds])
     func theGroupsAreTheSameInWhateverPiecesTheSamplesAreRead(_ resolution: Resolution) {
         for seed in UInt64(1)...100 {
@@ -116,7 +116,7 @@ extension PendingSample {
                     bpm: UInt8.random(in: 0...250, using: &random))
             }
             let whole = SampleGroup.complete(
-                of: PendingStretch(samples: samples, isEnded: true), resolution, now: nil)
+                of: PendingRange(samples: samples, isEnded: true), resolution, now: nil)
             #expect(whole.flatMap(\.samples) == samples, "seed \(seed)")
 
             var pieces: [SampleGroup] = []
@@ -127,11 +127,11 @@ extension PendingSample {
                     samples.count, committed + Int.random(in: 0...80, using: &random))
                 guard committed > next else { continue }
                 let read = min(committed, next + Int.random(in: 1...200, using: &random))
-                let stretch = PendingStretch(
+                let range = PendingRange(
                     samples: Array(samples[next..<read]),
                     isEnded: read == samples.count)
-                let groups = SampleGroup.complete(of: stretch, resolution, now: nil)
-                // A lane takes as many as fit into its request.
+                let groups = SampleGroup.complete(of: range, resolution, now: nil)
+                // A delivery takes as many as fit into its request.
                 let taken = groups.prefix(Int.random(in: 0...groups.count, using: &random))
                 pieces += taken
                 next += taken.reduce(0) { $0 + $1.samples.count }

@@ -63,7 +63,7 @@ import Testing
     ) -> SettlePlan {
         SettlePlan(
             SampleGroup.complete(
-                of: PendingStretch(samples: samples, isEnded: true), resolution, now: nil),
+                of: PendingRange(samples: samples, isEnded: true), resolution, now: nil),
             resolution, straps: [:], DeliveryPolicy(), intervals: intervals)
     }
 
@@ -78,7 +78,7 @@ import Testing
 
     private static let dead = SettledSample.Outcome.dead(reason: "refused-422", diagnostics: "x")
     private static let noRate = SettledSample.Outcome.dropped(reason: "zeroRate")
-    private static let noConsent = SettledSample.Outcome.dropped(reason: Lane.notConsented)
+    private static let noConsent = SettledSample.Outcome.dropped(reason: Delivery.notConsented)
 
     @Test func aWindowIsTheAverageOfWhatIsBelievedAndNamedByItsFirstSample() throws {
         let samples = Self.samples([0, 70, 71, 73, 0, 80, 80, 80, 80, 80, 99])
@@ -103,7 +103,7 @@ import Testing
         var plan = Self.plan(Self.samples([70, 0, 71, 72]))
         #expect(plan.known == [nil, Self.noRate])
         #expect(plan.ready.isEmpty, "the first sample is not resolved, and no other goes before")
-        plan.resolve([Lane.Resolved(index: 0, outcome: verdict)])
+        plan.resolve([Delivery.Resolved(index: 0, outcome: verdict)])
         #expect(plan.ready.map(\.outcome) == [becomes, Self.noRate, becomes, becomes])
         plan.settled(plan.ready)
         #expect(plan.ready.isEmpty)
@@ -111,22 +111,22 @@ import Testing
 
     @Test func aDeadSampleIsKnownByTheDataPointThatWasRefused() throws {
         var plan = Self.plan(Self.samples([70, 71, 72]))
-        plan.resolve([Lane.Resolved(index: 0, outcome: Self.dead)])
+        plan.resolve([Delivery.Resolved(index: 0, outcome: Self.dead)])
         let average = plan.points[0].point.uuid
         #expect(plan.ready.map(\.sentAs) == [average, average, average])
 
         plan = Self.plan(Self.samples([70], rr: [800, 820]), .raw, intervals: true)
         try #require(plan.points.count == 3)
         plan.resolve([
-            Lane.Resolved(index: 0, outcome: .delivered),
-            Lane.Resolved(index: 1, outcome: Self.dead),
-            Lane.Resolved(index: 2, outcome: .delivered),
+            Delivery.Resolved(index: 0, outcome: .delivered),
+            Delivery.Resolved(index: 1, outcome: Self.dead),
+            Delivery.Resolved(index: 2, outcome: .delivered),
         ])
         #expect(plan.ready.map(\.outcome) == [Self.dead])
         #expect(plan.ready.map(\.sentAs) == [plan.points[1].point.uuid])
 
         plan = Self.plan(Self.samples([70]), .raw)
-        plan.resolve([Lane.Resolved(index: 0, outcome: .delivered)])
+        plan.resolve([Delivery.Resolved(index: 0, outcome: .delivered)])
         #expect(plan.ready.map(\.sentAs) == [nil])
     }
 
@@ -154,7 +154,7 @@ import Testing
             #expect(plan.points.count == 3)
             plan.resolve(
                 points.enumerated().compactMap { index, outcome in
-                    outcome.map { Lane.Resolved(index: index, outcome: $0) }
+                    outcome.map { Delivery.Resolved(index: index, outcome: $0) }
                 })
             #expect(plan.ready.first?.outcome == sample)
         }
@@ -163,9 +163,9 @@ import Testing
     @Test func aWindowIsSettledAsAWholeSinceHalfOfItWouldBeAnotherDataPoint() {
         var plan = Self.plan(Self.samples([0, 70, 71], rr: [800]), intervals: true)
         #expect(plan.points.count == 3)
-        plan.resolve([0, 1].map { Lane.Resolved(index: $0, outcome: .delivered) })
+        plan.resolve([0, 1].map { Delivery.Resolved(index: $0, outcome: .delivered) })
         #expect(plan.ready.isEmpty)
-        plan.resolve([Lane.Resolved(index: 2, outcome: .delivered)])
+        plan.resolve([Delivery.Resolved(index: 2, outcome: .delivered)])
         #expect(plan.ready.count == 3)
     }
 

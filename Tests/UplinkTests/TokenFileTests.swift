@@ -11,7 +11,7 @@ import Testing
             .invitation(Secret("i")), .none,
             .practitionerKey(clientID: "c", secret: Secret("s")),
         ] as [Credential] {
-            let record = TokenKeeperTests.record(credential: credential)
+            let record = TokenRenewalTests.record(credential: credential)
             try file.save(record)
             #expect(try file.load() == record)
         }
@@ -26,8 +26,8 @@ import Testing
     func crash(step: TokenFile.Step) throws {
         let scratch = try Scratch()
         var file = TokenFile(path: scratch.path + "/tokens.json")
-        let old = TokenKeeperTests.record(1)
-        let new = TokenKeeperTests.record(2)
+        let old = TokenRenewalTests.record(1)
+        let new = TokenRenewalTests.record(2)
         try file.save(old)
         file.failing = { $0 == step ? ENOSPC : 0 }
         #expect(throws: TokenFile.Fault.unwritable(step, errno: ENOSPC)) { try file.save(new) }
@@ -41,11 +41,11 @@ import Testing
     @Test func aHalfWrittenFileOfACrashIsOverwritten() throws {
         let scratch = try Scratch()
         let file = TokenFile(path: scratch.path + "/tokens.json")
-        try file.save(TokenKeeperTests.record(1))
+        try file.save(TokenRenewalTests.record(1))
         try Data("{\"half".utf8).write(to: URL(fileURLWithPath: file.path + ".new"))
-        #expect(try file.load() == TokenKeeperTests.record(1))
-        try file.save(TokenKeeperTests.record(2))
-        #expect(try file.load() == TokenKeeperTests.record(2))
+        #expect(try file.load() == TokenRenewalTests.record(1))
+        try file.save(TokenRenewalTests.record(2))
+        #expect(try file.load() == TokenRenewalTests.record(2))
     }
 
     @Test func damagedAndMissingFilesAreToldApart() throws {
@@ -70,7 +70,7 @@ import Testing
     @Test func removingTwiceIsFine() throws {
         let scratch = try Scratch()
         let file = TokenFile(path: scratch.path + "/tokens.json")
-        try file.save(TokenKeeperTests.record(1))
+        try file.save(TokenRenewalTests.record(1))
         try file.remove()
         try file.remove()
         #expect(throws: TokenFile.Fault.missing) { try file.load() }

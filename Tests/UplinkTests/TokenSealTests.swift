@@ -36,7 +36,7 @@ import Testing
 
     @Test func whatIsSealedHoldsNoSecretAndOpensAgain() throws {
         let scratch = try Scratch()
-        let record = TokenKeeperTests.record(1)
+        let record = TokenRenewalTests.record(1)
         let file = Self.file(scratch, .always, try Self.program(in: scratch))
         try file.save(record)
         #expect(try file.isSealed())
@@ -61,8 +61,8 @@ import Testing
     func failing(script: String) throws {
         let scratch = try Scratch()
         let seal = try Self.program(in: scratch, script)
-        let old = TokenKeeperTests.record(1)
-        let new = TokenKeeperTests.record(2)
+        let old = TokenRenewalTests.record(1)
+        let new = TokenRenewalTests.record(2)
         try Self.file(scratch, .never, seal).save(old)
         let always = Self.file(scratch, .always, seal)
         #expect(throws: TokenFile.Fault.self) { try always.save(new) }
@@ -77,7 +77,7 @@ import Testing
         let scratch = try Scratch()
         let always = Self.file(scratch, .always, TokenSeal(program: "/nonexistent/creds"))
         #expect(throws: TokenFile.Fault.unsealed(.notRun(errno: ENOENT))) {
-            try always.save(TokenKeeperTests.record(1))
+            try always.save(TokenRenewalTests.record(1))
         }
         try Data("QUJD".utf8).write(to: URL(filePath: always.path))
         #expect(throws: TokenFile.Fault.unopened(.notRun(errno: ENOENT))) { try always.load() }
@@ -89,13 +89,13 @@ import Testing
     func crash(step: TokenFile.Step) throws {
         let scratch = try Scratch()
         var file = Self.file(scratch, .always, try Self.program(in: scratch))
-        try file.save(TokenKeeperTests.record(1))
+        try file.save(TokenRenewalTests.record(1))
         file.failing = { $0 == step ? ENOSPC : 0 }
         #expect(throws: TokenFile.Fault.unwritable(step, errno: ENOSPC)) {
-            try file.save(TokenKeeperTests.record(2))
+            try file.save(TokenRenewalTests.record(2))
         }
         #expect(
-            try file.load() == TokenKeeperTests.record(step == .syncDirectory ? 2 : 1))
+            try file.load() == TokenRenewalTests.record(step == .syncDirectory ? 2 : 1))
     }
 
     /// What is on the disk when a step begins is what a `kill -9` then leaves.
@@ -109,21 +109,21 @@ import Testing
         try FileManager.default.createDirectory(
             atPath: state, withIntermediateDirectories: true)
         var file = TokenFile(path: state + "/tokens-1.json", policy: policy, seal: seal)
-        try file.save(TokenKeeperTests.record(1))
+        try file.save(TokenRenewalTests.record(1))
         file.failing = { step in
             // A step may come more than once; the first time is as good as any.
             try? FileManager.default.copyItem(
                 atPath: state, toPath: "\(scratch.path)/killed-\(step)")
             return 0
         }
-        try file.save(TokenKeeperTests.record(2))
+        try file.save(TokenRenewalTests.record(2))
         for step in TokenFile.Step.allCases {
             let left = TokenFile(
                 path: "\(scratch.path)/killed-\(step)/tokens-1.json", policy: policy, seal: seal)
             let isNew = step == .syncDirectory
-            #expect(try left.load() == TokenKeeperTests.record(isNew ? 2 : 1), "\(step)")
-            try left.save(TokenKeeperTests.record(3))
-            #expect(try left.load() == TokenKeeperTests.record(3))
+            #expect(try left.load() == TokenRenewalTests.record(isNew ? 2 : 1), "\(step)")
+            try left.save(TokenRenewalTests.record(3))
+            #expect(try left.load() == TokenRenewalTests.record(3))
         }
     }
 
@@ -133,7 +133,7 @@ import Testing
     func real() throws {
         let scratch = try Scratch()
         let file = Self.file(scratch, .always, TokenSeal())
-        let record = TokenKeeperTests.record(1)
+        let record = TokenRenewalTests.record(1)
         try file.save(record)
         #expect(try file.isSealed())
         #expect(try file.load() == record)
@@ -147,6 +147,6 @@ import Testing
         guard keys.contains(where: { access($0, R_OK) == 0 }), let scratch = try? Scratch() else {
             return false
         }
-        return (try? file(scratch, .always, TokenSeal()).save(TokenKeeperTests.record(1))) != nil
+        return (try? file(scratch, .always, TokenSeal()).save(TokenRenewalTests.record(1))) != nil
     }()
 }

@@ -187,7 +187,7 @@ public actor Central {
             let device = link.device.flatMap { devices[link.address]?[$0] }
             return LinkSnapshot(
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
-                linkGeneration: link.machine.attempt, name: device?.name, rssi: device?.rssi,
+                connectionNumber: link.machine.attempt, name: device?.name, rssi: device?.rssi,
                 isPaired: device?.isPaired ?? false, isBondLost: isBondLost(link),
                 isUnreachable: isUnreachable(link), failingSince: link.failingSince,
                 muteLinks: link.machine.muteLinks,

@@ -32,7 +32,7 @@ extension Central {
             .link(
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
-                    linkGeneration: link.machine.attempt, isUnreachable: isUnreachable(link),
+                    connectionNumber: link.machine.attempt, isUnreachable: isUnreachable(link),
                     uptimeMicroseconds: clock.now()))
         ])
     }

@@ -26,8 +26,8 @@ public struct SensorFrame: Sendable, Hashable {
     public let bytes: [UInt8]
     /// `CLOCK_BOOTTIME` µs of arrival.
     public let uptimeMicroseconds: Int64
-    /// The link generation it came over: changes with every connect.
-    public let linkGeneration: UInt64
+    /// The connection number it came over: changes with every connect.
+    public let connectionNumber: UInt64
 }
 
 /// A link that came into another state.
@@ -35,7 +35,7 @@ public struct LinkChange: Sendable, Hashable {
     public let address: String
     public let state: LinkState
     public let reason: LinkReason
-    public let linkGeneration: UInt64
+    public let connectionNumber: UInt64
     /// The sensor is heard, and no link to it comes about.
     public let isUnreachable: Bool
     /// `CLOCK_BOOTTIME` µs.
@@ -43,13 +43,13 @@ public struct LinkChange: Sendable, Hashable {
 
     /// A change of a link's state.
     public init(
-        address: String, state: LinkState, reason: LinkReason, linkGeneration: UInt64,
+        address: String, state: LinkState, reason: LinkReason, connectionNumber: UInt64,
         isUnreachable: Bool = false, uptimeMicroseconds: Int64
     ) {
         self.address = address
         self.state = state
         self.reason = reason
-        self.linkGeneration = linkGeneration
+        self.connectionNumber = connectionNumber
         self.isUnreachable = isUnreachable
         self.uptimeMicroseconds = uptimeMicroseconds
     }
@@ -78,7 +78,7 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let address: String
     public let state: LinkState
     public let reason: LinkReason
-    public let linkGeneration: UInt64
+    public let connectionNumber: UInt64
     public let name: String?
     public let rssi: Int?
     public let isPaired: Bool

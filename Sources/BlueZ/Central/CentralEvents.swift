@@ -18,7 +18,7 @@ extension Central {
                     .frame(
                         SensorFrame(
                             address: link.address, bytes: bytes, uptimeMicroseconds: uptime,
-                            linkGeneration: link.machine.attempt)))
+                            connectionNumber: link.machine.attempt)))
             } else {
                 // What came before is told before.
                 mailbox.post(frames)

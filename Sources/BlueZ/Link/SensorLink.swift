@@ -60,7 +60,7 @@ public struct SensorLink: Sendable {
     public internal(set) var state = LinkState.suspended(.daemon)
     /// Why it is in this state.
     public internal(set) var reason = LinkReason.daemonGone
-    /// The link generation: grows with each attempt, adoption and loss.
+    /// The connection number: grows with each attempt, adoption and loss.
     public internal(set) var attempt: UInt64 = 0
 
     let policy: LinkPolicy

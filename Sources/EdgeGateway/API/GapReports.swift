@@ -7,7 +7,7 @@ struct GapReport: Codable, Equatable {
     var name: String
     /// Such as `out-of-range`; docs/operations.md lists them.
     var cause: String
-    /// Left out where nobody vouches for the clock of that boot.
+    /// Left out where the clock of that boot is not trusted.
     var from: Date?
     var until: Date?
     /// Left out where its length is unknown.

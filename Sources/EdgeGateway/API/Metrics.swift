@@ -101,7 +101,8 @@ enum Metrics {
             enrollments.compactMap { one in value(one).map { (["enrollment": one.name], $0) } }
         }
         page.add(
-            "lane_pending", .gauge, "Samples that wait for this lane.", each { Double($0.pending) })
+            "lane_pending", .gauge, "Samples that wait for this delivery.",
+            each { Double($0.pending) })
         page.add(
             "lane_delivered_total", .counter, "Samples it delivered.",
             each { Double($0.delivered) })

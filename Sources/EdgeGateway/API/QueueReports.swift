@@ -19,6 +19,7 @@ struct QueueReport: Codable, Equatable {
     /// Samples are refused or dropped at this moment for want of room.
     var full: Bool
     /// Boots whose clock nobody vouches for.
+    /// Boots with an untrusted clock; the name is the contract's.
     var unvouchedBoots: Int
     /// What became of broken stores, newest first.
     var salvages: [SalvagedStoreReport]
@@ -42,7 +43,7 @@ struct SalvagedStoreReport: Codable, Equatable {
 /// A stored sample.
 struct SampleReport: Codable, Equatable {
     var id: Int64
-    /// Left out where nobody vouches for the clock.
+    /// Left out where the clock is not trusted.
     var time: Date?
     var sensor: Int64
     /// Masked: its end.
@@ -161,7 +162,7 @@ struct ImportReport: Codable, Equatable {
     var notSelected: Int
 }
 
-/// One request of a lane.
+/// One request of a delivery.
 struct UploadReport: Codable, Equatable {
     /// When it ended; left out where the clock was not trusted.
     var at: Date?

@@ -16,7 +16,7 @@ extension ControlServer {
             }
         }
         router.get("v1/queue/boots") { [gateway] _, _ in
-            try await Answers.answer { try await gateway.unvouchedBoots() }
+            try await Answers.answer { try await gateway.untrustedBoots() }
         }
         router.post("v1/queue/release") { [gateway] request, _ in
             try await Answers.answer(request) { (ask: ReleaseRequest) in
@@ -83,9 +83,9 @@ extension ControlServer {
             let upload = query.text("upload")
             let offset = try query.number("offset") ?? 0
             try Answers.check(request, type: "application/octet-stream")
-            let body = try await request.body.collect(upTo: ImportDesk.partBytesMax)
+            let body = try await request.body.collect(upTo: ImportSession.partBytesMax)
             return try await Answers.answer {
-                try await gateway.importDesk.add(
+                try await gateway.importSession.add(
                     [UInt8](body.readableBytesView), at: offset, upload: upload)
             }
         }
@@ -95,7 +95,7 @@ extension ControlServer {
             }
         }
         router.get("v1/queue/import") { [gateway] _, _ in
-            try await Answers.answer { await gateway.importDesk.progress }
+            try await Answers.answer { await gateway.importSession.progress }
         }
     }
 }

@@ -95,7 +95,7 @@ struct EnrollmentReport: Codable, Equatable {
     var resolution: String
     /// `active` or `enroll-again`.
     var state: String
-    /// Why its lane is held, if it is.
+    /// Why its delivery is held, if it is.
     var held: String?
     /// How many patients' samples are held while the others' go on, by reason.
     var heldPatients: [String: Int]?

@@ -9,7 +9,7 @@ struct EnrollCommand: AsyncParsableCommand {
         discussion: """
             An invitation link or a key is a credential: whoever has it can upload as this patient. \
             Give `-` to read a link from standard input, so that it stays out of the shell's \
-            history. A practitioner key serves many patients: `pair --patient` names the wearer.
+            history. A practitioner key serves many patients: `pair --patient` names the patient.
 
             Examples: edge-gateway enroll - < link.txt
                       edge-gateway enroll --picture invitation.png

@@ -52,7 +52,7 @@ struct QueueImportCommand: AsyncParsableCommand {
         let size = Double(max(lseek(descriptor, 0, SEEK_END), 1))
         lseek(descriptor, 0, SEEK_SET)
         let line = ProgressLine("sending")
-        var buffer = [UInt8](repeating: 0, count: ImportDesk.partBytesMax)
+        var buffer = [UInt8](repeating: 0, count: ImportSession.partBytesMax)
         var sent: ImportPartReport?
         while true {
             let count = read(descriptor, &buffer, buffer.count)

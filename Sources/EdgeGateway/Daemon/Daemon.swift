@@ -6,7 +6,7 @@ import OfflineQueue
 import ServiceLifecycle
 import UnixSignals
 
-/// The daemon's life: open the store, take up the straps and lanes, serve, and leave in order.
+/// The daemon's life: open the store, take up the straps and deliveries, serve, and leave in order.
 struct Daemon {
     /// SIGTERM to exit takes at most 5 s; the last flush and the farewell need some of them.
     private static let shutdownSecondsMax = 4
@@ -46,7 +46,7 @@ struct Daemon {
         }
         var services: [any Service] = [
             supervised("store maintenance") {
-                StoreKeeper(
+                StoreMaintenance(
                     queue: queue, clock: clock, logger: logger,
                     onReturn: { await gateway.takeUpAfterAbsence() })
             },
@@ -190,7 +190,7 @@ struct Daemon {
         } catch {
             logger.error("flush: \(error)")
         }
-        await gateway.lanes.stopAll()
+        await gateway.deliveries.stopAll()
         switch await queue.closeSettingAside() {
         case .complete: break
         case .setAside(let frames, let error):

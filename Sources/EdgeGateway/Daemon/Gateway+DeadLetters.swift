@@ -30,10 +30,10 @@ extension Gateway {
         }
     }
 
-    /// Puts dead letters back into their lanes.
+    /// Puts dead letters back into their deliveries.
     func requeue(_ ask: DeadLettersRequest) async throws -> SampleCountReport {
         let count = try await choose(ask) { try await queue.requeue(deadLetters: $0) }
-        try await asking { try await nudgeLanes() }
+        try await asking { try await wakeDeliveries() }
         return SampleCountReport(samples: count)
     }
 

@@ -13,7 +13,7 @@ enum EnrollmentStep: String, CaseIterable {
 
 /// Enrollments as commands see them.
 extension Gateway {
-    /// Takes an invitation, a practitioner's key or a file, and begins its lane.
+    /// Takes an invitation, a practitioner's key or a file, and begins its delivery.
     ///
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
@@ -108,7 +108,7 @@ extension Gateway {
         return named
     }
 
-    /// Every enrollment with the state of its lane.
+    /// Every enrollment with the state of its delivery.
     func enrollments() async throws -> [EnrollmentReport] {
         try await asking {
             var reports: [EnrollmentReport] = []
@@ -122,19 +122,19 @@ extension Gateway {
     private func store(
         _ enrolled: Enrolled, _ request: EnrollRequest
     ) async throws -> EnrollmentReport {
-        guard let standing = enrolled.standing else {
+        guard let access = enrolled.access else {
             throw ProblemReport(
                 code: .notEnrolled, message: "the exchange names no patient",
                 advice: "ask for an invitation of the patient")
         }
         guard let device = enrolled.device else {
-            let choices = standing.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
+            let choices = access.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
             throw ProblemReport(
                 code: .chooseDevice,
-                message: standing.devices.isEmpty
+                message: access.devices.isEmpty
                     ? "the patient's studies take heart rate from no personal device"
                     : "the patient's studies take heart rate from several devices: \(choices)",
-                advice: standing.devices.isEmpty
+                advice: access.devices.isEmpty
                     ? "ask the study's staff to add a data source of type personal device"
                     : "enroll again with --device ID")
         }
@@ -143,20 +143,20 @@ extension Gateway {
             let origin = "\(enrolled.tokens.origin)"
             let same = existing.first {
                 $0.terms.kind == .invitation && $0.terms.origin == origin
-                    && $0.terms.patient == standing.patient
+                    && $0.terms.patient == access.patient
             }
             var terms = EnrollmentTerms(
                 name: try Self.name(
                     asked: request.name, insteadOf: same, beside: existing),
                 origin: origin, fhirBase: enrolled.fhirBase,
-                clientID: enrolled.tokens.clientID, patient: standing.patient, device: device.id,
-                codeSystem: standing.code.system, code: standing.code.code,
+                clientID: enrolled.tokens.clientID, patient: access.patient, device: device.id,
+                codeSystem: access.code.system, code: access.code.code,
                 identifierSystem: settings.identifierSystem)
             terms.resolution =
                 request.resolution ?? same?.terms.resolution ?? terms.resolution
             return try await begin(
                 terms, insteadOf: same, enrolled.tokens,
-                hold: standing.isConsented ? nil : .noConsent)
+                hold: access.isConsented ? nil : .noConsent)
         }
     }
 
@@ -193,7 +193,7 @@ extension Gateway {
             throw error
         }
         // From here on the enrollment is complete: a delivery that does not start is started later.
-        try? await startLane(of: id)
+        try? await startDelivery(of: id)
         return id
     }
 
@@ -202,14 +202,14 @@ extension Gateway {
     ) async throws -> Int64 {
         let file = tokenFile(of: known.id)
         // A delivery that runs may renew the tokens that are being replaced.
-        await lanes.stop(known.id)
+        await deliveries.stop(known.id)
         do {
             try await replace(known.id, terms, tokens, in: file, hold: hold)
         } catch {
-            try? await startLane(of: known.id)
+            try? await startDelivery(of: known.id)
             throw error
         }
-        try? await startLane(of: known.id)
+        try? await startDelivery(of: known.id)
         return known.id
     }
 
@@ -255,7 +255,7 @@ extension Gateway {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
             .first { $0.outcome == "delivered" }?.atMicroseconds
-        let held = await lanes.heldPatients(of: enrollment.id).values
+        let held = await deliveries.heldPatients(of: enrollment.id).values
             .reduce(into: [String: Int]()) { $0[$1.rawValue, default: 0] += 1 }
         return EnrollmentReport(
             name: enrollment.terms.name, kind: enrollment.terms.kind.rawValue,
@@ -266,7 +266,7 @@ extension Gateway {
             held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
             pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
-            tokenExpires: await lanes.tokenExpiry(of: enrollment.id)
+            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id)
                 .map(Date.init(microseconds:)))
     }
 

@@ -51,7 +51,7 @@ extension Gateway {
         return try await asking {
             let existing = try await queue.enrollments()
             let same = existing.first { $0.terms.kind == .file && $0.terms.origin == origin }
-            // A lane holds the file locked; only a new one is tried.
+            // A delivery holds the file locked; only a new one is tried.
             if same == nil, await !FileDestination(path: path).isHealthy() {
                 throw ProblemReport(
                     code: .fileNotWritable, message: "\(path) cannot be opened for writing",

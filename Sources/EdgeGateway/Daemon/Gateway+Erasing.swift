@@ -62,7 +62,7 @@ extension Gateway {
     private func empty(_ erasure: Erasure) async throws {
         try await changingEnrollments {
             let before = try await queue.balance(of: erasure.scope).stored
-            await lanes.stop(erasure.enrollment)
+            await deliveries.stop(erasure.enrollment)
             let file = tokenFile(of: erasure.enrollment)
             do {
                 try failing(.tokens)
@@ -71,13 +71,13 @@ extension Gateway {
                 while try await !queue.erase(erasure) {}
             } catch {
                 if erasure.patient == nil { putBack(file) }
-                try? await startLane(of: erasure.enrollment)
+                try? await startDelivery(of: erasure.enrollment)
                 let left = try? await queue.balance(of: erasure.scope)
                 throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
             }
-            await lanes.forget(erasure.enrollment)
+            await deliveries.forget(erasure.enrollment)
             if erasure.patient == nil { try removeTokens(file) }
-            try? await startLane(of: erasure.enrollment)
+            try? await startDelivery(of: erasure.enrollment)
         }
     }
 

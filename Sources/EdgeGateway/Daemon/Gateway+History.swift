@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// What was delivered, and what was measured.
 extension Gateway {
-    /// The latest requests of all lanes.
+    /// The latest requests of all deliveries.
     func history(limit: Int) async throws -> HistoryReport {
         try Self.check(limit: limit)
         return try await asking {

@@ -16,25 +16,25 @@ extension Gateway {
         let target = ImportTarget(
             enrollmentID: enrollment.id, patient: ask.patient,
             assignments: ask.assignments.map(Set.init))
-        let path = try await importDesk.begin(ask.upload)
+        let path = try await importSession.begin(ask.upload)
         let summary: ImportSummary
         do {
             summary = try await asking {
-                try await queue.importSamples(from: path, into: target) { [importDesk] in
-                    await importDesk.note($0)
+                try await queue.importSamples(from: path, into: target) { [importSession] in
+                    await importSession.note($0)
                 }
             }
         } catch {
-            let taken = await importDesk.end()
+            let taken = await importSession.end()
             guard var problem = error as? ProblemReport, taken > 0 else { throw error }
             problem.message += "; \(taken) samples were taken before, and stay"
             problem.advice += " Then import the same file again: it goes on from there."
-            await lanes.nudge(enrollment.id)
+            await deliveries.wake(enrollment.id)
             throw problem
         }
-        _ = await importDesk.end()
+        _ = await importSession.end()
         logger.info("imported", metadata: ["samples": "\(summary.added)"])
-        await lanes.nudge(enrollment.id)
+        await deliveries.wake(enrollment.id)
         return ImportReport(
             added: summary.added, known: summary.known, settled: summary.settled,
             notSelected: summary.notSelected)

@@ -44,7 +44,7 @@ extension Gateway {
         let address = try Self.checked(request.address)
         try Self.check(passkey: request.passkey)
         let enrollment = try await enrollment(named: request.enrollment)
-        let wearer = try await checkedWearer(request, enrollment)
+        let patient = try await checkedPatient(request, enrollment)
         try await requireRadio()
         await recorder.beginPairing(address)
         do {
@@ -54,7 +54,7 @@ extension Gateway {
             let sensor: Sensor
             let assignment: Assignment
             do {
-                if let enrollment { await adopt(wearer, enrollment) }
+                if let enrollment { await adopt(patient, enrollment) }
                 (sensor, assignment) = try await asking {
                     try await store(address, request, enrollment, inspection)
                 }
@@ -69,10 +69,10 @@ extension Gateway {
             } else if let value = inspection.value(BatteryService.level) {
                 await recorder.noteBattery(value: value, of: address)
             }
-            if let enrollment { await lanes.nudge(enrollment.id) }
+            if let enrollment { await deliveries.wake(enrollment.id) }
             logger.info("paired", metadata: ["sensor": "\(Recorder.masked(address))"])
             return try await asking {
-                try await report(sensor, enrollment, inspection, wearer.notes)
+                try await report(sensor, enrollment, inspection, patient.notes)
             }
         } catch {
             await recorder.abandonPairing(address)
@@ -164,7 +164,7 @@ extension Gateway {
         guard enrollments.count <= 1 else {
             throw ProblemReport(
                 code: .chooseEnrollment, message: "there are several enrollments",
-                advice: "name the wearer's: --enrollment NAME (edge-gateway enrollments)")
+                advice: "name the patient's: --enrollment NAME (edge-gateway enrollments)")
         }
         return enrollments.first
     }
@@ -173,9 +173,9 @@ extension Gateway {
 
     private func inspect(_ address: String, _ request: PairRequest) async throws -> Inspection {
         let passkey = request.passkey.flatMap(UInt32.init(exactly:))
-        await desk.open(address, passkey: passkey, isAttended: request.attended ?? false)
-        let agent = PairingAgent(address: address) { [desk] question in
-            await desk.ask(question, of: address)
+        await session.open(address, passkey: passkey, isAttended: request.attended ?? false)
+        let agent = PairingAgent(address: address) { [session] question in
+            await session.ask(question, of: address)
         }
         let inspection: Inspection
         do {
@@ -183,9 +183,9 @@ extension Gateway {
                 address: address, service: HeartRateService.service,
                 characteristic: HeartRateService.measurement, reading: Self.readAtPairing,
                 agent: agent)
-            await desk.close(address)
+            await session.close(address)
         } catch {
-            let wentUnanswered = await desk.close(address)
+            let wentUnanswered = await session.close(address)
             throw wentUnanswered ? .passkeyNeeded : error.problem(passkeyGiven: passkey != nil)
         }
         let clock = ContinuousClock()
@@ -230,10 +230,10 @@ extension Gateway {
 
     private func report(
         _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection,
-        _ notesOfWearer: [String]
+        _ notesOfPatient: [String]
     ) async throws -> PairReport {
         let first = await recorder.firstMeasurement(of: sensor.address)
-        var notes = notesOfWearer
+        var notes = notesOfPatient
         if first == nil {
             notes.append("no heartbeat yet: wear the strap and moisten its electrodes")
         } else if first?.contact == .notDetected {

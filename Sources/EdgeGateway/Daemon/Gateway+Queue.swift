@@ -27,7 +27,7 @@ extension Gateway {
                 oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)),
                 usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
                 logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
-                full: fill.isFull, unvouchedBoots: try await queue.unvouchedBoots().count,
+                full: fill.isFull, unvouchedBoots: try await queue.untrustedBoots().count,
                 salvages: try await queue.salvages().map(SalvagedStoreReport.init))
         }
     }
@@ -105,9 +105,9 @@ extension Gateway {
     // MARK: - Clocks
 
     /// The boots whose samples wait for somebody to say when they were.
-    func unvouchedBoots() async throws -> [BootReport] {
+    func untrustedBoots() async throws -> [BootReport] {
         try await asking {
-            try await queue.unvouchedBoots().map { boot in
+            try await queue.untrustedBoots().map { boot in
                 BootReport(
                     boot: boot.bootID, running: boot.isRunning, held: boot.held,
                     firstUptime: Double(boot.uptimesMicroseconds.lowerBound) / 1_000_000,
@@ -126,10 +126,10 @@ extension Gateway {
                 advice: "edge-gateway queue release")
         }
         return try await asking {
-            let held = try await queue.unvouchedBoots().first { $0.bootID == ask.boot }?.held
+            let held = try await queue.untrustedBoots().first { $0.bootID == ask.boot }?.held
             try await queue.release(bootID: ask.boot, wallOffsetMicroseconds: offset)
             logger.notice("a technician vouched for a boot's clock")
-            try await nudgeLanes()
+            try await wakeDeliveries()
             return SampleCountReport(samples: held ?? 0)
         }
     }
@@ -148,8 +148,8 @@ extension Gateway {
     }
 
     /// There is something new to deliver.
-    func nudgeLanes() async throws {
-        for enrollment in try await queue.enrollments() { await lanes.nudge(enrollment.id) }
+    func wakeDeliveries() async throws {
+        for enrollment in try await queue.enrollments() { await deliveries.wake(enrollment.id) }
     }
 }
 

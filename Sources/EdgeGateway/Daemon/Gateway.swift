@@ -7,20 +7,20 @@ import OfflineQueue
 import Recording
 import Uplink
 
-/// The gateway as commands see it: knows the radio, the store and the lanes, and wires them.
+/// The gateway as commands see it: knows the radio, the store and the deliveries, and wires them.
 actor Gateway {
     let settings: Settings
     let queue: SampleQueue
     let central: Central
     let recorder: Recorder
-    let lanes: Lanes
+    let deliveries: Deliveries
     let health: HealthMonitor
     /// Enrollments are changed one at a time: the number of a new one must not go to another's tokens.
     let enrollmentChanges = OneAtATime()
     /// Called before each step of a change to an enrollment; what it throws makes the step fail. For tests.
     var failing: @Sendable (EnrollmentStep) throws -> Void = { _ in }
-    let desk = PairingDesk()
-    let importDesk: ImportDesk
+    let session = PairingSession()
+    let importSession: ImportSession
     let shares: Shares
     /// What the control socket and the page say of themselves.
     nonisolated let servers = ServerStates()
@@ -47,23 +47,23 @@ actor Gateway {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             logger: logger)
-        importDesk = ImportDesk(directory: settings.stateDirectory)
+        importSession = ImportSession(directory: settings.stateDirectory)
         shares = Shares(stateDirectory: settings.stateDirectory)
-        lanes = Lanes(settings: settings, queue: queue, clock: clock, logger: logger)
+        deliveries = Deliveries(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
-            deliveries: DeliveryHealth(queue: queue, lanes: lanes), services: services,
+            deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
             servers: servers,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
         startedUptime = clock.read().uptimeMicroseconds
     }
 
-    /// Takes up what the store knows: straps to record, lanes to deliver. A store that cannot be written or
+    /// Takes up what the store knows: straps to record, deliveries to deliver. A store that cannot be written or
     /// read at the moment keeps nothing from starting; the rest follows when it can be.
     ///
     /// - Throws: ``QueueError``
     func begin() async throws {
-        await importDesk.discard()
+        await importSession.discard()
         do {
             try await takeUp()
         } catch let error as QueueError where error.isStoreTrouble {
@@ -82,9 +82,9 @@ actor Gateway {
         }
         for enrollment in try await queue.enrollments() {
             do {
-                try await startLane(of: enrollment.id)
+                try await startDelivery(of: enrollment.id)
             } catch let error as QueueError where error.isStoreTrouble {
-                logger.error("start lane: \(error)")
+                logger.error("start delivery: \(error)")
                 isComplete = false
             }
         }
@@ -110,12 +110,12 @@ actor Gateway {
             characteristic: HeartRateService.measurement)
     }
 
-    /// Starts the lane of an enrollment, or says in the books that it cannot run.
-    func startLane(of id: Int64) async throws {
+    /// Starts the delivery of an enrollment, or says in the books that it cannot run.
+    func startDelivery(of id: Int64) async throws {
         guard let enrollment = try await queue.enrollments().first(where: { $0.id == id }) else {
             return
         }
-        let hasTokens = await lanes.start(enrollment, tokens: tokenFile(of: id))
+        let hasTokens = await deliveries.start(enrollment, tokens: tokenFile(of: id))
         if !hasTokens {
             try await queue.setState(enrollment: id, .enrollAgain)
         } else if enrollment.state == .enrollAgain,
@@ -132,8 +132,8 @@ actor Gateway {
         await changingEnrollments {
             do {
                 for enrollment in try await queue.enrollments()
-                where await !lanes.isRunning(enrollment.id) {
-                    try await startLane(of: enrollment.id)
+                where await !deliveries.isRunning(enrollment.id) {
+                    try await startDelivery(of: enrollment.id)
                 }
             } catch {
                 logger.error("start delivery: \(error)")

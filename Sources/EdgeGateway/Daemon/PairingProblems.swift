@@ -6,7 +6,7 @@ extension Gateway {
         let address = try Self.checked(text)
         let link = await central.snapshots().first { $0.address == address }
         var report = PairingReport(step: link.flatMap { Self.step($0.state) })
-        switch await desk.question(of: address) {
+        switch await session.question(of: address) {
         case nil: break
         case .enterPasskey: report.question = "enter-passkey"
         case .typePasskey(let code):
@@ -40,7 +40,7 @@ extension Gateway {
             if let passkey = request.passkey.flatMap(UInt32.init(exactly:)) {
                 .passkey(passkey)
             } else if request.agreed == true { .yes } else { .no }
-        guard await desk.answer(answer, for: address) else {
+        guard await session.answer(answer, for: address) else {
             throw ProblemReport(
                 code: .nothingAsked, message: "this sensor asks for nothing now",
                 advice: "edge-gateway pair ADDRESS")

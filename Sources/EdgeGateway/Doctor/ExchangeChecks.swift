@@ -80,7 +80,7 @@ struct ExchangeChecks {
                 name, "\(enrollment.name) is held: \(held)",
                 held == "no-consent"
                     ? "the patient consents at the exchange; delivery resumes by itself"
-                    : "docs/operations.md, \"Why a lane is held\"")
+                    : "docs/operations.md, \"Why a delivery is held\"")
         }
         return .ok(name, "\(enrollment.name) delivers, \(enrollment.pending) wait")
     }

@@ -5,7 +5,7 @@ import Uplink
 /// Reads what the deliveries say of themselves, and how far they have come.
 struct DeliveryHealth: Sendable {
     let queue: SampleQueue
-    let lanes: Lanes
+    let deliveries: Deliveries
 
     /// The state of each enrollment's delivery; none if the store cannot be read, which is an item of its
     /// own.
@@ -13,7 +13,7 @@ struct DeliveryHealth: Sendable {
         history: HealthHistory, counts: HealthHistory.Counts, at uptime: Int64
     ) async -> [HealthSnapshot.Delivery] {
         guard let enrollments = try? await queue.enrollments() else { return [] }
-        let unreadable = await lanes.unreadable
+        let unreadable = await deliveries.unreadable
         var found: [HealthSnapshot.Delivery] = []
         for enrollment in enrollments {
             var delivery = HealthSnapshot.Delivery(id: enrollment.id, name: enrollment.terms.name)
@@ -26,8 +26,8 @@ struct DeliveryHealth: Sendable {
             delivery.wantsEnrolling = enrollment.state == .enrollAgain
             delivery.hasUnreadableTokens = unreadable.contains(enrollment.id)
             delivery.hold = enrollment.holdReason
-            delivery.fault = await lanes.fault(of: enrollment.id)
-            delivery.stopped = await lanes.stopped(enrollment.id)
+            delivery.fault = await deliveries.fault(of: enrollment.id)
+            delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
             delivery.stalledSeconds = history.stalledSeconds(
@@ -44,7 +44,7 @@ struct DeliveryHealth: Sendable {
         of enrollment: Enrollment
     ) async -> [HealthSnapshot.Delivery.HeldStrap] {
         guard enrollment.terms.kind == .practitionerKey else { return [] }
-        let held = await lanes.heldPatients(of: enrollment.id)
+        let held = await deliveries.heldPatients(of: enrollment.id)
         guard !held.isEmpty, let assignments = try? await queue.assignments(),
             let sensors = try? await queue.sensors(includingForgotten: true)
         else { return [] }

@@ -77,7 +77,7 @@ extension BluetoothWorld {
         }
     }
 
-    /// The wearer types a code into the sensor.
+    /// The patient types a code into the sensor.
     mutating func typePasskey(_ code: UInt32, into address: String) {
         guard let path = straps[address]?.link, devices[path]?.bonding != nil,
             case .passkeyTyped(let expected) = straps[address]?.strap.security

@@ -69,7 +69,7 @@ extension SimulatedBlueZ {
         world.straps[address]?.link.map { world.devices[$0]?.bonding != nil } ?? false
     }
 
-    /// The wearer types a code into a strap that asks for one.
+    /// The patient types a code into a strap that asks for one.
     public func typePasskey(_ code: UInt32, into address: String) {
         change { $0.typePasskey(code, into: address) }
     }

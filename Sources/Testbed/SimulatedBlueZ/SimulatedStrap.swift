@@ -1,4 +1,4 @@
-/// A Bluetooth sensor and its wearer.
+/// A Bluetooth sensor and its patient.
 public struct SimulatedStrap: Sendable {
     /// What the sensor asks for before its measurement may be read or subscribed to.
     public enum Security: Sendable, Hashable {
@@ -38,9 +38,9 @@ public struct SimulatedStrap: Sendable {
     public var bodyLocation: UInt8?
     /// Device Information strings by the short UUID of their characteristic.
     public var deviceInformation: [UInt16: String]
-    /// The wearer.
+    /// The patient.
     public var heart: RecordedHeart
-    /// Where in the series the wearer's heart is when the simulation starts.
+    /// Where in the series the patient's heart is when the simulation starts.
     public var firstBeat: Int
     /// How the frames look.
     public var style: StrapStyle
@@ -52,8 +52,8 @@ public struct SimulatedStrap: Sendable {
     /// - Parameters:
     ///   - address: its Bluetooth address.
     ///   - name: what it advertises.
-    ///   - heart: the wearer.
-    ///   - firstBeat: where in the series the wearer's heart is.
+    ///   - heart: the patient.
+    ///   - firstBeat: where in the series the patient's heart is.
     ///   - style: how the frames look.
     public init(
         address: String, name: String, heart: RecordedHeart, firstBeat: Int = 0,

@@ -24,7 +24,7 @@ public struct StrapStyle: Sendable, Hashable {
     public var sendsRRIntervals: Bool
     /// Every how many frames the energy is included; nil for never.
     public var framesPerEnergy: Int?
-    /// What the wearer uses up, in kilojoules a minute; rest is about 5.
+    /// What the patient uses up, in kilojoules a minute; rest is about 5.
     public var kilojoulesPerMinute: Int
     /// Whether the rate is always written in 16 bits, not only above 255.
     public var alwaysWideRate: Bool

@@ -1,9 +1,9 @@
 /// How a delivery goes.
 public struct DeliveryFacts: Sendable, Hashable {
     /// Where it stands.
-    public var state: Lane.State
+    public var state: Delivery.State
     /// Attempts in a row that delivered nothing; nil while it goes well, or is held.
-    public var trouble: Lane.Trouble?
+    public var trouble: Delivery.Trouble?
     /// Why the last attempt delivered nothing, in words without secrets and measurements.
     public var fault: String?
     /// What came of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the

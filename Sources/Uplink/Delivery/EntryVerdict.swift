@@ -4,7 +4,7 @@ public enum EntryVerdict: Hashable, Sendable {
     case stored
     /// Stored by an earlier attempt: nobody else can own the identifier.
     case storedBefore
-    /// Not taken for a reason a person can mend, which concerns the whole lane.
+    /// Not taken for a reason a person can mend, which concerns the whole delivery.
     case held(HoldReason)
     /// Refused for good: sending the same bytes again cannot help.
     case refused
@@ -19,7 +19,7 @@ extension EntryVerdict {
     var isHeld: Bool { if case .held = self { true } else { false } }
 }
 
-/// Why a lane keeps its samples back. The raw values are part of the JSON contract.
+/// Why a delivery keeps its samples back. The raw values are part of the JSON contract.
 public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     /// The patient has not consented, or no longer does.
     case noConsent = "no-consent"

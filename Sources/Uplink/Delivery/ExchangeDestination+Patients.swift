@@ -46,9 +46,9 @@ extension ExchangeDestination {
                 found[patient] = .known(known)
                 continue
             }
-            switch await standing(of: patient) {
-            case .success(let standing):
-                let attribution = attribution(standing)
+            switch await access(of: patient) {
+            case .success(let access):
+                let attribution = attribution(access)
                 found[patient] = attribution
                 if knownAttributions.count >= Self.attributionsMax { knownAttributions = [:] }
                 if case .known(let known) = attribution { knownAttributions[patient] = known }
@@ -63,18 +63,18 @@ extension ExchangeDestination {
     }
 
     /// What is clear without a person's choice.
-    private func attribution(_ standing: Standing?) -> PatientAttribution {
-        guard let standing else { return .held(.heartRateNotAsked) }
-        let only = standing.devices.count == 1 ? standing.devices[0].id : nil
+    private func attribution(_ access: PatientAccess?) -> PatientAttribution {
+        guard let access else { return .held(.heartRateNotAsked) }
+        let only = access.devices.count == 1 ? access.devices[0].id : nil
         guard let device = own.device ?? only else { return .held(.deviceNotChosen) }
-        return .known(Attribution(device: device, code: own.code ?? standing.code))
+        return .known(Attribution(device: device, code: own.code ?? access.code))
     }
 
     /// What the exchange lets this enrollment deliver for one patient; nil inside when no study of
     /// theirs collects heart rate.
     ///
     /// - Parameter patient: as ``Standing/isPatientID(_:)`` has it.
-    public func standing(of patient: String) async -> Result<Standing?, ExchangeReader.Fault> {
+    public func access(of patient: String) async -> Result<PatientAccess?, ExchangeReader.Fault> {
         // Once as it is, once with a renewed token.
         for _ in 0..<2 {
             let token: AccessToken
@@ -84,10 +84,10 @@ extension ExchangeDestination {
                 return .failure(.unauthorized)
             }
             do {
-                let standing = try await reader.standing(
+                let access = try await reader.access(
                     patient: patient, clientID: await tokens.clientID, token: token.secret)
                 await tokens.accepted(token)
-                return .success(standing)
+                return .success(access)
             } catch .unauthorized {
                 await tokens.refused(token)
             } catch {
@@ -99,12 +99,12 @@ extension ExchangeDestination {
 
     /// Takes the device and the code that the enrollment does not have yet. What it has stays: it
     /// stands for every patient's samples.
-    public func adopt(_ standing: Standing, device: String) async {
+    public func adopt(_ access: PatientAccess, device: String) async {
         var changed = terms
         if changed.device == nil { changed.device = device }
         if changed.code == nil {
-            changed.codeSystem = standing.code.system
-            changed.code = standing.code.code
+            changed.codeSystem = access.code.system
+            changed.code = access.code.code
         }
         guard changed != terms else { return }
         update(changed)
@@ -115,8 +115,8 @@ extension ExchangeDestination {
     /// only a sample shows whether the consent is there too.
     public func isMended(_ reason: HoldReason, of patient: String) async -> Bool {
         knownAttributions[patient] = nil
-        guard case .success(let standing?) = await standing(of: patient) else { return false }
-        if reason == .deviceNotChosen, case .held = attribution(standing) { return false }
-        return standing.isConsented || reason != .noConsent
+        guard case .success(let access?) = await access(of: patient) else { return false }
+        if reason == .deviceNotChosen, case .held = attribution(access) { return false }
+        return access.isConsented || reason != .noConsent
     }
 }

@@ -339,23 +339,23 @@ public actor ExchangeDestination: Destination {
         // Stored samples belong to the patient of the enrollment and to nobody else.
         guard let patient, patient == terms.patient else { return false }
         guard reason != .wrongPatient,
-            let standing = try? await reader.standing(
+            let access = try? await reader.access(
                 patient: patient, clientID: await tokens.clientID, token: token.secret)
         else { return reason == .wrongPatient }
-        await adopt(standing)
-        guard standing.isConsented else { return false }
+        await adopt(access)
+        guard access.isConsented else { return false }
         return terms.device != nil
     }
 
     /// Takes over a code, and a device when there is no choice about it.
-    private func adopt(_ standing: Standing) async {
+    private func adopt(_ access: PatientAccess) async {
         var changed = terms
-        changed.codeSystem = standing.code.system
-        changed.code = standing.code.code
-        let isDeviceGone = !standing.devices.contains { $0.id == terms.device }
+        changed.codeSystem = access.code.system
+        changed.code = access.code.code
+        let isDeviceGone = !access.devices.contains { $0.id == terms.device }
         // A person's choice is not replaced: the data would be attributed to something else in silence.
-        if isDeviceGone, !isDeviceChosen, standing.devices.count == 1 {
-            changed.device = standing.devices[0].id
+        if isDeviceGone, !isDeviceChosen, access.devices.count == 1 {
+            changed.device = access.devices[0].id
         }
         guard changed != terms else { return }
         logger.notice("exchange offers another device or code; taking it")

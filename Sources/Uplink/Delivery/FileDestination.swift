@@ -174,8 +174,8 @@ struct RecentIdentifiers {
     private var order: [String] = []
     private var set: Set<String> = []
 
-    /// A lane sends its oldest samples again until they are settled, so that one batch (100) is
-    /// enough; the rest is for many lanes into one file.
+    /// A delivery sends its oldest samples again until they are settled, so that one batch (100) is
+    /// enough; the rest is for many deliveries into one file.
     static let countMax = 4096
 
     func contains(_ identifier: String) -> Bool { set.contains(identifier) }

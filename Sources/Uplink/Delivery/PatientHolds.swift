@@ -1,4 +1,4 @@
-/// The patients of a lane whose samples are kept back while the others' go on. A value; all times are
+/// The patients of a delivery whose samples are kept back while the others' go on. A value; all times are
 /// uptimes in microseconds.
 ///
 /// One look at one patient a minute, whoever has waited longest for it. If the reason seems gone, one
@@ -58,7 +58,7 @@ struct PatientHolds: Sendable {
     }
 
     /// Something changed for the better: looks at the next patient now.
-    mutating func nudge(_ now: Int64) {
+    mutating func wake(_ now: Int64) {
         nextProbe = nextProbe.map { min($0, now) }
     }
 }

@@ -60,19 +60,19 @@ struct SampleGroup: Sendable {
     /// microseconds: twice the longest time that a sample may wait for its commit.
     static let graceMicroseconds: Int64 = 120_000_000
 
-    /// The complete groups of a stretch, oldest first. The rest of it waits.
+    /// The complete groups of a range, oldest first. The rest of it waits.
     ///
     /// A group is a run of consecutive samples whose times lie in one window, so what it holds depends
     /// on what is stored and on nothing else, in which batches it is read and how often the program
     /// restarts. Samples that come later into a window that was sent, from another segment or
     /// after the clock was set back, are a group of their own.
     ///
-    /// - Parameter now: UTC microseconds; nil while nobody vouches for the clock.
+    /// - Parameter now: UTC microseconds; nil while the clock is not trusted.
     static func complete(
-        of stretch: PendingStretch, _ resolution: Resolution, now: Int64?
+        of range: PendingRange, _ resolution: Resolution, now: Int64?
     ) -> [SampleGroup] {
         var groups: [SampleGroup] = []
-        for sample in stretch.samples {
+        for sample in range.samples {
             let window = resolution.window(around: sample.timeMicroseconds)
             if window != nil, let last = groups.last, last.window == window,
                 last.samples.count < samplesMax
@@ -84,7 +84,7 @@ struct SampleGroup: Sendable {
         }
         guard let last = groups.last, let window = last.window else { return groups }
         let isOver = now.map { $0 - graceMicroseconds >= window.upperBound } ?? false
-        if !stretch.isEnded, !isOver, last.samples.count < samplesMax { groups.removeLast() }
+        if !range.isEnded, !isOver, last.samples.count < samplesMax { groups.removeLast() }
         return groups
     }
 }

@@ -1,7 +1,7 @@
 import GATTHeartRate
 import OfflineQueue
 
-/// The samples a lane has in its hands, the data points made of them, and what has become of each.
+/// The samples a delivery has in its hands, the data points made of them, and what has become of each.
 ///
 /// A group of samples is resolved when all data points made of it are, and is then settled as a whole:
 /// of half a window, a later start would make another data point. The queue settles each segment from
@@ -103,7 +103,7 @@ struct SettlePlan: Sendable {
         return intervals.reversed()
     }
 
-    /// What the lane is to know: nil for each data point, then the outcomes of samples that are part of
+    /// What the delivery is to know: nil for each data point, then the outcomes of samples that are part of
     /// none.
     var known: [SettledSample.Outcome?] { outcomes + withheld.filter { $0 != nil } }
 
@@ -120,7 +120,7 @@ struct SettlePlan: Sendable {
         return rates.reduce(0, +) * Double(points.count) / Double(samples.count)
     }
 
-    mutating func resolve(_ resolved: [Lane.Resolved]) {
+    mutating func resolve(_ resolved: [Delivery.Resolved]) {
         for one in resolved where outcomes.indices.contains(one.index) {
             outcomes[one.index] = one.outcome
         }

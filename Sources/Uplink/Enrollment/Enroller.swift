@@ -27,8 +27,8 @@ public struct Enrolled: Sendable {
     /// Path of the exchange's FHIR base, with both slashes.
     public var fhirBase: String
     /// The patient with code and devices; nil for a practitioner key, which serves many patients.
-    public var standing: Standing?
-    /// The device to attribute data to, unless a person has to choose among `standing.devices`.
+    public var access: PatientAccess?
+    /// The device to attribute data to, unless a person has to choose among `access.devices`.
     public var device: DeviceCandidate?
 }
 
@@ -69,18 +69,18 @@ public struct Enroller: Sendable {
 
         var tokens = try await firstTokens(link, client)
         tokens.isDeviceChosen = settings.device == nil ? nil : true
-        let access = tokens.pair.access
-        let standing = try await translating { () throws(ExchangeReader.Fault) -> Standing?? in
-            guard let patient = try await reader.patient(token: access) else { return .none }
+        let token = tokens.pair.access
+        let found = try await translating { () throws(ExchangeReader.Fault) -> PatientAccess?? in
+            guard let patient = try await reader.patient(token: token) else { return .none }
             return .some(
-                try await reader.standing(
-                    patient: patient, clientID: tokens.clientID, token: access))
+                try await reader.access(
+                    patient: patient, clientID: tokens.clientID, token: token))
         }
-        guard let found = standing else { throw .notAPatient }
-        guard let standing = found else { throw .heartRateNotAsked }
+        guard let answer = found else { throw .notAPatient }
+        guard let access = answer else { throw .heartRateNotAsked }
         return Enrolled(
-            tokens: tokens, fhirBase: fhirBase, standing: standing,
-            device: try choose(among: standing.devices))
+            tokens: tokens, fhirBase: fhirBase, access: access,
+            device: try choose(among: access.devices))
     }
 
     /// Enrolls with a practitioner's API key, the base64 of `client id:client secret`.
@@ -107,7 +107,7 @@ public struct Enroller: Sendable {
                 tokens: TokenRecord(
                     origin: origin, clientID: clientID,
                     credential: .practitionerKey(clientID: clientID, secret: secret), pair: pair),
-                fhirBase: fhirBase, standing: nil, device: nil)
+                fhirBase: fhirBase, access: nil, device: nil)
         case .refused: throw .keyRefused
         case .unclear: throw .serverTrouble(status: nil)
         case .notSent(let fault): throw .transport(fault)

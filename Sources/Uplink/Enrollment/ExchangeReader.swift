@@ -53,19 +53,19 @@ public struct ExchangeReader: Sendable {
     ///
     /// Several devices are narrowed down to those registered for this gateway's own OAuth client,
     /// if any are.
-    public func standing(
+    public func access(
         patient: String, clientID: String, token: Secret
-    ) async throws(Fault) -> Standing? {
+    ) async throws(Fault) -> PatientAccess? {
         let consents = try await read(
             ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
-        guard var standing = Standing(patient: patient, consents: consents) else { return nil }
-        guard standing.devices.count > 1 else { return standing }
+        guard var access = PatientAccess(patient: patient, consents: consents) else { return nil }
+        guard access.devices.count > 1 else { return access }
         // A courtesy to the technician only: without an answer all candidates are offered.
         if let own = try? await ownDevices(clientID: clientID, token: token) {
-            let narrowed = standing.devices.filter { own.contains($0.id) }
-            if !narrowed.isEmpty { standing.devices = narrowed }
+            let narrowed = access.devices.filter { own.contains($0.id) }
+            if !narrowed.isEmpty { access.devices = narrowed }
         }
-        return standing
+        return access
     }
 
     /// The code the patient has consented to sending RR intervals under; nil without a consent.
@@ -74,7 +74,7 @@ public struct ExchangeReader: Sendable {
     ) async throws(Fault) -> ObservationCode? {
         let consents = try await read(
             ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
-        return Standing.intervalCode(in: consents)
+        return PatientAccess.intervalCode(in: consents)
     }
 
     /// Whether the exchange and its database work, as far as can be seen from here. The profile needs

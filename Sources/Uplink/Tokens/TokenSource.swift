@@ -12,19 +12,20 @@ public actor TokenSource {
         case enrollAgain(retryAtMicroseconds: Int64)
     }
 
-    private var keeper: TokenKeeper
+    private var renewal: TokenRenewal
     private let file: TokenFile
     private let transport: any HTTPTransport
     private let clock: any GatewayClock
     private let logger: Logger
-    private var renewal: Task<Void, Never>?
+    /// The renewal under way.
+    private var running: Task<Void, Never>?
 
     /// A source of the tokens in `record`, which `file` holds.
     public init(
         record: TokenRecord, file: TokenFile, transport: any HTTPTransport,
         clock: any GatewayClock, logger: Logger
     ) {
-        keeper = TokenKeeper(record: record)
+        renewal = TokenRenewal(record: record)
         self.file = file
         self.transport = transport
         self.clock = clock
@@ -32,58 +33,58 @@ public actor TokenSource {
     }
 
     /// Whether a person has to enroll again.
-    public var needsEnrollment: Bool { keeper.isLost }
+    public var needsEnrollment: Bool { renewal.isLost }
 
     /// The OAuth client the tokens belong to.
-    public var clientID: String { keeper.record.clientID }
+    public var clientID: String { renewal.record.clientID }
 
     /// When the token in use ends, UTC microseconds. It is renewed long before.
-    public var expiresMicroseconds: Int64 { keeper.record.pair.expiresMicroseconds }
+    public var expiresMicroseconds: Int64 { renewal.record.pair.expiresMicroseconds }
 
     /// A token to use now, renewed before if it is time.
     public func token() async throws(Fault) -> AccessToken {
         while true {
-            if let renewal {
-                await renewal.value
+            if let running {
+                await running.value
                 continue
             }
-            switch keeper.next(clock.read()) {
+            switch renewal.next(clock.read()) {
             case .use(let token):
-                if keeper.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
+                if renewal.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
                 return token
             case .wait(let until): throw .notNow(untilMicroseconds: until)
             case .enrollAgain(let retry): throw .enrollAgain(retryAtMicroseconds: retry)
             case let action:
-                // Not part of the asking task: a cancelled lane must not break off a refresh.
-                renewal = Task { await perform(action) }
+                // Not part of the asking task: a cancelled delivery must not break off a refresh.
+                running = Task { await perform(action) }
             }
         }
     }
 
     /// Reports that a request with `token` was answered 401.
     public func refused(_ token: AccessToken) {
-        keeper.refused(token, clock.read())
+        renewal.refused(token, clock.read())
     }
 
     /// Reports that a request with `token` got past the token check.
     public func accepted(_ token: AccessToken) {
-        keeper.accepted(token)
+        renewal.accepted(token)
     }
 
     /// Takes the tokens of a new enrollment, already in the file, in place of the old.
     public func replace(_ record: TokenRecord) async {
         await finishRenewal()
-        keeper.replace(record)
+        renewal.replace(record)
     }
 
     /// Waits for a renewal under way: a new pair that never reaches the file locks the gateway out.
     public func finishRenewal() async {
-        while let renewal { await renewal.value }
+        while let running { await running.value }
     }
 
-    private func perform(_ action: TokenKeeper.Action) async {
+    private func perform(_ action: TokenRenewal.Action) async {
         let client = GrantClient(
-            transport: transport, origin: keeper.record.origin, clock: clock)
+            transport: transport, origin: renewal.record.origin, clock: clock)
         switch action {
         case .save(let record): save(record)
         case .refresh(let token, let clientID):
@@ -102,15 +103,15 @@ public actor TokenSource {
                 TokenFaultPoint.granted.reach()
                 logger.notice("redeem invitation again: new tokens")
             }
-            keeper.redeemed(outcome, clock.read())
+            renewal.redeemed(outcome, clock.read())
         case .use, .wait, .enrollAgain: break
         }
-        renewal = nil
+        running = nil
     }
 
     private func take(_ outcome: GrantOutcome) {
         if case .granted = outcome { TokenFaultPoint.granted.reach() }
-        keeper.answered(outcome, clock.read())
+        renewal.answered(outcome, clock.read())
     }
 
     private func redeem(
@@ -128,10 +129,10 @@ public actor TokenSource {
     private func save(_ record: TokenRecord) {
         do {
             try file.save(record)
-            keeper.saved(true, clock.read())
+            renewal.saved(true, clock.read())
         } catch {
             logger.error("save tokens", metadata: ["fault": "\(error)"])
-            keeper.saved(false, clock.read())
+            renewal.saved(false, clock.read())
         }
     }
 }

@@ -3,8 +3,8 @@ import OfflineQueue
 /// Decides what the delivery of one enrollment does next. A value: no clock, no store, no network.
 ///
 /// Ask ``step(_:)`` what to do, do it, and report what came of it; until then the answer is to wait,
-/// so that never two requests of a lane are under way. All times are uptimes in microseconds.
-public struct Lane: Sendable {
+/// so that never two requests of a delivery are under way. All times are uptimes in microseconds.
+public struct Delivery: Sendable {
     /// What a person sees of it.
     public enum State: Hashable, Sendable {
         /// Nothing is under way.
@@ -21,21 +21,21 @@ public struct Lane: Sendable {
 
     /// What to do now.
     public enum Step: Hashable, Sendable {
-        /// Take the oldest samples, but of ``Lane/heldPatients``, and report
-        /// ``Lane/fetched(_:patients:hasMore:_:)``.
+        /// Take the oldest samples, but of ``Delivery/heldPatients``, and report
+        /// ``Delivery/fetched(_:patients:hasMore:_:)``.
         case fetch(limit: Int)
-        /// Deliver these of the fetched data points and report ``Lane/answered(_:tookMicroseconds:_:)``.
+        /// Deliver these of the fetched data points and report ``Delivery/answered(_:tookMicroseconds:_:)``.
         case send([Int])
         /// Deliver one of them by itself and report the same.
         case sendAlone(Int)
-        /// See whether the destination works and report ``Lane/checked(isHealthy:_:)``.
+        /// See whether the destination works and report ``Delivery/checked(isHealthy:_:)``.
         case checkHealth
-        /// See whether the reason of the hold is gone and report ``Lane/probed(isMended:_:)``.
+        /// See whether the reason of the hold is gone and report ``Delivery/probed(isMended:_:)``.
         case probe(HoldReason)
-        /// Take this patient's oldest sample and report ``Lane/fetched(_:patients:hasMore:_:)``.
+        /// Take this patient's oldest sample and report ``Delivery/fetched(_:patients:hasMore:_:)``.
         case fetchTrial(patient: String)
         /// See whether the reason of one patient's hold is gone and report
-        /// ``Lane/probedPatient(isMended:_:)``.
+        /// ``Delivery/probedPatient(isMended:_:)``.
         case probePatient(String, HoldReason)
         /// Nothing before this uptime; nil while something is under way.
         case wait(untilMicroseconds: Int64?)
@@ -71,15 +71,15 @@ public struct Lane: Sendable {
     }
 
     /// The numbers it goes by.
-    public let settings: LaneSettings
+    public let settings: DeliverySettings
     var activity = Activity.none
-    var batch: LaneBatch?
+    var batch: DeliveryBatch?
     /// More waited than was fetched last.
     var hasMore = false
-    /// Whose the fetched data points are, in a lane that serves many.
+    /// Whose the fetched data points are, in a delivery that serves many.
     var patientOf: [String?] = []
     var patients = PatientHolds()
-    var pace: LanePace
+    var pace: DeliveryPace
     var hold: (reason: HoldReason, nextProbe: Int64)?
     var notBefore = Int64.min
     var isBackingOff = false
@@ -98,7 +98,7 @@ public struct Lane: Sendable {
     var unprovenRounds = 0
     let choose: @Sendable (ClosedRange<Int64>) -> Int64
 
-    /// A lane with nothing under way; held, if it was held when the gateway stopped.
+    /// A delivery with nothing under way; held, if it was held when the gateway stopped.
     ///
     /// - Parameters:
     ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
@@ -106,13 +106,13 @@ public struct Lane: Sendable {
     ///   - choose: picks a pause out of a range of microseconds: at random, gateways that lost the same
     ///     exchange at the same moment do not all come back at the same moment; by default the longest.
     public init(
-        settings: LaneSettings = LaneSettings(), heldSince reason: HoldReason? = nil,
+        settings: DeliverySettings = DeliverySettings(), heldSince reason: HoldReason? = nil,
         unansweredSince: Int64? = nil,
         choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
     ) {
         self.settings = settings
         self.choose = choose
-        pace = LanePace(settings)
+        pace = DeliveryPace(settings)
         if let reason { hold = (reason, .min) }
         if let unansweredSince {
             backOff(settings.resendPauseMicroseconds, unansweredSince)
@@ -181,7 +181,7 @@ public struct Lane: Sendable {
     /// for what is settled without a request.
     ///
     /// - Parameters:
-    ///   - patients: whose each is, in a lane that serves many; nil for a lane's own patient.
+    ///   - patients: whose each is, in a delivery that serves many; nil for a delivery's own patient.
     ///   - hasMore: whether others may wait behind these; if not, the delivery rests before the next
     ///     fetch.
     ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if these do
@@ -204,7 +204,7 @@ public struct Lane: Sendable {
             notBefore = now
             return
         }
-        batch = unresolved.isEmpty ? nil : LaneBatch(unresolved)
+        batch = unresolved.isEmpty ? nil : DeliveryBatch(unresolved)
         if batch == nil { notBefore = self.hasMore ? now : now + settings.intervalMicroseconds }
     }
 }

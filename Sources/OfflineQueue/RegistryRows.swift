@@ -1,6 +1,6 @@
 import GRDB
 
-// Rows of the roster, and the statements several calls share.
+// Rows of the registry, and the statements several calls share.
 
 extension SampleQueue {
     static func sensor(_ db: Database, _ id: Int64) throws -> Sensor {
@@ -26,7 +26,7 @@ extension SampleQueue {
         return assignment
     }
 
-    /// The assignments for which `condition` holds; their times count only if vouched for.
+    /// The assignments for which `condition` holds; their times count only if trusted.
     static func assignments(
         _ db: Database, _ condition: String, _ arguments: StatementArguments
     ) throws -> [Assignment] {

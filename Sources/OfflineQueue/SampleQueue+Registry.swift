@@ -65,7 +65,7 @@ extension SampleQueue {
     /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
     public func forgetSensor(_ id: Int64) throws(QueueError) {
         let reading = clock.read()
-        try changeWearer("forget sensor", at: reading) { [boot] db, _ in
+        try changeAssignment("forget sensor", at: reading) { [boot] db, _ in
             _ = try Self.sensor(db, id)
             let ended = try Self.end(db, sensor: id, boot: boot, reading: reading)
             try db.execute(
@@ -159,10 +159,10 @@ extension SampleQueue {
         }
     }
 
-    /// Holds a whole lane for a reason a person can mend, or with nil releases it.
+    /// Holds a whole delivery for a reason a person can mend, or with nil releases it.
     ///
-    /// A hold is the books' word for the lane's backlog. ``nextBatch(enrollment:limit:)`` still
-    /// answers, so that the lane can probe whether the reason is gone.
+    /// A hold is the books' word for the delivery's backlog. ``nextBatch(enrollment:limit:)`` still
+    /// answers, so that the delivery can probe whether the reason is gone.
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
         try write("set hold") { db in
@@ -198,7 +198,7 @@ extension SampleQueue {
     ) throws(QueueError) -> Assignment {
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
-        let assignment = try changeWearer("assign sensor", at: reading) {
+        let assignment = try changeAssignment("assign sensor", at: reading) {
             [boot] db, ledgers -> (Int64?, Assignment) in
             guard try !Self.sensor(db, sensor).isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
@@ -254,7 +254,7 @@ extension SampleQueue {
     /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
     public func endAssignment(sensor: Int64) throws(QueueError) {
         let reading = clock.read()
-        try changeWearer("end assignment", at: reading) { [boot] db, _ in
+        try changeAssignment("end assignment", at: reading) { [boot] db, _ in
             (try Self.end(db, sensor: sensor, boot: boot, reading: reading), ())
         }
     }

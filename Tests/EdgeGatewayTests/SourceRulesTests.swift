@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The rooms of docs/architecture.md: who may know whom, held by reading the sources.
-@Suite struct HouseTests {
+@Suite struct SourceRulesTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
 

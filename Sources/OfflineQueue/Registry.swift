@@ -65,7 +65,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
         case enrollAgain = "enroll-again"
     }
 
-    /// The store's number for it, and for its lane.
+    /// The store's number for it, and for its delivery.
     public let id: Int64
     /// What was agreed at enrollment.
     public var terms: EnrollmentTerms
@@ -73,7 +73,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     public let state: State
     /// When it was made, UTC µs; nil if the clock was not trusted then.
     public let createdMicroseconds: Int64?
-    /// Why the whole lane is held, or nil.
+    /// Why the whole delivery is held, or nil.
     public let holdReason: String?
     /// Since when, UTC µs; nil if not held or if the clock was not trusted then.
     public let holdSinceMicroseconds: Int64?
@@ -133,13 +133,13 @@ public struct Assignment: Sendable, Hashable, Identifiable {
     public let id: Int64
     /// The sensor worn.
     public let sensorID: Int64
-    /// The lane its samples take; nil: they are held as `not-enrolled`.
+    /// The delivery its samples take; nil: they are held as `not-enrolled`.
     public let enrollmentID: Int64?
     /// The patient of a practitioner's enrollment; nil: the enrollment's own patient.
     public let patient: String?
-    /// From when, UTC µs; nil while nobody vouches for the clock of that boot.
+    /// From when, UTC µs; nil while the clock of that boot is not trusted.
     public let beganMicroseconds: Int64?
-    /// Until when, UTC µs; nil while open, or while nobody vouches for the clock of that boot.
+    /// Until when, UTC µs; nil while open, or while the clock of that boot is not trusted.
     public let endedMicroseconds: Int64?
     /// Whether it goes on.
     public let isOpen: Bool

@@ -2,9 +2,9 @@ import OfflineQueue
 import Uplink
 
 /// Who wears a strap that is being paired, as far as the enrollment leaves it open.
-struct Wearer {
+struct PairedPatient {
     /// What the exchange says of the patient; nil if it was not asked.
-    var standing: Standing?
+    var access: PatientAccess?
     /// The device to attribute data to, for an enrollment that has none yet.
     var device: String?
     /// What a technician should know.
@@ -15,10 +15,10 @@ extension Gateway {
     /// Asks the exchange about the patient of a practitioner's enrollment, before anything is done.
     ///
     /// - Throws: ``ProblemReport`` when nothing could be delivered for this patient.
-    func checkedWearer(
+    func checkedPatient(
         _ request: PairRequest, _ enrollment: Enrollment?
-    ) async throws -> Wearer {
-        if let patient = request.patient, !Standing.isPatientID(patient) {
+    ) async throws -> PairedPatient {
+        if let patient = request.patient, !PatientAccess.isPatientID(patient) {
             throw ProblemReport(
                 code: .badRequest, message: "this is no patient's identifier",
                 advice: "up to 64 letters, digits, - and ., such as 40001")
@@ -30,28 +30,28 @@ extension Gateway {
                     message: "a device is chosen with a practitioner's enrollment only",
                     advice: "leave --device out, or enroll again with it")
             }
-            return Wearer()
+            return PairedPatient()
         }
         guard let patient = request.patient else {
             throw ProblemReport(
                 code: .choosePatient,
                 message: "the enrollment \(enrollment.terms.name) serves many patients",
-                advice: "name the wearer by the exchange's id: --patient ID")
+                advice: "name the patient by the exchange's id: --patient ID")
         }
-        let answer = await lanes.standing(of: patient, enrollment: enrollment.id)
-        let standing = try Self.usable(answer, enrollment.terms.name, patient: patient)
-        var wearer = try Self.choose(request.device, standing, enrollment.terms)
-        if !standing.isConsented {
-            wearer.notes.append(
+        let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
+        let access = try Self.usable(answer, enrollment.terms.name, patient: patient)
+        var paired = try Self.choose(request.device, access, enrollment.terms)
+        if !access.isConsented {
+            paired.notes.append(
                 "the patient has not consented to heart rate: samples are held until then")
         }
-        return wearer
+        return paired
     }
 
     /// Gives the enrollment what it does not have yet.
-    func adopt(_ wearer: Wearer, _ enrollment: Enrollment) async {
-        guard let standing = wearer.standing, let device = wearer.device else { return }
-        await lanes.adopt(standing, device: device, enrollment: enrollment.id)
+    func adopt(_ patient: PairedPatient, _ enrollment: Enrollment) async {
+        guard let access = patient.access, let device = patient.device else { return }
+        await deliveries.adopt(access, device: device, enrollment: enrollment.id)
     }
 
     private static func isNoIdentifier(_ patient: String, _ status: Int) -> Bool {
@@ -59,8 +59,8 @@ extension Gateway {
     }
 
     private static func usable(
-        _ answer: Result<Standing?, ExchangeReader.Fault>?, _ name: String, patient: String
-    ) throws -> Standing {
+        _ answer: Result<PatientAccess?, ExchangeReader.Fault>?, _ name: String, patient: String
+    ) throws -> PatientAccess {
         switch answer {
         case nil, .failure(.unauthorized):
             throw ProblemReport(
@@ -99,14 +99,14 @@ extension Gateway {
                 code: .noHeartRateStudy,
                 message: "no study of this patient collects heart rate",
                 advice: "ask the study's staff to add it, or choose another patient")
-        case .success(let standing?): return standing
+        case .success(let access?): return access
         }
     }
 
     private static func choose(
-        _ wanted: String?, _ standing: Standing, _ terms: EnrollmentTerms
-    ) throws -> Wearer {
-        let list = standing.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
+        _ wanted: String?, _ access: PatientAccess, _ terms: EnrollmentTerms
+    ) throws -> PairedPatient {
+        let list = access.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
         if let known = terms.device {
             guard wanted == nil || wanted == known else {
                 throw ProblemReport(
@@ -114,33 +114,33 @@ extension Gateway {
                     message: "\(terms.name) attributes its data to device \(known)",
                     advice: "leave --device out, or enroll the key again with another --name")
             }
-            let isListed = standing.devices.contains { $0.id == known }
-            return Wearer(
-                standing: standing, device: known,
+            let isListed = access.devices.contains { $0.id == known }
+            return PairedPatient(
+                access: access, device: known,
                 notes: isListed
                     ? [] : ["device \(known) is in none of this patient's heart-rate studies"])
         }
-        guard !standing.devices.isEmpty else {
+        guard !access.devices.isEmpty else {
             throw ProblemReport(
                 code: .chooseDevice,
                 message: "the patient's studies take heart rate from no personal device",
                 advice: "ask the study's staff to add a data source of type personal device")
         }
         if let wanted {
-            guard standing.devices.contains(where: { $0.id == wanted }) else {
+            guard access.devices.contains(where: { $0.id == wanted }) else {
                 throw ProblemReport(
                     code: .chooseDevice,
                     message: "the patient's studies do not take heart rate from device \(wanted)",
                     advice: "these they do: \(list)")
             }
-            return Wearer(standing: standing, device: wanted)
+            return PairedPatient(access: access, device: wanted)
         }
-        guard standing.devices.count == 1 else {
+        guard access.devices.count == 1 else {
             throw ProblemReport(
                 code: .chooseDevice,
                 message: "the patient's studies take heart rate from several devices: \(list)",
                 advice: "pair again with --device ID")
         }
-        return Wearer(standing: standing, device: standing.devices[0].id)
+        return PairedPatient(access: access, device: access.devices[0].id)
     }
 }

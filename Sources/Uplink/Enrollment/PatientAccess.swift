@@ -1,5 +1,5 @@
 /// What the exchange currently lets this gateway deliver for one patient.
-public struct Standing: Sendable, Hashable {
+public struct PatientAccess: Sendable, Hashable {
     /// The patient's identifier at the exchange.
     public var patient: String
     /// The heart-rate code its studies collect.
@@ -63,7 +63,7 @@ public struct DeviceCandidate: Sendable, Hashable, Codable {
     }
 }
 
-extension Standing {
+extension PatientAccess {
     /// Whether `text` can be a patient's identifier: it becomes part of a path and of a FHIR reference
     /// (R5 §2.1.28.0.1: id, without the names that mean folders).
     public static func isPatientID(_ text: String) -> Bool {

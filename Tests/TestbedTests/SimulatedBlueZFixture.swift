@@ -3,8 +3,8 @@ import Testing
 
 @testable import Testbed
 
-/// A world on the bench: calls go in, answers and signals come out, time moves by hand.
-final class SimulatedBlueZBench {
+/// A world on the fixture: calls go in, answers and signals come out, time moves by hand.
+final class SimulatedBlueZFixture {
     static let strap = "C0:00:00:00:00:01"
     static let adapter = "/org/bluez/hci0"
     static let device = "/org/bluez/hci0/dev_C0_00_00_00_00_01"

@@ -1,5 +1,5 @@
-/// The numbers a lane goes by.
-public struct LaneSettings: Sendable, Hashable {
+/// The numbers a delivery goes by.
+public struct DeliverySettings: Sendable, Hashable {
     /// Most samples in a request. At 20 ms a sample, the slowest exchange measured, 100 take 2 s of
     /// the 30 s after which it kills its worker.
     public var batchSamplesMax = 100
@@ -62,12 +62,12 @@ public struct LaneSettings: Sendable, Hashable {
 
 /// How many samples a delivery puts into a request, and how long it rests after a slow answer, by how the
 /// last requests went.
-struct LanePace: Sendable {
+struct DeliveryPace: Sendable {
     private(set) var size: Int
     /// How long to leave the exchange to others before the next request, at most; microseconds.
     private(set) var rest: Int64 = 0
     private var ceiling: Int
-    private let settings: LaneSettings
+    private let settings: DeliverySettings
     /// The request whose slow answer made the next one smaller.
     private var larger: (count: Int, took: Int64)?
     /// A smaller request was as slow as a larger one: neither its size nor the rests make this exchange
@@ -92,7 +92,7 @@ struct LanePace: Sendable {
     /// after 30 s.
     static let toleratedMicroseconds: Int64 = 30_000_000
 
-    init(_ settings: LaneSettings) {
+    init(_ settings: DeliverySettings) {
         self.settings = settings
         ceiling = max(settings.batchSamplesMax, 1)
         size = ceiling

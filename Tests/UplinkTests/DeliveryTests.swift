@@ -3,11 +3,11 @@ import Testing
 
 @testable import Uplink
 
-/// A lane with an imagined exchange and time of its own.
-private struct LaneDrive {
+/// A delivery with an imagined exchange and time of its own.
+private struct DeliveryDrive {
     typealias Server = (_ indices: [Int], _ alone: Bool) -> DeliveryAnswer
 
-    var lane: Lane
+    var delivery: Delivery
     var now: Int64 = 1_000_000_000
     var requests: [(at: Int64, indices: [Int], alone: Bool)] = []
     var healthChecks = 0
@@ -25,10 +25,10 @@ private struct LaneDrive {
     let sentAt = Box<Int64>(0)
 
     init(
-        _ count: Int, settings: LaneSettings = LaneSettings(), heldSince: HoldReason? = nil,
+        _ count: Int, settings: DeliverySettings = DeliverySettings(), heldSince: HoldReason? = nil,
         choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
     ) {
-        lane = Lane(settings: settings, heldSince: heldSince, choosing: choose)
+        delivery = Delivery(settings: settings, heldSince: heldSince, choosing: choose)
         queue = Array(0..<count)
     }
 
@@ -36,42 +36,42 @@ private struct LaneDrive {
     mutating func run(for microseconds: Int64 = 86_400_000_000, _ server: Server) {
         let end = now + microseconds
         while now < end {
-            switch lane.step(now) {
+            switch delivery.step(now) {
             case .wait(let until):
                 guard let until, !queue.isEmpty else { return }
                 #expect(until > now)
                 now = min(until, end)
             case .fetch(let limit):
                 fetched = Array(queue.prefix(limit))
-                lane.fetched(
+                delivery.fetched(
                     fetched.map { _ in nil }, hasMore: fetched.count >= limit, now)
             case .send(let indices): request(indices, false, server)
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
                 healthChecks += 1
-                take(lane.checked(isHealthy: isHealthy, now))
+                take(delivery.checked(isHealthy: isHealthy, now))
             case .probe:
                 probes.append(now)
-                lane.probed(isMended: isMended, now)
+                delivery.probed(isMended: isMended, now)
             case .fetchTrial, .probePatient:
-                Issue.record("this lane has one patient")
+                Issue.record("this delivery has one patient")
                 return
             }
         }
     }
 
     private mutating func request(_ indices: [Int], _ alone: Bool, _ server: Server) {
-        #expect(lane.step(now) == .wait(untilMicroseconds: nil), "one request at a time")
+        #expect(delivery.step(now) == .wait(untilMicroseconds: nil), "one request at a time")
         let numbers = indices.map { fetched[$0] }
         requests.append((now, numbers, alone))
         sentAt.set(now)
         let answer = server(numbers, alone)
         if !coming.isEmpty { queue.append(coming.removeFirst()) }
         now += tookMicroseconds
-        take(lane.answered(answer, tookMicroseconds: tookMicroseconds, now))
+        take(delivery.answered(answer, tookMicroseconds: tookMicroseconds, now))
     }
 
-    private mutating func take(_ resolved: [Lane.Resolved]) {
+    private mutating func take(_ resolved: [Delivery.Resolved]) {
         for one in resolved {
             outcomes[fetched[one.index]] = one.outcome
             queue.removeAll { $0 == fetched[one.index] }
@@ -83,7 +83,7 @@ private struct LaneDrive {
     }
 }
 
-@Suite struct LaneTests {
+@Suite struct DeliveryTests {
     private static func answer(_ status: Int, _ text: String = "") -> EntryAnswer {
         EntryAnswer(status: status, diagnostics: text, endpoint: .bundle)
     }
@@ -95,7 +95,7 @@ private struct LaneDrive {
     private static let second: Int64 = 1_000_000
 
     @Test func aBacklogGoesOutOldestFirstInBundlesOfAHundred() {
-        var drive = LaneDrive(250)
+        var drive = DeliveryDrive(250)
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.requests.map(\.indices.count) == [100, 100, 50])
         #expect(drive.requests.flatMap(\.indices) == Array(0..<250))
@@ -103,10 +103,10 @@ private struct LaneDrive {
         #expect(drive.now == 1_000_000_000 + 3 * drive.tookMicroseconds, "without a rest")
     }
 
-    @Test func behindTheLastOfABacklogTheLaneRestsForItsInterval() {
-        var settings = LaneSettings()
+    @Test func behindTheLastOfABacklogTheDeliveryRestsForItsInterval() {
+        var settings = DeliverySettings()
         settings.intervalMicroseconds = 7 * Self.second
-        var drive = LaneDrive(105, settings: settings)
+        var drive = DeliveryDrive(105, settings: settings)
         drive.coming = [105, 106, 107]
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.requests.map(\.indices.count) == [100, 6, 1, 1])
@@ -116,70 +116,70 @@ private struct LaneDrive {
         #expect(pauses == [0, 7, 7].map { $0 * Self.second })
     }
 
-    @Test func aNudgeEndsTheRestBetweenDeliveries() {
-        var lane = Lane()
-        _ = lane.step(0)
-        lane.fetched([nil], hasMore: false, 0)
-        _ = lane.step(0)
-        _ = lane.answered(Self.stored([0]), tookMicroseconds: 1, 1)
-        #expect(lane.state == .idle)
-        #expect(lane.step(1) == .wait(untilMicroseconds: 30_000_001))
-        lane.nudge(2)
-        #expect(lane.step(2) == .fetch(limit: 100))
+    @Test func aWakeEndsTheRestBetweenDeliveries() {
+        var delivery = Delivery()
+        _ = delivery.step(0)
+        delivery.fetched([nil], hasMore: false, 0)
+        _ = delivery.step(0)
+        _ = delivery.answered(Self.stored([0]), tookMicroseconds: 1, 1)
+        #expect(delivery.state == .idle)
+        #expect(delivery.step(1) == .wait(untilMicroseconds: 30_000_001))
+        delivery.wake(2)
+        #expect(delivery.step(2) == .fetch(limit: 100))
     }
 
     @Test func anEmptyQueueIsLookedAtLaterOrWhenNudged() {
-        var lane = Lane()
-        #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched([], hasMore: false, 0)
-        #expect(lane.step(0) == .wait(untilMicroseconds: 30_000_000))
-        lane.nudge(5)
-        #expect(lane.step(5) == .fetch(limit: 100))
+        var delivery = Delivery()
+        #expect(delivery.step(0) == .fetch(limit: 100))
+        delivery.fetched([], hasMore: false, 0)
+        #expect(delivery.step(0) == .wait(untilMicroseconds: 30_000_000))
+        delivery.wake(5)
+        #expect(delivery.step(5) == .fetch(limit: 100))
     }
 
     @Test func aRequestThatAnEarlierRunNeverSawAnsweredRestsItsThirtySeconds() {
-        var lane = Lane(unansweredSince: 10_000_000)
-        #expect(lane.step(12_000_000) == .wait(untilMicroseconds: 40_000_000))
-        lane.nudge(13_000_000)
-        #expect(lane.step(13_000_000) == .wait(untilMicroseconds: 40_000_000))
-        #expect(lane.step(40_000_000) == .fetch(limit: 100))
+        var delivery = Delivery(unansweredSince: 10_000_000)
+        #expect(delivery.step(12_000_000) == .wait(untilMicroseconds: 40_000_000))
+        delivery.wake(13_000_000)
+        #expect(delivery.step(13_000_000) == .wait(untilMicroseconds: 40_000_000))
+        #expect(delivery.step(40_000_000) == .fetch(limit: 100))
     }
 
     @Test func whatIsNotWantedIsSettledAndHoldsNothing() {
-        var lane = Lane()
-        _ = lane.step(0)
-        lane.fetched([nil, nil], hasMore: true, 0)
-        #expect(lane.step(0) == .send([0, 1]))
-        let resolved = lane.answered(
+        var delivery = Delivery()
+        _ = delivery.step(0)
+        delivery.fetched([nil, nil], hasMore: true, 0)
+        #expect(delivery.step(0) == .send([0, 1]))
+        let resolved = delivery.answered(
             .entries([Self.answer(201), .notWanted]), tookMicroseconds: 1, 1)
         #expect(
             resolved == [
-                Lane.Resolved(index: 0, outcome: .delivered),
-                Lane.Resolved(index: 1, outcome: .dropped(reason: Lane.notConsented)),
+                Delivery.Resolved(index: 0, outcome: .delivered),
+                Delivery.Resolved(index: 1, outcome: .dropped(reason: Delivery.notConsented)),
             ])
-        #expect(lane.holdReason == nil)
-        #expect(lane.step(1) == .fetch(limit: 100))
+        #expect(delivery.holdReason == nil)
+        #expect(delivery.step(1) == .fetch(limit: 100))
     }
 
     @Test func samplesWithheldByPolicyNeedNoRequest() {
-        var lane = Lane()
-        #expect(lane.step(0) == .fetch(limit: 100))
-        lane.fetched(
+        var delivery = Delivery()
+        #expect(delivery.step(0) == .fetch(limit: 100))
+        delivery.fetched(
             [.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], hasMore: true, 0)
-        #expect(lane.step(0) == .send([1]))
-        _ = lane.answered(Self.stored([1]), tookMicroseconds: 1, 1)
-        #expect(lane.step(1) == .fetch(limit: 100))
-        lane.fetched([.dropped(reason: "zeroRate")], hasMore: true, 1)
-        #expect(lane.step(1) == .fetch(limit: 100))
-        lane.fetched([.dropped(reason: "zeroRate")], hasMore: false, 2)
-        #expect(lane.step(2) == .wait(untilMicroseconds: 30_000_002))
+        #expect(delivery.step(0) == .send([1]))
+        _ = delivery.answered(Self.stored([1]), tookMicroseconds: 1, 1)
+        #expect(delivery.step(1) == .fetch(limit: 100))
+        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: true, 1)
+        #expect(delivery.step(1) == .fetch(limit: 100))
+        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: false, 2)
+        #expect(delivery.step(2) == .wait(untilMicroseconds: 30_000_002))
     }
 
     @Test(
         "after an unknown outcome the same samples go out again, 30 s later or more, and within a minute",
         arguments: ["timeout", "cut", "miscounted", "500"])
     func unclear(word: String) {
-        var drive = LaneDrive(30)
+        var drive = DeliveryDrive(30)
         var failures = 2
         drive.run { indices, _ in
             failures -= 1
@@ -201,7 +201,7 @@ private struct LaneDrive {
     func jitter(answer: DeliveryAnswer) {
         let asked = Box<[ClosedRange<Int64>]>([])
         for chosen in [Int64.min, 0, 45, .max] {
-            var drive = LaneDrive(3) { range in
+            var drive = DeliveryDrive(3) { range in
                 asked.change { $0.append(range) }
                 return chosen == 45 ? 45 * Self.second : chosen
             }
@@ -222,14 +222,14 @@ private struct LaneDrive {
     }
 
     @Test func aServersRetryAfterIsNeverShortened() {
-        var drive = LaneDrive(3) { $0.lowerBound }
+        var drive = DeliveryDrive(3) { $0.lowerBound }
         drive.run(for: 600 * Self.second) { _, _ in .throttled(retryAfterSeconds: 120) }
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
         #expect(!pauses.isEmpty && pauses.allSatisfy { $0 >= 120 * Self.second })
     }
 
     @Test func samplesThatArriveDuringABackoffWaitForTheResend() {
-        var drive = LaneDrive(3)
+        var drive = DeliveryDrive(3)
         var isFirst = true
         drive.run(for: 10 * Self.second) { _, _ in .unclear("timeout") }
         drive.queue += [3, 4]
@@ -242,17 +242,17 @@ private struct LaneDrive {
     }
 
     @Test func anAnswerWithTooFewEntriesMarksNothingDelivered() {
-        var drive = LaneDrive(5)
+        var drive = DeliveryDrive(5)
         drive.run(for: 5 * Self.second) { indices, _ in Self.stored(Array(indices.dropLast())) }
         #expect(drive.outcomes.isEmpty)
-        guard case .backoff = drive.lane.state else {
-            Issue.record("\(drive.lane.state)")
+        guard case .backoff = drive.delivery.state else {
+            Issue.record("\(drive.delivery.state)")
             return
         }
     }
 
     @Test func onlyUnclearEntriesAreSentAgain() {
-        var drive = LaneDrive(4)
+        var drive = DeliveryDrive(4)
         drive.run { indices, _ in
             indices.count == 4
                 ? .entries([
@@ -266,7 +266,7 @@ private struct LaneDrive {
     }
 
     @Test func refusedEntriesDieAndTheOthersAreDelivered() {
-        var drive = LaneDrive(3)
+        var drive = DeliveryDrive(3)
         drive.run { indices, _ in
             .entries(
                 indices.map {
@@ -282,7 +282,7 @@ private struct LaneDrive {
     // MARK: - Poison
 
     /// Fails bundles that hold poison, and gives the reason alone or just 500.
-    private static func poisoned(_ poison: Set<Int>, honest: Bool = true) -> LaneDrive.Server {
+    private static func poisoned(_ poison: Set<Int>, honest: Bool = true) -> DeliveryDrive.Server {
         { indices, alone in
             guard !poison.isDisjoint(with: indices) else { return stored(indices) }
             return alone && honest
@@ -295,7 +295,7 @@ private struct LaneDrive {
         "one poisonous sample among a hundred is found in fewer than 25 requests",
         arguments: [0, 1, 37, 49, 50, 51, 98], [true, false])
     func poison(position: Int, honest: Bool) {
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.run(Self.poisoned([position], honest: honest))
         #expect(drive.requests.count + drive.healthChecks < 25)
         #expect(drive.delivered.count == 99)
@@ -305,7 +305,7 @@ private struct LaneDrive {
                 == (honest
                     ? .dead(reason: "refused-400", diagnostics: "__root__")
                     : .dead(reason: "refused-without-reason", diagnostics: "500")))
-        #expect(drive.lane.state == .idle)
+        #expect(drive.delivery.state == .idle)
     }
 
     @Test func everyPoisonIsFoundAndEveryOtherSampleDelivered() {
@@ -317,7 +317,7 @@ private struct LaneDrive {
                     Int.random(in: 0..<count, using: &random)
                 })
             guard poison.count < count else { continue }
-            var drive = LaneDrive(count)
+            var drive = DeliveryDrive(count)
             let server = Self.poisoned(poison, honest: Bool.random(using: &random))
             drive.run(for: 7200 * Self.second, server)
             // The last of all can only be judged by others behind it.
@@ -329,7 +329,7 @@ private struct LaneDrive {
     }
 
     @Test func duringAHalvingSamplesThatFailedRestForHalfAMinute() {
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.run(Self.poisoned([42]))
         var lastSent: [Int: Int64] = [:]
         for request in drive.requests {
@@ -343,7 +343,7 @@ private struct LaneDrive {
     }
 
     @Test func anExchangeThatTakesNothingIsHeldAndNothingDies() {
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.run(for: 3600 * Self.second) { _, _ in .unclear("500") }
         #expect(drive.outcomes.isEmpty)
         #expect(!drive.probes.isEmpty)
@@ -353,7 +353,7 @@ private struct LaneDrive {
     }
 
     @Test func aSinglePoisonousSampleWaitsForOthersToProveTheExchangeWell() {
-        var drive = LaneDrive(1)
+        var drive = DeliveryDrive(1)
         drive.run(for: 1200 * Self.second, Self.poisoned([0], honest: false))
         #expect(drive.outcomes.isEmpty)
         drive.queue += [1, 2]
@@ -365,7 +365,7 @@ private struct LaneDrive {
     @Test func aDatabaseThatCannotWriteCostsNoSampleWheneverItRecovers() {
         for count in [1, 2, 3, 60] {
             for seconds in stride(from: 10 as Int64, through: 1200, by: 35) {
-                var drive = LaneDrive(count)
+                var drive = DeliveryDrive(count)
                 let end = drive.now + seconds * Self.second
                 let sentAt = drive.sentAt
                 var firstAfter: Int64?
@@ -389,7 +389,7 @@ private struct LaneDrive {
 
     @Test func anExchangeThatFailsInTheMiddleOfABatchMakesNoDeadLetters() {
         for works in [1, 5, 20, 60, 99] {
-            var drive = LaneDrive(100)
+            var drive = DeliveryDrive(100)
             var stored: Set<Int> = []
             drive.isHealthy = true
             // It stores some samples, and from then on nothing; and it says that it is well.
@@ -411,7 +411,7 @@ private struct LaneDrive {
     }
 
     @Test func aSuspectIsTriedOnceMoreAfterTheOthersWentThrough() {
-        var drive = LaneDrive(40)
+        var drive = DeliveryDrive(40)
         var failuresAlone = 0
         // It fails while sample 7 is looked for, and recovers when that one was singled out.
         drive.run { indices, alone in
@@ -423,7 +423,7 @@ private struct LaneDrive {
     }
 
     @Test func aDeadLetterHasTheExchangesOwnWords() {
-        var drive = LaneDrive(20)
+        var drive = DeliveryDrive(20)
         drive.run { indices, alone in
             .entries(
                 indices.map {
@@ -439,32 +439,32 @@ private struct LaneDrive {
     }
 
     @Test func whatFailsIsCountedUntilSomethingIsDeliveredOrHeld() {
-        var drive = LaneDrive(3)
+        var drive = DeliveryDrive(3)
         drive.run(for: 100 * Self.second) { _, _ in .unclear("502") }
-        #expect(drive.lane.trouble?.sinceMicroseconds == 1_000_000_000)
-        #expect((drive.lane.trouble?.attempts ?? 0) >= 2)
-        #expect(drive.lane.latestDelivery == nil)
+        #expect(drive.delivery.trouble?.sinceMicroseconds == 1_000_000_000)
+        #expect((drive.delivery.trouble?.attempts ?? 0) >= 2)
+        #expect(drive.delivery.latestDelivery == nil)
         drive.run { indices, _ in Self.stored(indices) }
-        #expect(drive.lane.trouble == nil)
-        #expect(drive.lane.latestDelivery == drive.now)
+        #expect(drive.delivery.trouble == nil)
+        #expect(drive.delivery.latestDelivery == drive.now)
         for answer in [
             DeliveryAnswer.notSent(retryAtMicroseconds: nil), .throttled(retryAfterSeconds: nil),
             .unanswered("timeout"), .entries([]),
             .entries(Array(repeating: Self.answer(422, "read-only"), count: 3)),
         ] {
-            var drive = LaneDrive(3)
+            var drive = DeliveryDrive(3)
             drive.run(for: 100 * Self.second) { _, _ in answer }
-            #expect((drive.lane.trouble?.attempts ?? 0) >= 2, "\(answer)")
+            #expect((drive.delivery.trouble?.attempts ?? 0) >= 2, "\(answer)")
         }
-        drive = LaneDrive(3)
+        drive = DeliveryDrive(3)
         drive.isMended = false
         drive.run(for: 100 * Self.second) { _, _ in .held(.noConsent, retryAtMicroseconds: nil) }
-        #expect(drive.lane.trouble == nil)
+        #expect(drive.delivery.trouble == nil)
     }
 
     @Test func aGoodSampleWhoseAnswersGetLostIsNotGivenUp() {
         for losses in [1, 9] {
-            var drive = LaneDrive(8)
+            var drive = DeliveryDrive(8)
             var left = losses
             drive.run { indices, alone in
                 if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
@@ -477,7 +477,7 @@ private struct LaneDrive {
     }
 
     @Test func aSampleThatFailsAloneWhileTheExchangeIsIllIsNotGivenUp() {
-        var drive = LaneDrive(8)
+        var drive = DeliveryDrive(8)
         drive.isHealthy = false
         drive.run(for: 3600 * Self.second) { indices, alone in
             if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
@@ -491,7 +491,7 @@ private struct LaneDrive {
     }
 
     @Test func anUnhealthyExchangeIsWaitedForNotHalved() {
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.isHealthy = false
         drive.run(for: 7200 * Self.second) { _, _ in .unclear("500") }
         #expect(drive.requests.allSatisfy { $0.indices.count == 100 })
@@ -501,7 +501,7 @@ private struct LaneDrive {
     }
 
     @Test func anExchangeThatIsTooBusyToAnswerIsSparedForFiveMinutes() {
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.isHealthy = false
         drive.tookMicroseconds = 60 * Self.second
         drive.run(for: 7200 * Self.second) { _, _ in .unanswered("timeout") }
@@ -510,7 +510,7 @@ private struct LaneDrive {
     }
 
     @Test func aRequestRefusedAsMalformedIsHalvedAtOnce() {
-        var drive = LaneDrive(8)
+        var drive = DeliveryDrive(8)
         drive.run { indices, alone in
             guard indices.contains(3) else { return Self.stored(indices) }
             return alone
@@ -525,7 +525,7 @@ private struct LaneDrive {
     // MARK: - Pace
 
     @Test func slowRequestsShrinkTheBundleAndQuickOnesLetItGrow() {
-        var pace = LanePace(LaneSettings())
+        var pace = DeliveryPace(DeliverySettings())
         var sizes: [Int] = []
         // 150 ms a sample: what a request takes goes with its size.
         for _ in 0..<4 {
@@ -539,7 +539,7 @@ private struct LaneDrive {
 
     @Test func anExchangeThatIsAlwaysSlowGetsFullBundlesWithoutARest() {
         for seconds in [6, 12, 25] as [Int64] {
-            var drive = LaneDrive(1000)
+            var drive = DeliveryDrive(1000)
             drive.tookMicroseconds = seconds * Self.second
             drive.run { indices, _ in Self.stored(indices) }
             #expect(drive.delivered.count == 1000)
@@ -553,23 +553,23 @@ private struct LaneDrive {
         "an exchange that takes long for every request never makes samples pile up",
         arguments: [6, 20, 28] as [Int64], [1, 3] as [Int64])
     func slowAndSteady(seconds: Int64, straps: Int64) {
-        var lane = Lane()
+        var delivery = Delivery()
         var now: Int64 = 0
         var settled: Int64 = 0
         func made(_ now: Int64) -> Int64 { now / Self.second * straps }
         var fetched: Int64 = 0
         while now < 4 * 3600 * Self.second {
-            switch lane.step(now) {
+            switch delivery.step(now) {
             case .wait(let until): now = max(until ?? now, now + 1)
             case .fetch(let limit):
                 fetched = min(Int64(limit), made(now) - settled)
-                lane.fetched(
+                delivery.fetched(
                     Array(repeating: nil, count: Int(fetched)), hasMore: fetched == Int64(limit),
                     arrivalsPerSecond: Double(straps), now)
             case .send(let indices):
                 now += seconds * Self.second
                 settled += Int64(
-                    lane.answered(
+                    delivery.answered(
                         Self.stored(indices), tookMicroseconds: seconds * Self.second, now
                     ).count)
             default: Issue.record("nothing else is asked for")
@@ -579,7 +579,7 @@ private struct LaneDrive {
     }
 
     @Test func restsNeverLetMoreBeRecordedThanARequestTakesAlong() {
-        var pace = LanePace(LaneSettings())
+        var pace = DeliveryPace(DeliverySettings())
         for _ in 0..<5 { pace.took(40_000_000, count: pace.size) }
         #expect(pace.rest == 280_000_000)
         #expect(pace.size == 25)
@@ -590,30 +590,30 @@ private struct LaneDrive {
 
     @Test func slowAnswersAndNoneMakeNoRequestSmallerThanTwentyFive() {
         for answer in [DeliveryAnswer.unanswered("timeout"), .unclear("504")] {
-            var drive = LaneDrive(1000)
+            var drive = DeliveryDrive(1000)
             drive.isHealthy = false
             drive.tookMicroseconds = 60_000_000
             drive.run(for: 7200 * Self.second) { _, _ in answer }
             #expect(drive.requests.prefix(4).map(\.indices.count) == [100, 50, 25, 25])
             #expect(drive.requests.allSatisfy { $0.indices.count >= 25 })
         }
-        var drive = LaneDrive(200)
+        var drive = DeliveryDrive(200)
         drive.tookMicroseconds = 6_000_000
         // A strap's few samples say nothing about larger requests.
         drive.queue = Array(0..<3)
         drive.run { indices, _ in Self.stored(indices) }
-        #expect(drive.lane.batchSize == 25)
+        #expect(drive.delivery.batchSize == 25)
     }
 
     @Test func howSmallRequestsAreConfiguredOrRefusedIsNotForgottenWhenTheyAreSlow() {
-        var settings = LaneSettings()
+        var settings = DeliverySettings()
         settings.batchSamplesMax = 10
-        var small = LaneDrive(50, settings: settings)
+        var small = DeliveryDrive(50, settings: settings)
         small.tookMicroseconds = 6_000_000
         small.run { indices, _ in Self.stored(indices) }
         #expect(small.requests.map(\.indices.count) == Array(repeating: 10, count: 5))
 
-        var drive = LaneDrive(100)
+        var drive = DeliveryDrive(100)
         drive.tookMicroseconds = 6_000_000
         drive.run { indices, _ in indices.count > 1 ? .tooLarge : Self.stored(indices) }
         #expect(drive.requests.prefix(7).map(\.indices.count) == [100, 50, 25, 12, 6, 3, 1])
@@ -625,11 +625,11 @@ private struct LaneDrive {
         "after a second slow answer the exchange is left to others, by how much too slow it was",
         arguments: [(4, 0), (6, 8), (20, 120), (40, 280), (59, 300)] as [(Int64, Int64)])
     func rest(took: Int64, most: Int64) {
-        var settings = LaneSettings()
+        var settings = DeliverySettings()
         // So few that no smaller request shows whether the exchange is always so.
-        settings.batchSamplesMax = LanePace.contendedSize
+        settings.batchSamplesMax = DeliveryPace.contendedSize
         for isLongest in [false, true] {
-            var drive = LaneDrive(200, settings: settings) {
+            var drive = DeliveryDrive(200, settings: settings) {
                 isLongest ? $0.upperBound : $0.lowerBound
             }
             drive.tookMicroseconds = took * Self.second
@@ -647,7 +647,7 @@ private struct LaneDrive {
     }
 
     @Test func aQuickAnswerEndsTheRests() {
-        var pace = LanePace(LaneSettings())
+        var pace = DeliveryPace(DeliverySettings())
         for _ in 0..<3 { pace.took(40_000_000, count: pace.size) }
         #expect(pace.rest > 0)
         pace.took(1_000_000, count: pace.size)
@@ -655,7 +655,7 @@ private struct LaneDrive {
     }
 
     @Test func aTooLargeRequestIsHalvedAtOnceAndTheLimitRemembered() {
-        var drive = LaneDrive(300)
+        var drive = DeliveryDrive(300)
         drive.run { indices, _ in indices.count > 30 ? .tooLarge : Self.stored(indices) }
         #expect(drive.requests.prefix(3).map(\.indices.count) == [100, 50, 25])
         #expect(drive.requests.dropFirst(3).allSatisfy { $0.indices.count <= 25 })
@@ -663,17 +663,17 @@ private struct LaneDrive {
         #expect(drive.now < 1_000_000_000 + 30 * Self.second)
     }
 
-    @Test func aSingleSampleThatIsTooLargeHoldsTheLane() {
-        var drive = LaneDrive(1)
+    @Test func aSingleSampleThatIsTooLargeHoldsTheDelivery() {
+        var drive = DeliveryDrive(1)
         drive.run(for: Self.second) { _, _ in .tooLarge }
-        #expect(drive.lane.holdReason == .requestRefused)
+        #expect(drive.delivery.holdReason == .requestRefused)
     }
 
     @Test(
         "Retry-After is honoured, within bounds",
         arguments: [(nil, 30), (5, 30), (120, 120), (.max, 3600), (-1, 30)] as [(Int64?, Int64)])
     func retryAfter(asked: Int64?, seconds: Int64) {
-        var drive = LaneDrive(1)
+        var drive = DeliveryDrive(1)
         var isFirst = true
         drive.run { indices, _ in
             defer { isFirst = false }
@@ -686,22 +686,22 @@ private struct LaneDrive {
     }
 
     @Test func withoutAConnectionItIsTriedEveryMinuteAtMost() {
-        var drive = LaneDrive(10)
+        var drive = DeliveryDrive(10)
         drive.run(for: 600 * Self.second) { _, _ in .notSent(retryAtMicroseconds: nil) }
         let pauses = zip(drive.requests, drive.requests.dropFirst())
             .map { ($1.at - $0.at) / Self.second }
         #expect(pauses.prefix(6) == [5, 10, 20, 40, 60, 60])
-        drive.lane.nudge(drive.now)
+        drive.delivery.wake(drive.now)
         let then = drive.now
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.requests.last?.at == then)
     }
 
-    @Test func aNudgeDoesNotCutShortThePauseAfterAnUnknownOutcome() {
-        var drive = LaneDrive(10)
+    @Test func aWakeDoesNotCutShortThePauseAfterAnUnknownOutcome() {
+        var drive = DeliveryDrive(10)
         drive.run(for: Self.second) { _, _ in .unclear("timeout") }
-        drive.lane.nudge(drive.now)
-        guard case .wait(let until) = drive.lane.step(drive.now), let until else {
+        drive.delivery.wake(drive.now)
+        guard case .wait(let until) = drive.delivery.step(drive.now), let until else {
             Issue.record("not waiting")
             return
         }
@@ -711,7 +711,7 @@ private struct LaneDrive {
     // MARK: - Holds
 
     @Test(
-        "a reason a person can mend holds the lane, loses nothing, and drains in order when mended",
+        "a reason a person can mend holds the delivery, loses nothing, and drains in order when mended",
         arguments: [
             (403, "has not been consented", HoldReason.noConsent),
             (403, "The Subject Patient does not match the current user.", .wrongPatient),
@@ -720,25 +720,25 @@ private struct LaneDrive {
             (400, "Code not found: x", .codeUnknown),
         ])
     func hold(status: Int, text: String, reason: HoldReason) {
-        var drive = LaneDrive(150)
+        var drive = DeliveryDrive(150)
         drive.isMended = false
         drive.run(for: 600 * Self.second) { indices, _ in
             .entries(indices.map { _ in Self.answer(status, text) })
         }
-        #expect(drive.lane.holdReason == reason)
+        #expect(drive.delivery.holdReason == reason)
         #expect(drive.requests.count == 1)
         #expect((9...10).contains(drive.probes.count))
         #expect(drive.outcomes.isEmpty)
 
         drive.isMended = true
         drive.run { indices, _ in Self.stored(indices) }
-        #expect(drive.lane.holdReason == nil)
+        #expect(drive.delivery.holdReason == nil)
         #expect(drive.requests.dropFirst().map(\.indices.count) == [1, 100, 49])
         #expect(drive.requests.dropFirst().flatMap(\.indices) == Array(0..<150))
     }
 
     @Test func aMendedHoldThatIsNotMendedCostsOneSampleAMinute() {
-        var drive = LaneDrive(150)
+        var drive = DeliveryDrive(150)
         drive.run(for: 600 * Self.second) { indices, _ in
             .entries(indices.map { _ in Self.answer(403, "has not been consented") })
         }
@@ -747,7 +747,7 @@ private struct LaneDrive {
     }
 
     @Test func entriesTakenBesideAHeldOneAreDelivered() {
-        var drive = LaneDrive(3)
+        var drive = DeliveryDrive(3)
         drive.isMended = false
         drive.run(for: Self.second) { _, _ in
             .entries([
@@ -755,34 +755,34 @@ private struct LaneDrive {
             ])
         }
         #expect(drive.delivered == [0, 2])
-        #expect(drive.lane.holdReason == .noConsent)
+        #expect(drive.delivery.holdReason == .noConsent)
     }
 
     @Test func aLostEnrollmentIsLookedAtWhenTheTokensSay() {
-        var drive = LaneDrive(1)
+        var drive = DeliveryDrive(1)
         drive.isMended = false
         let retry = drive.now + 3600 * Self.second
         drive.run(for: 3700 * Self.second) { _, _ in
             .held(.enrollAgain, retryAtMicroseconds: retry)
         }
-        #expect(drive.lane.holdReason == .enrollAgain)
+        #expect(drive.delivery.holdReason == .enrollAgain)
         #expect(drive.probes.first == retry)
     }
 
     @Test func aHoldOutlivesARestartAndIsLookedAtFirst() {
-        var drive = LaneDrive(5, heldSince: .noConsent)
+        var drive = DeliveryDrive(5, heldSince: .noConsent)
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.probes.count == 1)
         #expect(drive.requests.map(\.indices.count) == [1, 4])
     }
 
     @Test func aStoreThatFailsIsTriedAgainLater() {
-        var lane = Lane()
-        #expect(lane.step(0) == .fetch(limit: 100))
-        lane.storeFailed(0)
-        #expect(lane.step(0) == .wait(untilMicroseconds: 30_000_000))
-        #expect(lane.step(30_000_000) == .fetch(limit: 100))
-        lane.storeFailed(30_000_000)
-        #expect(lane.step(30_000_000) == .wait(untilMicroseconds: 80_000_000))
+        var delivery = Delivery()
+        #expect(delivery.step(0) == .fetch(limit: 100))
+        delivery.storeFailed(0)
+        #expect(delivery.step(0) == .wait(untilMicroseconds: 30_000_000))
+        #expect(delivery.step(30_000_000) == .fetch(limit: 100))
+        delivery.storeFailed(30_000_000)
+        #expect(delivery.step(30_000_000) == .wait(untilMicroseconds: 80_000_000))
     }
 }

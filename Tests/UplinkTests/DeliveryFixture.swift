@@ -10,17 +10,17 @@ extension Logger {
     static var quiet: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
 }
 
-/// A queue, a lane and a stand-in exchange, with simulated time on both sides.
-struct Delivery {
+/// A queue, a delivery and a stand-in exchange, with simulated time on both sides.
+struct DeliveryFixture {
     let scratch: Scratch
     let clock = StillClock(wall: Int64(Date().timeIntervalSince1970) * 1_000_000)
     let exchange: StandInExchange
     let queue: SampleQueue
-    let runner: LaneRunner
+    let runner: DeliveryRunner
     let destination: ExchangeDestination
     let enrollment: Enrollment
     let assignment: Assignment
-    /// What lies between the lane and the exchange, after the enrollment.
+    /// What lies between the delivery and the exchange, after the enrollment.
     let proxy: FaultProxy?
 
     /// How long the client waits for an answer that comes through a proxy: real time, of which an
@@ -29,7 +29,7 @@ struct Delivery {
 
     init(
         samples: Int, through script: NetworkFaultScript? = nil,
-        settings: LaneSettings = LaneSettings(), resolution: Resolution = .raw,
+        settings: DeliverySettings = DeliverySettings(), resolution: Resolution = .raw,
         seed: ExchangeSeed = .standard
     ) async throws {
         scratch = try Scratch()
@@ -37,8 +37,8 @@ struct Delivery {
         var transport = CurlTransport()
         let link = try InvitationLink(await exchange.invite(patient: 40001))
         let enrolled = try await Enroller(transport: transport, clock: clock).enroll(link)
-        let standing = try #require(enrolled.standing)
-        #expect(standing.isConsented)
+        let access = try #require(enrolled.access)
+        #expect(access.isConsented)
         #expect(enrolled.device?.id == "70007")
 
         let file = TokenFile(path: scratch.path + "/tokens.json")
@@ -49,9 +49,9 @@ struct Delivery {
             EnrollmentTerms(
                 name: "clinic", origin: enrolled.tokens.origin.description,
                 fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
-                clientID: enrolled.tokens.clientID, patient: standing.patient,
-                device: enrolled.device?.id, codeSystem: standing.code.system,
-                code: standing.code.code, identifierSystem: "https://gw.example/ids",
+                clientID: enrolled.tokens.clientID, patient: access.patient,
+                device: enrolled.device?.id, codeSystem: access.code.system,
+                code: access.code.code, identifierSystem: "https://gw.example/ids",
                 resolution: resolution.rawValue))
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01",
@@ -76,7 +76,7 @@ struct Delivery {
             ExchangeDestination(
                 terms: enrollment.terms, tokens: tokens, transport: transport, clock: clock,
                 logger: .quiet))
-        runner = LaneRunner(
+        runner = DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: .quiet, settings: settings)
         try await record(samples)
@@ -94,7 +94,7 @@ struct Delivery {
         try await queue.flush()
     }
 
-    /// Advances both clocks through the lane's waits until nothing of the queue is left to send.
+    /// Advances both clocks through the delivery's waits until nothing of the queue is left to send.
     func drain(seconds: Int64 = 7200) async throws {
         let end = clock.read().uptimeMicroseconds + seconds * 1_000_000
         while true {

@@ -1,8 +1,8 @@
 import Logging
 import OfflineQueue
 
-/// Runs one lane: takes samples from the queue, delivers them, and settles what became of them.
-public actor LaneRunner {
+/// Runs one delivery: takes samples from the queue, delivers them, and settles what became of them.
+public actor DeliveryRunner {
     /// The enrollment whose samples it delivers.
     public nonisolated let enrollmentID: Int64
 
@@ -10,7 +10,7 @@ public actor LaneRunner {
     private let destination: any Destination
     private let clock: any GatewayClock
     private let logger: Logger
-    private var lane: Lane
+    private var delivery: Delivery
     private let resolution: Resolution
     private var plan = SettlePlan()
     private var requestRecord: UploadRecord?
@@ -30,12 +30,12 @@ public actor LaneRunner {
     /// The longest sleep, microseconds: bounds what a wrongly computed deadline can cost.
     static let sleepMicrosecondsMax: Int64 = 60_000_000
 
-    /// A runner for the lane of `enrollment`.
+    /// A runner for the delivery of `enrollment`.
     ///
     /// - Parameter unansweredSince: ``SampleQueue/unansweredRequest(enrollment:)``.
     public init(
         enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
-        clock: any GatewayClock, logger: Logger, settings: LaneSettings = LaneSettings(),
+        clock: any GatewayClock, logger: Logger, settings: DeliverySettings = DeliverySettings(),
         unansweredSince: Int64? = nil
     ) {
         enrollmentID = enrollment.id
@@ -46,31 +46,31 @@ public actor LaneRunner {
         resolution = Resolution(stored: enrollment.terms.resolution)
         servesMany = enrollment.terms.kind == .practitionerKey
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
-        lane = Lane(
+        delivery = Delivery(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
         ) { Int64.random(in: $0) }
     }
 
-    /// Where the lane stands.
-    public var state: Lane.State { lane.state }
+    /// Where the delivery stands.
+    public var state: Delivery.State { delivery.state }
 
     /// How the delivery goes, without asking anybody.
     public var facts: DeliveryFacts {
         get async {
             DeliveryFacts(
-                state: lane.state, trouble: lane.trouble, fault: await destination.fault,
-                lastAnswer: lastAnswer, latestDeliveryMicroseconds: lane.latestDelivery,
+                state: delivery.state, trouble: delivery.trouble, fault: await destination.fault,
+                lastAnswer: lastAnswer, latestDeliveryMicroseconds: delivery.latestDelivery,
                 backlog: backlog)
         }
     }
 
-    /// Why single patients' samples are kept back, in a lane that serves many and goes on.
-    public var heldPatients: [String: HoldReason] { lane.heldPatients }
+    /// Why single patients' samples are kept back, in a delivery that serves many and goes on.
+    public var heldPatients: [String: HoldReason] { delivery.heldPatients }
 
     /// Delivers until the task is cancelled.
     public func run() async {
-        lane.resume(uptime)
-        // What an earlier lane of this enrollment held is this one's to find out.
+        delivery.resume(uptime)
+        // What an earlier delivery of this enrollment held is this one's to find out.
         await queue.setHolds(enrollment: enrollmentID, patients: [:])
         while !Task.isCancelled {
             let next = await advance()
@@ -80,9 +80,9 @@ public actor LaneRunner {
 
     /// Says that something changed for the better: a hold is looked at now, and a pause after
     /// missing connections ends.
-    public func nudge() {
-        lane.nudge(uptime)
-        wake()
+    public func wake() {
+        delivery.wake(uptime)
+        interruptSleep()
     }
 
     /// Goes as far as it can without waiting; returns the uptime at which to go on.
@@ -90,27 +90,27 @@ public actor LaneRunner {
     /// One call at a time: `run` makes them, or a test does.
     public func advance() async -> Int64 {
         while !Task.isCancelled {
-            switch lane.step(uptime) {
+            switch delivery.step(uptime) {
             case .wait(let until):
                 await recordHold()
                 await noteBacklog()
                 return until ?? uptime + Self.sleepMicrosecondsMax
             case .fetch(let limit):
-                await fetch(limit, of: .except(Set(lane.heldPatients.keys)))
+                await fetch(limit, of: .except(Set(delivery.heldPatients.keys)))
             case .fetchTrial(let patient): await fetch(1, of: .only(patient))
             case .send(let indices): await deliver(indices, alone: false)
             case .sendAlone(let index): await deliver([index], alone: true)
             case .checkHealth:
                 let isHealthy = await destination.isHealthy()
-                plan.resolve(lane.checked(isHealthy: isHealthy, uptime))
+                plan.resolve(delivery.checked(isHealthy: isHealthy, uptime))
                 await settle()
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)
-                lane.probed(isMended: isMended, uptime)
+                delivery.probed(isMended: isMended, uptime)
                 await recordHold()
             case .probePatient(let patient, let reason):
                 let isMended = await destination.isMended(reason, of: patient)
-                lane.probedPatient(isMended: isMended, uptime)
+                delivery.probedPatient(isMended: isMended, uptime)
             }
         }
         return uptime
@@ -128,13 +128,13 @@ public actor LaneRunner {
             let hasIntervals = groups.contains { $0.samples.contains(where: \.mayHoldIntervals) }
             let intervals = hasIntervals ? await destination.mayTakeIntervals() : false
             plan = SettlePlan(
-                groups, resolution, straps: straps, lane.settings.policy, intervals: intervals)
-            lane.fetched(
+                groups, resolution, straps: straps, delivery.settings.policy, intervals: intervals)
+            delivery.fetched(
                 plan.known, patients: servesMany ? plan.points.map(\.patient) : [],
                 hasMore: hasMore, arrivalsPerSecond: plan.arrivalsPerSecond, uptime)
         } catch {
             logger.error("fetch samples", metadata: ["fault": "\(error)"])
-            lane.storeFailed(uptime)
+            delivery.storeFailed(uptime)
             return
         }
         await settle()
@@ -149,14 +149,14 @@ public actor LaneRunner {
                 enrollment: enrollmentID, limit: limit, of: patients)
             return (batch.samples.map { SampleGroup(samples: [$0], window: nil) }, batch.hasMore)
         }
-        let stretches = try await queue.nextStretches(
+        let ranges = try await queue.nextRanges(
             enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
             limit: Self.windowSamplesMax, of: patients)
         let now = clock.read().trustedWallMicroseconds
-        let groups = stretches.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
+        let groups = ranges.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
         let isCut =
-            stretches.contains(where: \.isCut)
-            || stretches.reduce(0) { $0 + $1.samples.count } >= Self.windowSamplesMax
+            ranges.contains(where: \.isCut)
+            || ranges.reduce(0) { $0 + $1.samples.count } >= Self.windowSamplesMax
         return (Array(groups.prefix(limit)), isCut || groups.count >= limit)
     }
 
@@ -181,13 +181,13 @@ public actor LaneRunner {
             try await queue.beginRequest(enrollment: enrollmentID)
         } catch {
             logger.error("begin request", metadata: ["fault": "\(error)"])
-            lane.storeFailed(uptime)
+            delivery.storeFailed(uptime)
             return
         }
         let began = uptime
         let answer = await destination.deliver(points, alone: alone)
         let now = uptime
-        plan.resolve(lane.answered(answer, tookMicroseconds: now - began, now))
+        plan.resolve(delivery.answered(answer, tookMicroseconds: now - began, now))
         isAnswered = answer.isCertain
         lastAnswer = answer.word
         if let word = answer.recordWord {
@@ -214,16 +214,16 @@ public actor LaneRunner {
             try await queue.settle(
                 enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
             plan.settled(ready)
-            lane.storeWorked()
+            delivery.storeWorked()
         } catch {
             logger.error("settle samples", metadata: ["fault": "\(error)"])
-            lane.storeFailed(uptime)
+            delivery.storeFailed(uptime)
         }
     }
 
     /// Writes a change of the patients' holds into the books.
     private func recordPatients() async {
-        let held = lane.heldPatients
+        let held = delivery.heldPatients
         guard held != recordedPatients else { return }
         recordedPatients = held
         await queue.setHolds(enrollment: enrollmentID, patients: held.mapValues(\.rawValue))
@@ -234,7 +234,7 @@ public actor LaneRunner {
     /// Writes a change of the hold into the books.
     private func recordHold() async {
         await recordPatients()
-        let reason = lane.holdReason
+        let reason = delivery.holdReason
         guard reason != recordedHold else { return }
         do {
             try await queue.setHold(enrollment: enrollmentID, reason: reason?.rawValue)
@@ -244,9 +244,9 @@ public actor LaneRunner {
             }
             recordedHold = reason
             if let reason {
-                logger.warning("lane held", metadata: ["reason": "\(reason.rawValue)"])
+                logger.warning("delivery held", metadata: ["reason": "\(reason.rawValue)"])
             } else {
-                logger.notice("lane released")
+                logger.notice("delivery released")
             }
         } catch {
             logger.error("record hold", metadata: ["fault": "\(error)"])
@@ -279,7 +279,7 @@ public actor LaneRunner {
         hasRung = false
     }
 
-    private func wake() {
+    private func interruptSleep() {
         hasRung = true
         sleeper?.cancel()
     }

@@ -11,7 +11,7 @@ import Testing
 @testable import EdgeGateway
 
 /// A gateway without a radio, for tests of its servers in this process.
-struct ServerBench {
+struct ServerFixture {
     let directory: URL
     let settings: Settings
     let gateway: Gateway
@@ -20,7 +20,7 @@ struct ServerBench {
 
     /// Runs `body` and clears away.
     static func run(
-        _ variables: [String: String] = [:], _ body: (ServerBench) async throws -> Void
+        _ variables: [String: String] = [:], _ body: (ServerFixture) async throws -> Void
     ) async throws {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "server-\(UInt32.random(in: 0 ... .max))")
@@ -41,7 +41,7 @@ struct ServerBench {
             central: Central(settings: CentralSettings(service: HeartRateService.service)),
             clock: clock, logger: logger)
         try await body(
-            ServerBench(
+            ServerFixture(
                 directory: directory, settings: settings, gateway: gateway, queue: queue,
                 logger: logger))
         try await queue.close()

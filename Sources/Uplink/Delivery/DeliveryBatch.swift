@@ -1,5 +1,5 @@
-/// The samples a lane is busy with, by their positions, and what is left to do for them.
-struct LaneBatch: Sendable {
+/// The samples a delivery is busy with, by their positions, and what is left to do for them.
+struct DeliveryBatch: Sendable {
     /// What a destination said when it did not take a sample, as a dead letter has it.
     struct Complaint: Sendable, Hashable {
         /// `refused-` and the status, or `refused-without-reason`.
@@ -125,7 +125,7 @@ struct LaneBatch: Sendable {
     /// These samples failed together, or one of them alone. `isSilence`: no answer came at all.
     mutating func fail(
         _ indices: [Int], alone: Bool, _ complaint: Complaint, isSilence: Bool = false,
-        _ settings: LaneSettings
+        _ settings: DeliverySettings
     ) {
         hasProof = false
         guard isHalving else {

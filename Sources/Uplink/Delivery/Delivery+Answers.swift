@@ -1,7 +1,7 @@
 import OfflineQueue
 
 /// How an answer changes the delivery's state.
-extension Lane {
+extension Delivery {
     /// A request was answered, or not; returns what is settled by it.
     public mutating func answered(
         _ answer: DeliveryAnswer, tookMicroseconds microseconds: Int64, _ now: Int64
@@ -17,17 +17,17 @@ extension Lane {
             pace.took(microseconds, count: indices.count)
             resolved = judge(entries, indices, alone: alone, &batch, now)
         case .entries:
-            fail(indices, alone: alone, LaneBatch.Complaint("miscounted"), &batch, now)
+            fail(indices, alone: alone, DeliveryBatch.Complaint("miscounted"), &batch, now)
         case .unclear(let word):
             pace.failed(afterMicroseconds: microseconds, count: indices.count)
-            fail(indices, alone: alone, LaneBatch.Complaint(word), &batch, now)
+            fail(indices, alone: alone, DeliveryBatch.Complaint(word), &batch, now)
         case .unanswered(let word):
             pace.failed(afterMicroseconds: microseconds, count: indices.count)
             fail(
-                indices, alone: alone, LaneBatch.Complaint(word), isSilence: true, &batch, now)
+                indices, alone: alone, DeliveryBatch.Complaint(word), isSilence: true, &batch, now)
         case .malformed:
             // Nothing of it was taken, so nothing needs to rest.
-            batch.fail(indices, alone: alone, LaneBatch.Complaint("malformed"), settings)
+            batch.fail(indices, alone: alone, DeliveryBatch.Complaint("malformed"), settings)
             batch.startHalving()
         case .tooLarge:
             if indices.count > 1 {
@@ -77,7 +77,7 @@ extension Lane {
 
     /// Keeps what is left of the batch, if it is to be gone on with.
     private mutating func goOn(
-        _ batch: LaneBatch, _ resolved: [Resolved], _ now: Int64
+        _ batch: DeliveryBatch, _ resolved: [Resolved], _ now: Int64
     ) -> [Resolved] {
         guard hold == nil else {
             self.batch = nil
@@ -109,7 +109,7 @@ extension Lane {
     }
 
     private mutating func judge(
-        _ entries: [EntryAnswer], _ indices: [Int], alone: Bool, _ batch: inout LaneBatch,
+        _ entries: [EntryAnswer], _ indices: [Int], alone: Bool, _ batch: inout DeliveryBatch,
         _ now: Int64
     ) -> [Resolved] {
         var resolved: [Resolved] = []
@@ -164,7 +164,7 @@ extension Lane {
             if isEverything, !batch.isHalving {
                 failTogether(unclear, &batch, now)
             } else {
-                fail(unclear, alone: alone, LaneBatch.Complaint(said), &batch, now)
+                fail(unclear, alone: alone, DeliveryBatch.Complaint(said), &batch, now)
             }
         }
         return resolved
@@ -173,7 +173,7 @@ extension Lane {
     /// The destination takes none of several samples, one by one and for no reason of their own. After a
     /// few times the batch is fetched anew, with what has come since.
     private mutating func failTogether(
-        _ indices: [Int], _ batch: inout LaneBatch, _ now: Int64
+        _ indices: [Int], _ batch: inout DeliveryBatch, _ now: Int64
     ) {
         patients.endTrial()
         batch.failTogether(indices)
@@ -187,8 +187,9 @@ extension Lane {
     }
 
     private mutating func fail(
-        _ indices: [Int], alone: Bool, _ complaint: LaneBatch.Complaint, isSilence: Bool = false,
-        _ batch: inout LaneBatch, _ now: Int64
+        _ indices: [Int], alone: Bool, _ complaint: DeliveryBatch.Complaint,
+        isSilence: Bool = false,
+        _ batch: inout DeliveryBatch, _ now: Int64
     ) {
         // An answer that tells nothing is nothing against the patient either.
         patients.endTrial()
@@ -202,7 +203,7 @@ extension Lane {
     }
 
     /// When a halving is over, decides about the samples that fail even alone.
-    private mutating func conclude(_ batch: inout LaneBatch, _ now: Int64) -> [Resolved] {
+    private mutating func conclude(_ batch: inout DeliveryBatch, _ now: Int64) -> [Resolved] {
         guard batch.isHalving else { return [] }
         guard batch.isDone else {
             // Nothing is stored at all: then it is not one sample's fault.

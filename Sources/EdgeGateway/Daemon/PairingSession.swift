@@ -2,7 +2,7 @@ import BlueZ
 
 /// Where a sensor's questions wait for the technician who pairs it: `pair` runs in one request, its
 /// questions are fetched and answered in others.
-actor PairingDesk {
+actor PairingSession {
     /// How often a code that was given beforehand is tried: a sensor asks again when it is wrong, or
     /// when the radio failed in the middle.
     private static let passkeyTriesMax = 2

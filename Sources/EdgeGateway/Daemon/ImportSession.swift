@@ -16,7 +16,7 @@ struct ImportProgressReport: Codable, Equatable {
 
 /// Where a file to import is put together, part by part: beside the store, readable by nobody else, and
 /// only as long as it is needed. One at a time; a new one takes the place of one that was left lying.
-actor ImportDesk {
+actor ImportSession {
     /// The largest part of a file, bytes.
     static let partBytesMax = 1 << 20
     /// The largest file, bytes: 12 million samples, more than a store of the usual size has.

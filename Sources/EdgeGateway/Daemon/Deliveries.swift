@@ -2,10 +2,10 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// The lanes that run: one task an enrollment, so that a stuck one never delays another.
-actor Lanes {
-    private struct Lane {
-        var runner: LaneRunner
+/// The deliveries that run: one task an enrollment, so that a stuck one never delays another.
+actor Deliveries {
+    private struct Delivery {
+        var runner: DeliveryRunner
         /// One of the two.
         var exchange: ExchangeDestination?
         var file: FileDestination?
@@ -17,12 +17,12 @@ actor Lanes {
     private let queue: SampleQueue
     private let clock: any GatewayClock
     private let logger: Logger
-    private var lanes: [Int64: Lane] = [:]
-    /// How often each enrollment's lane was asked to start: the latest one counts.
+    private var deliveries: [Int64: Delivery] = [:]
+    /// How often each enrollment's delivery was asked to start: the latest one counts.
     private var starts: [Int64: Int] = [:]
     /// Deliveries that ended though nobody ended them, and wait to be started again, with the reason.
     private(set) var ended: [Int64: String] = [:]
-    /// Enrollments whose tokens could not be read when their lane was last to start.
+    /// Enrollments whose tokens could not be read when their delivery was last to start.
     private(set) var unreadable: Set<Int64> = []
 
     init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
@@ -32,7 +32,7 @@ actor Lanes {
         self.logger = logger
     }
 
-    /// Starts the lane of an enrollment, with the tokens in its file where it needs some.
+    /// Starts the delivery of an enrollment, with the tokens in its file where it needs some.
     ///
     /// - Returns: false when there are no usable tokens: then somebody has to enroll again.
     @discardableResult
@@ -46,7 +46,7 @@ actor Lanes {
             let destination = FileDestination(path: path, patient: enrollment.terms.patient)
             let runner = await runner(of: enrollment, to: destination, logger)
             guard starts[enrollment.id] == turn else { return true }
-            lanes[enrollment.id] = Lane(
+            deliveries[enrollment.id] = Delivery(
                 runner: runner, file: destination, task: keepRunning(runner, logger))
             return true
         }
@@ -77,19 +77,19 @@ actor Lanes {
                     }
                 })
         else {
-            logger.error("start lane: the stored exchange address is damaged")
+            logger.error("start delivery: the stored exchange address is damaged")
             return false
         }
         let runner = await runner(of: enrollment, to: destination, logger)
         guard starts[enrollment.id] == turn else { return true }
-        lanes[enrollment.id] = Lane(
+        deliveries[enrollment.id] = Delivery(
             runner: runner, exchange: destination, tokens: tokens,
             task: keepRunning(runner, logger))
         return true
     }
 
     /// Runs a delivery until it is stopped: one that ends by itself is reported and started again.
-    private func keepRunning(_ runner: LaneRunner, _ logger: Logger) -> Task<Void, Never> {
+    private func keepRunning(_ runner: DeliveryRunner, _ logger: Logger) -> Task<Void, Never> {
         Task { [weak self] in
             await KeepRunning.keepRunning(
                 { await runner.run() },
@@ -105,13 +105,13 @@ actor Lanes {
     private func note(_ enrollment: Int64, ended fault: String?) { ended[enrollment] = fault }
 
     /// Whether the delivery of an enrollment was started, and not stopped.
-    func isRunning(_ enrollment: Int64) -> Bool { lanes[enrollment] != nil }
+    func isRunning(_ enrollment: Int64) -> Bool { deliveries[enrollment] != nil }
 
     /// Why the delivery of an enrollment does not run though it should; nil while it does, and where its
     /// tokens cannot be read.
     func stopped(_ enrollment: Int64) -> String? {
         if let fault = ended[enrollment] { return fault }
-        if lanes[enrollment] != nil || unreadable.contains(enrollment) { return nil }
+        if deliveries[enrollment] != nil || unreadable.contains(enrollment) { return nil }
         return "it was not started"
     }
 
@@ -128,7 +128,7 @@ actor Lanes {
 
     private func runner(
         of enrollment: Enrollment, to destination: any Destination, _ logger: Logger
-    ) async -> LaneRunner {
+    ) async -> DeliveryRunner {
         let unanswered: Int64?
         do {
             unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
@@ -136,39 +136,39 @@ actor Lanes {
             // Nobody knows: the samples rest as if a request had been sent just now.
             unanswered = clock.read().uptimeMicroseconds
         }
-        return LaneRunner(
+        return DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
-            logger: logger, settings: settings.lane,
+            logger: logger, settings: settings.delivery,
             unansweredSince: unanswered)
     }
 
-    /// Ends a lane; a request under way is given up, and its samples are sent again later. A token
+    /// Ends a delivery; a request under way is given up, and its samples are sent again later. A token
     /// renewal under way is waited for: a new pair that is not stored locks the gateway out.
     func stop(_ enrollment: Int64) async {
-        guard let lane = lanes.removeValue(forKey: enrollment) else { return }
-        lane.task.cancel()
-        await lane.task.value
+        guard let delivery = deliveries.removeValue(forKey: enrollment) else { return }
+        delivery.task.cancel()
+        await delivery.task.value
         ended[enrollment] = nil
-        await lane.tokens?.finishRenewal()
+        await delivery.tokens?.finishRenewal()
     }
 
     /// The enrollment is gone: its number may be another's some day.
     func forget(_ enrollment: Int64) { unreadable.remove(enrollment) }
 
-    /// Ends every lane.
+    /// Ends every delivery.
     func stopAll() async {
-        for lane in lanes.values { lane.task.cancel() }
-        for enrollment in Array(lanes.keys) { await stop(enrollment) }
+        for delivery in deliveries.values { delivery.task.cancel() }
+        for enrollment in Array(deliveries.keys) { await stop(enrollment) }
     }
 
     /// Something changed for the better, such as a new assignment: look at once.
-    func nudge(_ enrollment: Int64) async {
-        await lanes[enrollment]?.runner.nudge()
+    func wake(_ enrollment: Int64) async {
+        await deliveries[enrollment]?.runner.wake()
     }
 
-    /// When the token in use ends, UTC µs; nil for a lane that needs none or does not run.
+    /// When the token in use ends, UTC µs; nil for a delivery that needs none or does not run.
     func tokenExpiry(of enrollment: Int64) async -> Int64? {
-        await lanes[enrollment]?.tokens?.expiresMicroseconds
+        await deliveries[enrollment]?.tokens?.expiresMicroseconds
     }
 
     /// Why an enrollment's samples are not delivered, if that has lasted for a minute or for more than one
@@ -179,25 +179,25 @@ actor Lanes {
 
     /// How the delivery of an enrollment goes; nil if it does not run.
     func facts(of enrollment: Int64) async -> DeliveryFacts? {
-        await lanes[enrollment]?.runner.facts
+        await deliveries[enrollment]?.runner.facts
     }
 
-    /// Why single patients' samples are kept back, in a lane that serves many and goes on.
+    /// Why single patients' samples are kept back, in a delivery that serves many and goes on.
     func heldPatients(of enrollment: Int64) async -> [String: HoldReason] {
-        await lanes[enrollment]?.runner.heldPatients ?? [:]
+        await deliveries[enrollment]?.runner.heldPatients ?? [:]
     }
 
     /// What the exchange lets a practitioner's enrollment deliver for one patient; nil if it cannot
-    /// be asked because the lane does not run.
-    func standing(
+    /// be asked because the delivery does not run.
+    func access(
         of patient: String, enrollment: Int64
-    ) async -> Result<Standing?, ExchangeReader.Fault>? {
-        await lanes[enrollment]?.exchange?.standing(of: patient)
+    ) async -> Result<PatientAccess?, ExchangeReader.Fault>? {
+        await deliveries[enrollment]?.exchange?.access(of: patient)
     }
 
     /// Gives a practitioner's enrollment the device and code it does not have yet.
-    func adopt(_ standing: Standing, device: String, enrollment: Int64) async {
-        await lanes[enrollment]?.exchange?.adopt(standing, device: device)
+    func adopt(_ access: PatientAccess, device: String, enrollment: Int64) async {
+        await deliveries[enrollment]?.exchange?.adopt(access, device: device)
     }
 }
 
@@ -215,13 +215,13 @@ extension Settings {
         return curl
     }
 
-    /// How a lane delivers.
-    var lane: LaneSettings {
-        var lane = LaneSettings()
-        lane.batchSamplesMax = batchSamples
-        lane.intervalMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
+    /// How a delivery delivers.
+    var delivery: DeliverySettings {
+        var delivery = DeliverySettings()
+        delivery.batchSamplesMax = batchSamples
+        delivery.intervalMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
         // The loader has checked the list.
-        lane.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
-        return lane
+        delivery.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
+        return delivery
     }
 }

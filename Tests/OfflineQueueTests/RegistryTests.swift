@@ -2,7 +2,7 @@ import OfflineQueue
 import Testing
 
 @Suite("Who wears what, and where it goes")
-struct RosterTests {
+struct RegistryTests {
     let store: TestStore
     let clock = ManualClock()
     let queue: SampleQueue
@@ -83,18 +83,18 @@ struct RosterTests {
 
     @Test func aPractitionersEnrollmentNeedsThePatient() async throws {
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
-        let lane = try await queue.enroll(.example("clinic", patient: nil))
+        let delivery = try await queue.enroll(.example("clinic", patient: nil))
         await #expect {
-            try await queue.assign(sensor: sensor.id, enrollment: lane.id)
+            try await queue.assign(sensor: sensor.id, enrollment: delivery.id)
         } throws: {
             ($0 as? QueueError)?.code == .invalidArgument
         }
-        let ada = try await queue.assign(sensor: sensor.id, enrollment: lane.id, patient: "ada")
+        let ada = try await queue.assign(sensor: sensor.id, enrollment: delivery.id, patient: "ada")
         try await queue.beat(ada, clock)
-        let bob = try await queue.assign(sensor: sensor.id, enrollment: lane.id, patient: "bob")
+        let bob = try await queue.assign(sensor: sensor.id, enrollment: delivery.id, patient: "bob")
         try await queue.beat(bob, clock)
         try await queue.flush()
-        #expect(try await queue.deliverAll(lane.id).map(\.patient) == ["ada", "bob"])
+        #expect(try await queue.deliverAll(delivery.id).map(\.patient) == ["ada", "bob"])
         let invitation = try await queue.enroll(.example("one", patient: "p-1"))
         await #expect(throws: QueueError.self) {
             try await queue.assign(sensor: sensor.id, enrollment: invitation.id, patient: "ada")
@@ -104,16 +104,16 @@ struct RosterTests {
     @Test func thePatientOfAnEnrollmentIsFoundOnceAndNeverChanged() async throws {
         var terms = EnrollmentTerms.example()
         terms.patient = nil
-        let lane = try await queue.enroll(terms)
+        let delivery = try await queue.enroll(terms)
         terms.patient = "40001"
         terms.device = "70007"
-        try await queue.updateEnrollment(lane.id, terms: terms)
+        try await queue.updateEnrollment(delivery.id, terms: terms)
         terms.device = "70008"
-        try await queue.updateEnrollment(lane.id, terms: terms)
+        try await queue.updateEnrollment(delivery.id, terms: terms)
         #expect(try await queue.enrollments().map(\.terms) == [terms])
         terms.patient = "40002"
         await #expect {
-            try await queue.updateEnrollment(lane.id, terms: terms)
+            try await queue.updateEnrollment(delivery.id, terms: terms)
         } throws: {
             ($0 as? QueueError)?.code == .alreadySet
         }
@@ -141,18 +141,18 @@ struct RosterTests {
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        let lane = worn.enrollment.id
-        try await queue.setHold(enrollment: lane, reason: "no-consent")
+        let delivery = worn.enrollment.id
+        try await queue.setHold(enrollment: delivery, reason: "no-consent")
         let since = try await queue.enrollments().first?.holdSinceMicroseconds
         clock.advance(seconds: 60)
-        try await queue.setHold(enrollment: lane, reason: "no-consent")
+        try await queue.setHold(enrollment: delivery, reason: "no-consent")
         #expect(try await queue.enrollments().first?.holdSinceMicroseconds == since)
         #expect(try await queue.balance().held == ["no-consent": 1])
-        #expect(try await queue.balance(of: .enrollment(lane)).isBalanced)
-        try await queue.setState(enrollment: lane, .enrollAgain)
+        #expect(try await queue.balance(of: .enrollment(delivery)).isBalanced)
+        try await queue.setState(enrollment: delivery, .enrollAgain)
         #expect(try await queue.balance().held == ["enroll-again": 1])
-        try await queue.setState(enrollment: lane, .active)
-        try await queue.setHold(enrollment: lane, reason: nil)
+        try await queue.setState(enrollment: delivery, .active)
+        try await queue.setHold(enrollment: delivery, reason: nil)
         #expect(try await queue.balance().pending == 1)
         #expect(try await queue.enrollments().first?.holdSinceMicroseconds == nil)
     }

@@ -3,14 +3,14 @@ import Testing
 @testable import OfflineQueue
 
 @Suite("Stretches of pending samples")
-struct StretchTests {
+struct RangeTests {
     let store: TestStore
     let clock = ManualClock()
 
     init() throws { store = try TestStore() }
 
-    private func ids(_ stretches: [PendingStretch]) -> [[Int64]] {
-        stretches.map { $0.samples.map(\.id) }
+    private func ids(_ ranges: [PendingRange]) -> [[Int64]] {
+        ranges.map { $0.samples.map(\.id) }
     }
 
     @Test func eachSegmentGivesItsOldestHoweverManyOthersHave() async throws {
@@ -21,12 +21,12 @@ struct StretchTests {
         for number in UInt8(1)...6 { try await queue.beat(first.assignment, bpm: number, clock) }
         try await queue.beat(second, bpm: 7, clock)
         try await queue.flush()
-        let found = try await queue.nextStretches(
+        let found = try await queue.nextRanges(
             enrollment: first.enrollment.id, perSegment: 4, limit: 100)
         #expect(ids(found) == [[1, 2, 3, 4], [7]])
         #expect(found.allSatisfy { !$0.isEnded }, "more may come in this run")
         #expect(found.map(\.isCut) == [true, false], "two of the first were not read")
-        let fewer = try await queue.nextStretches(
+        let fewer = try await queue.nextRanges(
             enrollment: first.enrollment.id, perSegment: 4, limit: 4)
         #expect(ids(fewer) == [[1, 2, 3, 4]])
     }
@@ -40,11 +40,11 @@ struct StretchTests {
         try await queue.beat(worn.assignment, bpm: 4, clock)
         try await queue.flush()
         let enrollment = worn.enrollment.id
-        let found = try await queue.nextStretches(
+        let found = try await queue.nextRanges(
             enrollment: enrollment, perSegment: 10, limit: 100)
         #expect(ids(found) == [[1, 2, 3], [4]])
         #expect(found.map(\.isEnded) == [true, false])
-        let cut = try await queue.nextStretches(enrollment: enrollment, perSegment: 2, limit: 100)
+        let cut = try await queue.nextRanges(enrollment: enrollment, perSegment: 2, limit: 100)
         #expect(cut.first?.isEnded == false, "the third one was not looked at")
     }
 
@@ -54,13 +54,13 @@ struct StretchTests {
         for number in UInt8(1)...5 { try await queue.beat(worn.assignment, bpm: number, clock) }
         try await queue.flush()
         let enrollment = worn.enrollment.id
-        let stretch = try #require(
-            try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9).first)
+        let range = try #require(
+            try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9).first)
         #expect(
-            stretch.samples == (try await queue.nextBatch(enrollment: enrollment, limit: 100)))
+            range.samples == (try await queue.nextBatch(enrollment: enrollment, limit: 100)))
         try await queue.settle(
-            enrollment: enrollment, stretch.samples.prefix(3).map { SettledSample($0, .delivered) })
-        let rest = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+            enrollment: enrollment, range.samples.prefix(3).map { SettledSample($0, .delivered) })
+        let rest = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(rest) == [[4, 5]])
     }
 
@@ -71,13 +71,13 @@ struct StretchTests {
         try await queue.flush()
         try store.execute("UPDATE sample SET frame = x'0063' WHERE id = 3")
         let enrollment = worn.enrollment.id
-        var found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        var found = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[1, 2]])
         #expect(found.first?.isEnded == true)
         #expect(found.first?.isCut == true, "the fourth one waits as well")
         try await queue.settle(
             enrollment: enrollment, found[0].samples.map { SettledSample($0, .delivered) })
-        found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        found = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[4]])
         #expect(try await queue.balance().dead == 1)
     }
@@ -93,11 +93,11 @@ struct StretchTests {
             enrollment: enrollment,
             batch.map { SettledSample($0, .dead(reason: "refused", diagnostics: "")) })
         try await queue.requeue(deadLetters: [2, 3])
-        let found = try await queue.nextStretches(enrollment: enrollment, perSegment: 9, limit: 9)
+        let found = try await queue.nextRanges(enrollment: enrollment, perSegment: 9, limit: 9)
         #expect(ids(found) == [[2, 3], [5, 6]])
         #expect(found.map(\.isEnded) == [true, false])
         #expect(found.allSatisfy { !$0.isCut })
-        let fewer = try await queue.nextStretches(enrollment: enrollment, perSegment: 2, limit: 9)
+        let fewer = try await queue.nextRanges(enrollment: enrollment, perSegment: 2, limit: 9)
         #expect(fewer.map(\.isCut) == [true, true], "as many as were asked for")
         try await queue.settle(
             enrollment: enrollment,

@@ -7,7 +7,7 @@ import OfflineQueue
 /// rarely, one at a time, and put the new pair on the disk before its first use.
 ///
 /// Ask ``next(_:)`` what to do, do it, and report what came of it.
-public struct TokenKeeper: Sendable {
+public struct TokenRenewal: Sendable {
     /// What to do now.
     public enum Action: Hashable, Sendable {
         /// The token is good as far as is known.
@@ -52,7 +52,7 @@ public struct TokenKeeper: Sendable {
     /// A new pair that is refused at once is no matter of age: the next one waits, microseconds.
     static let youngRefusalPause: Int64 = 300_000_000
 
-    /// A keeper of a record that is on the disk.
+    /// A renewal of a record that is on the disk.
     public init(record: TokenRecord) {
         self.record = record
     }

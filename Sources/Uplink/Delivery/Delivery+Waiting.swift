@@ -1,5 +1,5 @@
-/// What a lane waits for: a reason that is to go away, a time, samples, the store.
-extension Lane {
+/// What a delivery waits for: a reason that is to go away, a time, samples, the store.
+extension Delivery {
     /// The reason of a hold was looked at.
     public mutating func probed(isMended: Bool, _ now: Int64) {
         guard case .probing(let reason) = activity else { return }
@@ -34,9 +34,9 @@ extension Lane {
 
     /// Something changed for the better (the network is back, a technician asks): looks at a hold
     /// now, and does not wait out a pause in which nothing was sent.
-    public mutating func nudge(_ now: Int64) {
+    public mutating func wake(_ now: Int64) {
         if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
-        patients.nudge(now)
+        patients.wake(now)
         if notSentInRow > 0 { isBackingOff = false }
         if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
     }

@@ -1,0 +1,261 @@
+import OfflineQueue
+import Testing
+
+@testable import Uplink
+
+@Suite struct TokenRenewalTests {
+    static let day: Int64 = 86_400_000_000
+    static let hour: Int64 = 3_600_000_000
+
+    static func record(
+        _ number: Int = 1, credential: Credential = .invitation(Secret("invite")),
+        refresh: Bool = true
+    ) -> TokenRecord {
+        TokenRecord(
+            origin: .example, clientID: "client", credential: credential,
+            pair: pair(number, refresh: refresh))
+    }
+
+    static func pair(_ number: Int, at granted: Int64 = 0, refresh: Bool = true) -> TokenPair {
+        TokenPair(
+            access: Secret("access\(number)"), refresh: refresh ? Secret("refresh\(number)") : nil,
+            grantedMicroseconds: granted, lifetimeSeconds: 1_209_600)
+    }
+
+    static func at(_ time: Int64, isTrusted: Bool = true) -> ClockReading {
+        ClockReading(uptimeMicroseconds: time, wallMicroseconds: time, isTrusted: isTrusted)
+    }
+
+    static let first = AccessToken(secret: Secret("access1"), generation: 1)
+
+    private func refreshing(_ renewal: inout TokenRenewal, _ now: ClockReading) -> Bool {
+        renewal.next(now) == .refresh(Secret("refresh1"), clientID: "client")
+    }
+
+    @Test func aYoungTokenIsUsed() {
+        var renewal = TokenRenewal(record: Self.record())
+        #expect(renewal.next(Self.at(6 * Self.day)) == .use(Self.first))
+    }
+
+    @Test func atHalfLifeTheTokenIsRefreshedAndTheNewPairSavedBeforeItsFirstUse() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(7 * Self.day)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        #expect(renewal.next(now) == .save(Self.record(2).with(granted: now.wallMicroseconds)))
+        renewal.saved(true, now)
+        #expect(
+            renewal.next(now) == .use(AccessToken(secret: Secret("access2"), generation: 2)))
+        #expect(renewal.next(Self.at(13 * Self.day)).isUse)
+    }
+
+    @Test func aPairThatCannotBeSavedIsNotUsed() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(7 * Self.day)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.saved(false, now)
+        let retry = now.uptimeMicroseconds + 30_000_000
+        #expect(renewal.next(now) == .wait(untilMicroseconds: retry))
+        #expect(renewal.next(Self.at(retry)).isSave)
+    }
+
+    @Test func anUntrustedClockLeavesTheRefreshToThe401() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(400 * Self.day, isTrusted: false)
+        #expect(renewal.next(now) == .use(Self.first))
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+    }
+
+    @Test func aLate401OfAnOldTokenDoesNotCondemnTheNewOne() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(7 * Self.day)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.saved(true, now)
+        renewal.refused(Self.first, now)
+        #expect(renewal.next(now).isUse)
+    }
+
+    @Test func aNewPairThatIsRefusedAtOnceIsNotReplacedAtOnce() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.saved(true, now)
+        renewal.refused(AccessToken(secret: Secret("access2"), generation: 2), now)
+        #expect(
+            renewal.next(now) == .wait(untilMicroseconds: now.uptimeMicroseconds + 300_000_000))
+    }
+
+    @Test func anUnclearRefreshIsRepeatedLaterAndTheOldTokenUsedMeanwhile() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(7 * Self.day)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.unclear, now)
+        #expect(renewal.next(now) == .use(Self.first))
+        #expect(refreshing(&renewal, Self.at(now.uptimeMicroseconds + 30_000_000)))
+    }
+
+    @Test func unclearRefreshesSpreadOutToAQuarterOfAnHour() {
+        var renewal = TokenRenewal(record: Self.record())
+        var now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        var pauses: [Int64] = []
+        for _ in 0..<8 {
+            #expect(refreshing(&renewal, now))
+            renewal.answered(.unclear, now)
+            guard case .wait(let until) = renewal.next(now) else {
+                Issue.record("not waiting")
+                return
+            }
+            pauses.append((until - now.uptimeMicroseconds) / 1_000_000)
+            now = Self.at(until)
+        }
+        #expect(pauses == [30, 60, 120, 240, 480, 900, 900, 900])
+        #expect(!renewal.isLost)
+    }
+
+    @Test func aRefreshThatWasNotSentIsRepeatedSoon() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.notSent(.connect), now)
+        #expect(renewal.next(now) == .wait(untilMicroseconds: now.uptimeMicroseconds + 5_000_000))
+    }
+
+    @Test func aLostRefreshAnswerIsMetByRedeemingTheInvitationAgain() {
+        var renewal = TokenRenewal(record: Self.record())
+        var now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.unclear, now)
+        now = Self.at(now.uptimeMicroseconds + 30_000_000)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.refused(.invalidGrant), now)
+        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        renewal.redeemed(.success(Self.record(3)), now)
+        #expect(renewal.next(now).isSave)
+        renewal.saved(true, now)
+        #expect(renewal.next(now) == .use(AccessToken(secret: Secret("access3"), generation: 2)))
+    }
+
+    @Test(
+        "a refused redemption is final, with one attempt an hour",
+        arguments: [.unknown, .cancelled, .expired, .superseded, .refused] as [EnrollFault])
+    func finalRedemption(fault: EnrollFault) {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.refused(.invalidGrant), now)
+        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        renewal.redeemed(.failure(fault), now)
+        #expect(renewal.isLost)
+        let retry = now.uptimeMicroseconds + Self.hour
+        #expect(renewal.next(now) == .enrollAgain(retryAtMicroseconds: retry))
+        #expect(
+            renewal.next(Self.at(retry - 1)) == .enrollAgain(retryAtMicroseconds: retry))
+        #expect(refreshing(&renewal, Self.at(retry)))
+    }
+
+    @Test(
+        "a redemption in an outage is repeated, not final",
+        arguments: [.serverTrouble(status: 500), .transport(.timeout), .unreadable] as [EnrollFault]
+    )
+    func unclearRedemption(fault: EnrollFault) {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.refused(.invalidGrant), now)
+        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        renewal.redeemed(.failure(fault), now)
+        #expect(!renewal.isLost)
+        let later = now.uptimeMicroseconds + 30_000_000
+        #expect(renewal.next(now) == .wait(untilMicroseconds: later))
+        #expect(renewal.next(Self.at(later)) == .redeem(Secret("invite")))
+    }
+
+    @Test(
+        "without an invitation both final refusals mean to enroll again",
+        arguments: [.invalidGrant, .invalidClient] as [GrantRefusal])
+    func finalRefresh(refusal: GrantRefusal) {
+        var renewal = TokenRenewal(record: Self.record(credential: .none))
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.refused(refusal), now)
+        #expect(
+            renewal.next(now)
+                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+    }
+
+    @Test func withoutAnyWayToRenewTheDeliveryIsLostOnThe401() {
+        var renewal = TokenRenewal(record: Self.record(credential: .none, refresh: false))
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(
+            renewal.next(now)
+                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+        #expect(renewal.isLost)
+    }
+
+    @Test func aPractitionerKeyMintsAtHalfLife() {
+        let key = Credential.practitionerKey(clientID: "p", secret: Secret("s"))
+        var renewal = TokenRenewal(record: Self.record(credential: key, refresh: false))
+        let now = Self.at(7 * Self.day)
+        #expect(renewal.next(now) == .mint(clientID: "p", secret: Secret("s")))
+        renewal.answered(.refused(.invalidClient), now)
+        // The old token has seven days to go.
+        #expect(renewal.next(now) == .use(Self.first))
+        renewal.refused(Self.first, now)
+        #expect(
+            renewal.next(now)
+                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+    }
+
+    @Test func aServerThatDoesNotRotateKeepsTheRefreshToken() {
+        var renewal = TokenRenewal(record: Self.record())
+        let now = Self.at(7 * Self.day)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(
+            .granted(Self.pair(2, at: now.wallMicroseconds, refresh: false)), now)
+        #expect(renewal.record.pair.refresh == Secret("refresh1"))
+    }
+
+    @Test func aNewEnrollmentEndsTheLoss() {
+        var renewal = TokenRenewal(record: Self.record(credential: .none))
+        let now = Self.at(Self.day)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.refused(.invalidGrant), now)
+        renewal.replace(Self.record(5))
+        #expect(renewal.next(now) == .use(AccessToken(secret: Secret("access5"), generation: 2)))
+        #expect(!renewal.isLost)
+    }
+}
+
+extension TokenRecord {
+    fileprivate func with(granted: Int64) -> TokenRecord {
+        var copy = self
+        copy.pair.grantedMicroseconds = granted
+        return copy
+    }
+}
+
+extension TokenRenewal.Action {
+    fileprivate var isUse: Bool { if case .use = self { true } else { false } }
+    fileprivate var isSave: Bool { if case .save = self { true } else { false } }
+}
+
+extension Origin {
+    /// `https://jhe.example`.
+    static var example: Origin {
+        guard let origin = Origin("https://jhe.example") else { fatalError("not an origin") }
+        return origin
+    }
+}
