@@ -108,7 +108,7 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             resources: [
-                .embedInCode("Page/page.html"), .embedInCode("Page/enroll.html"),
+                .embedInCode("Live/page.html"), .embedInCode("Live/enroll.html"),
             ],
             swiftSettings: settings, linkerSettings: compact),
 

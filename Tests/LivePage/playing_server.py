@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PAGES = Path(__file__).resolve().parents[2] / "Sources/EdgeGateway/Page"
+PAGES = Path(__file__).resolve().parents[2] / "Sources/EdgeGateway/Live"
 # As the gateway does: a rate older than this is none, seconds.
 RATE_AGE_MAX = 10
 REPEAT_SECONDS = 2
