@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Many straps and several adapters", .timeLimit(.minutes(2)))
+@Suite("Many straps and several adapters", .timeLimit(.minutes(10)))
 struct CentralAdaptersTests {
     private static let adapters = ["00:1A:7D:DA:71:01", "00:1A:7D:DA:71:02"]
 

@@ -24,7 +24,7 @@ private final class Person: Sendable {
     }
 }
 
-@Suite("Bonds, against the simulated org.bluez", .timeLimit(.minutes(2)))
+@Suite("Bonds, against the simulated org.bluez", .timeLimit(.minutes(10)))
 struct CentralBondingTests {
     private func stage(
         _ security: SimulatedStrap.Security,
@@ -125,10 +125,10 @@ struct CentralBondingTests {
         let stage = try await stage(.passkeyShown(7042))
         let began = ContinuousClock.now
         await #expect(throws: InspectionFault.bondRefused(Central.declined)) {
-            _ = try await inspect(stage, Person(.no).agent(), deadline: .seconds(60))
+            _ = try await inspect(stage, Person(.no).agent(), deadline: .seconds(300))
         }
-        #expect(ContinuousClock.now - began < .seconds(20))
-        _ = try await inspect(stage, Person(.passkey(7042)).agent(), deadline: .seconds(60))
+        #expect(ContinuousClock.now - began < .seconds(100), "it does not wait out its deadline")
+        _ = try await inspect(stage, Person(.passkey(7042)).agent(), deadline: .seconds(100))
         #expect(await stage.bluez.isBonded(Stage.strap))
         await stage.end()
     }
@@ -149,7 +149,7 @@ struct CentralBondingTests {
     func noAgent() async throws {
         let stage = try await stage(.encrypted)
         await #expect(throws: InspectionFault.wantsBond) {
-            _ = try await inspect(stage, nil, deadline: .seconds(2))
+            _ = try await inspect(stage, nil, deadline: .seconds(100))
         }
         await stage.end()
     }

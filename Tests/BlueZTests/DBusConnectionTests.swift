@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("D-Bus connection, against a real dbus-daemon", .timeLimit(.minutes(1)))
+@Suite("D-Bus connection, against a real dbus-daemon", .timeLimit(.minutes(10)))
 struct DBusConnectionTests {
     let bus: TestBus
     let service: DBusConnection

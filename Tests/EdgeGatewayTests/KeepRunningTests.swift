@@ -14,26 +14,26 @@ import Testing
 
     @Test func aPartThatThrowsOrReturnsIsReportedAndStartedAgainWithGrowingPauses() async {
         let log = Log()
+        let clock = ImmediateClock()
         let task = Task {
             var runs = 0
             await KeepRunning.keepRunning(
-                sleep: { pause in
-                    log.add("pause \(pause.components.seconds)")
-                },
+                clock: clock,
                 {
                     runs += 1
                     log.add("run")
                     if runs == 1 { throw Broken() }
-                    if runs == 6 { withUnsafeCurrentTask { $0?.cancel() } }
+                    if runs == 8 { withUnsafeCurrentTask { $0?.cancel() } }
                 },
                 report: { fault in log.add(fault ?? "again") })
         }
         await task.value
         let expected =
-            ["run", "Broken()", "pause 1", "again"]
-            + [5, 15, 60, 60].flatMap { ["run", "it ended by itself", "pause \($0)", "again"] }
+            ["run", "Broken()", "again"]
+            + Array(repeating: ["run", "it ended without an error", "again"], count: 6).joined()
             + ["run"]
         #expect(log.lines == expected)
+        #expect(clock.slept == [1, 2, 4, 8, 16, 30, 30].map { .seconds($0) })
     }
 
     @Test func changesAreMadeOneAtATimeInTheirOrder() async {

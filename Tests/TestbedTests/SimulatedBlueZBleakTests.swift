@@ -58,7 +58,7 @@ import Testing
         return (try JSONDecoder().decode(Report.self, from: data), sent)
     }
 
-    @Test(.enabled(if: hasBleak), .timeLimit(.minutes(2)))
+    @Test(.enabled(if: hasBleak), .timeLimit(.minutes(10)))
     func bleakFindsConnectsReadsAndReceives() async throws {
         var habits = BlueZHabits()
         habits.connectedUnsignalled = 0
@@ -73,7 +73,7 @@ import Testing
     }
 
     /// What bleak 3.1.0 does with the real bluetoothd when that does not tell of the connection.
-    @Test(.enabled(if: hasBleak), .timeLimit(.minutes(2)))
+    @Test(.enabled(if: hasBleak), .timeLimit(.minutes(10)))
     func bleakFailsAsItDoesWithTheRealOneWhenConnectedIsNotTold() async throws {
         var habits = BlueZHabits()
         habits.connectedUnsignalled = 1

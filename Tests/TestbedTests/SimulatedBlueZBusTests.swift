@@ -86,7 +86,7 @@ import Testing
         return frames
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func frameBytesArriveAsTheyWereSent() async throws {
         let scene = try await Scene.set(sendsFrames: true)
         try await scene.subscribe()
@@ -99,7 +99,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func managedObjectsShowTheWholeTree() async throws {
         let scene = try await Scene.set()
         try await scene.subscribe()
@@ -115,7 +115,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aKilledDaemonLosesItsNameAndComesBackWithout() async throws {
         let scene = try await Scene.set()
         try await scene.subscribe()
@@ -152,7 +152,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aStoppedDaemonTakesItsObjectsAwayFirst() async throws {
         let scene = try await Scene.set()
         try await scene.subscribe()
@@ -171,7 +171,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func bluetoothdComesBackAfterTheBusDoes() async throws {
         let scene = try await Scene.set()
         try await scene.subscribe()
@@ -193,7 +193,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aClientThatDiesEndsItsSessionsAndNotItsLink() async throws {
         let scene = try await Scene.set()
         try await scene.subscribe()
@@ -207,7 +207,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aQuarterOfAnHourPassesInSecondsAndNothingIsLost() async throws {
         let heart = try RecordedHeart.oneHour()
         let straps = (1...8).map {
@@ -254,7 +254,7 @@ import Testing
         await scene.strike()
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(10)))
     func aFloodOfStrangersIsShownOnlyIfSomebodyWantsAll() async throws {
         let scene = try await Scene.set()
         try await scene.bluez.flood(count: 100)

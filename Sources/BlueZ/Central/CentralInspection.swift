@@ -140,6 +140,8 @@ extension Central {
         // The first time bluetoothd may have remembered services that it no longer has.
         let isOther = !places.values.contains { $0.offers(service: settings.service) }
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
+        // Nobody is there to make a bond with.
+        if link.agent == nil, wantsBond(link) { return true }
         switch link.machine.state {
         case .resolving, .subscribing, .streaming, .draining:
             link.soughtSince = now
@@ -156,6 +158,10 @@ extension Central {
         return now - (link.soughtSince ?? begun) >= patience.microseconds
     }
 
+    private func wantsBond(_ link: WatchedLink) -> Bool {
+        !link.reasons.isDisjoint(with: [.error(.auth), .error(.permission)])
+    }
+
     private func fault(of address: String, since begun: Int64) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
@@ -167,7 +173,7 @@ extension Central {
         if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {
             return .noRadio
         }
-        if !reasons.isDisjoint(with: [.error(.auth), .error(.permission)]) { return .wantsBond }
+        if wantsBond(link) { return .wantsBond }
         if reasons.contains(.error(.slots)) { return .adapterFull }
         if reasons.contains(.error(.cache)) { return .noHeartRate }
         if reasons.contains(.subscribeTimeout) {

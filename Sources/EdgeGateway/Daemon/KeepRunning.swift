@@ -1,30 +1,51 @@
-/// Keeps a part of the daemon running.
-enum KeepRunning {
-    /// The pauses before a part is started again; the last one is for every later time.
-    static let pauses: [Duration] = [.seconds(1), .seconds(5), .seconds(15), .seconds(60)]
+import ServiceLifecycle
 
-    /// Runs `work` until the task is cancelled. When it throws or returns before, `report` gets the reason,
-    /// and nil when it is started again after a pause.
+/// Starts a part of the daemon again whenever it ends before the daemon does.
+enum KeepRunning {
+    /// Between the first end and the next start; doubled each time.
+    static let pauseMin = Duration.seconds(1)
+    /// An address that is missing at boot is there within a minute, mostly.
+    static let pauseMax = Duration.seconds(30)
+    /// A part that ran for so long had recovered: its next pause is short again.
+    static let recovered = Duration.seconds(60)
+
+    /// Runs `work` until the task is cancelled or the daemon shuts down. When it throws or returns before,
+    /// `report` gets the reason, and nil when it is started again after a pause.
     static func keepRunning(
         isolation: isolated (any Actor)? = #isolation,
-        sleep: (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        clock: any Clock<Duration> & Sendable = ContinuousClock(),
         _ work: () async throws -> Void, report: (String?) async -> Void
     ) async {
-        var endings = 0
-        while !Task.isCancelled {
-            var fault = "it ended by itself"
-            do {
-                try await work()
-            } catch {
-                fault = "\(error)"
+        var pause = pauseMin
+        while !isEnding {
+            var fault = "it ended without an error"
+            let elapsed = await clock.measured {
+                do {
+                    try await work()
+                } catch {
+                    fault = "\(error)"
+                }
             }
-            guard !Task.isCancelled else { return }
+            guard !isEnding else { return }
             await report(fault)
-            let pause = pauses[min(endings, pauses.count - 1)]
-            endings += 1
-            try? await sleep(pause)
-            guard !Task.isCancelled else { return }
+            if elapsed >= recovered { pause = pauseMin }
+            let rest = pause
+            await cancelWhenGracefulShutdown { try? await clock.sleep(for: rest) }
+            pause = min(pause * 2, pauseMax)
+            guard !isEnding else { return }
             await report(nil)
         }
+    }
+
+    private static var isEnding: Bool { Task.isCancelled || Task.isShuttingDownGracefully }
+}
+
+extension Clock where Duration == Swift.Duration {
+    fileprivate func measured(
+        isolation: isolated (any Actor)? = #isolation, _ work: () async -> Void
+    ) async -> Swift.Duration {
+        let began = now
+        await work()
+        return began.duration(to: now)
     }
 }

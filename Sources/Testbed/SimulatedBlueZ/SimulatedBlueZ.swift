@@ -264,7 +264,7 @@ public actor SimulatedBlueZ {
     /// - Returns: false when the time was over first.
     @discardableResult
     public func wait(
-        atMost limit: Duration = .seconds(10), until condition: @escaping Condition
+        atMost limit: Duration = .seconds(120), until condition: @escaping Condition
     ) async -> Bool {
         if condition(self) { return true }
         waiterNumber += 1
