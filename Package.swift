@@ -196,7 +196,8 @@ let package = Package(
             ],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["EdgeGateway", "GATTHeartRate", "Testbed"],
+            name: "EndToEndTests",
+            dependencies: ["BlueZ", "EdgeGateway", "GATTHeartRate", "Testbed"],
             swiftSettings: settings),
         // Preloaded into the gateway, never linked.
         .target(name: "FastTime", path: "Tests/Chaos/FastTime", cSettings: shim),

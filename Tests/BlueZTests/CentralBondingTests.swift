@@ -145,6 +145,16 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    @Test("a sensor that is paired, forgotten and paired again within seconds keeps its link")
+    func inspectedAgain() async throws {
+        let stage = try await stage(.open)
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.central.forget(address: Stage.strap)
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.central.inspections == 2, "each has a number of its own")
+        await stage.end()
+    }
+
     @Test("without anybody to ask, a strap that wants a bond is told apart from an absent one")
     func noAgent() async throws {
         let stage = try await stage(.encrypted)

@@ -8,12 +8,11 @@ import Testing
         .deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Sources/EdgeGateway")
 
-    private func sources(in folder: String) throws -> [(name: String, text: String)] {
-        let folder = Self.root.appending(path: folder)
-        return try FileManager.default.subpathsOfDirectory(atPath: folder.path)
+    private func sources() throws -> [(name: String, text: String)] {
+        try FileManager.default.subpathsOfDirectory(atPath: Self.root.path)
             .filter { $0.hasSuffix(".swift") }
             .map {
-                ($0, try String(contentsOf: folder.appending(path: $0), encoding: .utf8))
+                ($0, try String(contentsOf: Self.root.appending(path: $0), encoding: .utf8))
             }
     }
 
@@ -24,7 +23,7 @@ import Testing
 
     @Test func noRouteTakesAnAddressANameOrAPatient() throws {
         var count = 0
-        for (name, text) in try sources(in: "API") + sources(in: "Page") {
+        for (name, text) in try sources() {
             for path in paths(text) {
                 count += 1
                 for word in [":address", ":name", ":patient", ":token"] {
@@ -37,7 +36,7 @@ import Testing
 
     @Test func noCommandPutsAnAddressANameOrAPatientIntoAPath() throws {
         var count = 0
-        let pieces = try sources(in: "Commands").flatMap { name, text in
+        let pieces = try sources().flatMap { name, text in
             (paths(text) + text.matches(of: /"&(?:[^"\\]|\\\([^)]*\))*"/).map(\.output))
                 .map { (name, $0) }
         }

@@ -71,17 +71,17 @@ import Testing
         let root = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Sources/EdgeGateway")
-        for folder in ["Commands", "Doctor"] {
-            let directory = root.appending(path: folder).path
-            for file in try FileManager.default.contentsOfDirectory(atPath: directory)
-            where file != "Terminal.swift" {
-                let text = try String(contentsOfFile: directory + "/" + file, encoding: .utf8)
-                #expect(
-                    !text.contains(#/(^|[^\w.])(print|puts|fputs|debugPrint|dump)\(/#), "\(file)")
-                #expect(!text.contains("Swift.print"), "\(file)")
-                #expect(!text.contains("FileHandle.standard(Output|Error)\\.write"), "\(file)")
-                #expect(!text.contains(#"\u{1B}"#), "\(file)")
-            }
+        let files = try FileManager.default.subpathsOfDirectory(atPath: root.path).filter {
+            $0.hasSuffix(".swift") && $0 != "Terminal/Terminal.swift"
+        }
+        #expect(files.count > 50)
+        for file in files {
+            let text = try String(contentsOf: root.appending(path: file), encoding: .utf8)
+            #expect(
+                !text.contains(#/(^|[^\w.])(print|puts|fputs|debugPrint|dump)\(/#), "\(file)")
+            #expect(!text.contains("Swift.print"), "\(file)")
+            #expect(!text.contains(#/FileHandle\.standard(Output|Error)\.write/#), "\(file)")
+            #expect(!text.contains(#"\u{1B}"#), "\(file)")
         }
     }
 

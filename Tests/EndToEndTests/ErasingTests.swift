@@ -70,6 +70,7 @@ import Testing
             try await fixture.command("erase", "e0", "--yes", "--json")
             #expect(try await fixture.gateway.status().balance.received == 0)
             try await fixture.put(on: 0)
+            try await fixture.eventually("delivered again") { $0.balance.delivered >= 1 }
             let status = try await fixture.settle()
             #expect(status.balance.balanced && status.balance.delivered > 0)
             #expect(

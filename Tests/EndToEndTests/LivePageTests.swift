@@ -154,6 +154,7 @@ import Testing
         try await TestWorld.run(settings: ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) {
             fixture in
             try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.delivered >= 1 }
             _ = try await fixture.settle()
             let text = try await curl(port, "/metrics").body
             #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))

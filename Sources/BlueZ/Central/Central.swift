@@ -44,6 +44,8 @@ public actor Central {
     var isDaemonSilent = false
     /// The identity addresses that sensors were given while they were bonded.
     var renames: [String: String] = [:]
+    /// Inspections so far: the end of one must not end the link of a later one.
+    var inspections = 0
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
     var linkLimits: [String: LinkLimit] = [:]

@@ -31,7 +31,8 @@ extension Central {
     ) async throws(InspectionFault) -> Inspection {
         let address = address.uppercased()
         watch(address, service, characteristic, isTemporary: true)
-        let number = (links[address]?.inspection ?? 0) + 1
+        inspections += 1
+        let number = inspections
         let wasPaired = isPaired(address)
         let begun = clock.now()
         if let link = links[address] {

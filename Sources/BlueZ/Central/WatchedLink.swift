@@ -13,7 +13,7 @@ final class WatchedLink {
     var isTemporary: Bool
     /// Watched again while it is let go: begins anew when that is over.
     var isWantedAgain = false
-    /// Number of the latest inspection.
+    /// Number of the latest inspection, among those of all sensors.
     var inspection = 0
     /// Who is asked while a person pairs the sensor.
     var agent: PairingAgent?
