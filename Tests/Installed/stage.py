@@ -134,6 +134,6 @@ class Stage:
                 missing = [f for f in sent[index][first:last] if f not in kept]
                 check(not missing, f"strap {index}: {len(missing)} of frames {first} to {last} are missing")
         for patient in PATIENTS:
-            worn = sum(len(stored[i]) for i, (_, patient) in WORN.items() if patient == patient)
+            worn = sum(len(stored[i]) for i, (_, who) in WORN.items() if who == patient)
             there = sum(row["patient"] == patient for row in rows)
             check(worn == there, f"patient {patient} wore {worn} samples and has {there}")
