@@ -108,7 +108,12 @@ let package = Package(
                 .product(name: "Yams", package: "Yams"),
             ],
             resources: [
-                .embedInCode("Live/page.html"), .embedInCode("Live/enroll.html"),
+                .embedInCode("Live/Page/page.html"), .embedInCode("Live/Page/page.css"),
+                .embedInCode("Live/Page/basics.js"), .embedInCode("Live/Page/chart.js"),
+                .embedInCode("Live/Page/card.js"), .embedInCode("Live/Page/straps.js"),
+                .embedInCode("Live/Page/gateway.js"), .embedInCode("Live/Page/stream.js"),
+                .embedInCode("Live/Page/token.js"), .embedInCode("Live/Page/start.js"),
+                .embedInCode("Live/Page/enroll.html"),
             ],
             swiftSettings: settings, linkerSettings: compact),
 

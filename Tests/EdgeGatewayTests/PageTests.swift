@@ -14,6 +14,23 @@ import Testing
         return (Shares(stateDirectory: directory), directory)
     }
 
+    @Test func theLivePageIsOneDocumentOfAllItsParts() throws {
+        let page = PageDocument.live.replacing("{{NONCE}}", with: "once")
+        #expect(!page.contains("{{"))
+        #expect(page.ranges(of: "<style nonce=\"once\">").count == 1)
+        #expect(page.ranges(of: "<script nonce=\"once\">").count == 1)
+        let folder = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../Sources/EdgeGateway/Live/Page").standardized
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        let parts = names.filter { !$0.hasSuffix(".html") }
+        #expect(parts.count > 1)
+        for name in parts {
+            let part = try String(contentsOf: folder.appending(path: name), encoding: .utf8)
+            #expect(part.hasSuffix("\n") && !part.contains("{{") && !part.contains("</"), "\(name)")
+            #expect(page.ranges(of: part).count == 1, "\(name)")
+        }
+    }
+
     @Test(arguments: ["127.0.0.1:8470", "0.0.0.0:80", "[::1]:8470", "[::]:1", "192.168.0.9:65535"])
     func placesAreAddressesWithPorts(text: String) throws {
         _ = try PagePlace(text)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import secrets
 import threading
 import time
@@ -9,7 +10,7 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PAGES = Path(__file__).resolve().parents[2] / "Sources/EdgeGateway/Live"
+PAGES = Path(__file__).resolve().parents[2] / "Sources/EdgeGateway/Live/Page"
 # As the gateway does: a rate older than this is none, seconds.
 RATE_AGE_MAX = 10
 REPEAT_SECONDS = 2
@@ -19,6 +20,12 @@ LOOK_SECONDS = 0.03
 def stamp(seconds):
     text = datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+def document(name):
+    """A page as the gateway puts it together: a line {{chart.js}} stands for that file."""
+    return re.sub(r"^\{\{([a-z]+\.(?:css|js))\}\}\n", lambda part: (PAGES / part[1]).read_text(),
+                  (PAGES / name).read_text(), flags=re.MULTILINE)
 
 
 class Strap:
@@ -147,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         policy = (f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; "
                   "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
                   "frame-ancestors 'none'")
-        body = (PAGES / name).read_text().replace("{{NONCE}}", nonce).encode()
+        body = document(name).replace("{{NONCE}}", nonce).encode()
         self.send(200, body, "text/html; charset=utf-8",
                   Content_Security_Policy=policy, Cache_Control="no-store")
 

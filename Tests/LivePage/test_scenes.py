@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from playing_server import PAGES, Strap, stamp
+from playing_server import Strap, document, stamp
 from waiting import until
 
 SHOTS = os.environ.get("LIVE_PAGE_SHOTS")
@@ -142,7 +142,7 @@ def test_the_first_paint_is_within_a_fifth_of_a_second(server, visit):
 
 def test_a_page_is_small_and_asks_nobody_else(server, visit):
     for name in ("page.html", "enroll.html"):
-        words = (PAGES / name).read_text()
+        words = document(name)
         assert len(words.encode()) < 60_000
         for outside in ("innerHTML", "insertAdjacentHTML", "document.write", " style=", "eval(", "src="):
             assert outside not in words, (name, outside)

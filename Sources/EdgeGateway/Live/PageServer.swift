@@ -63,8 +63,8 @@ struct PageServer: ReopenedServer {
     }
 
     private func addPages(to router: RouteBook) {
-        router.get("/") { _, _ in Self.page(PackageResources.page_html) }
-        router.get("enroll") { _, _ in Self.page(PackageResources.enroll_html) }
+        router.get("/") { _, _ in Self.page(PageDocument.live) }
+        router.get("enroll") { _, _ in Self.page(PageDocument.enroll) }
         router.post("v1/enroll-once") { [gateway] request, _ in
             try await Answers.answer(request) { (ask: EnrollOnceRequest) in
                 try await gateway.enroll(once: ask)
@@ -96,9 +96,9 @@ struct PageServer: ReopenedServer {
     }
 
     /// A page whose scripts and styles run by a word that is another at each request (CSP level 3).
-    private static func page(_ bytes: [UInt8]) -> Response {
+    private static func page(_ document: String) -> Response {
         let nonce = Shares.token()
-        let html = String(decoding: bytes, as: UTF8.self).replacing("{{NONCE}}", with: nonce)
+        let html = document.replacing("{{NONCE}}", with: nonce)
         let policy =
             "default-src 'none'; script-src 'nonce-\(nonce)'; style-src 'nonce-\(nonce)'; "
             + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "

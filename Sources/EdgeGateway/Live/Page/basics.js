@@ -1,0 +1,57 @@
+'use strict';
+// Ages and silences, seconds. A strap sends once a second; the stream repeats itself every 2 s.
+const STALE_SECONDS = 10, LOST_SECONDS = 6;
+const TICK_MS = 250, REOPEN_MS_MAX = 5000;
+const HISTORY_SECONDS = { 10: 15, 1440: 120 }, RETRY_SECONDS = 5, UPLOADS_SECONDS = 5, UPLOADS_AGE_MAX = 60;
+const SAMPLES_MAX = 3600, GAPS_LISTED_MAX = 50, UPLOADS_FIRST = 5;
+const CAUSES = {
+  'no-contact': 'the strap does not touch skin', 'out-of-range': 'the strap is not heard',
+  'connecting': 'the strap is being connected', 'link-lost': 'the link was lost',
+  'silent': 'the strap is connected and sends nothing', 'undecodable': 'the strap sends what cannot be read',
+  'adapter-down': 'the Bluetooth adapter is off or missing', 'adapter-full': 'the adapter has no place free',
+  'daemon-gone': 'Bluetooth did not answer', 'gateway-off': 'the gateway did not run',
+  'queue-full': 'the store was full', 'clock-unknown': 'the clock was not known',
+};
+const LINKS = { absent: 'not heard', seen: 'heard', connecting: 'connecting', resolving: 'connecting',
+  subscribing: 'connecting', streaming: 'connected', suspended: 'paused' };
+
+const $ = id => document.getElementById(id);
+function text(node, words) { if (node.textContent !== words) node.textContent = words; }
+function make(tag, className, words) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (words !== undefined) node.textContent = words;
+  return node;
+}
+const number = value => typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+
+// Time. A phone's steady clock may stand still while it sleeps and a wall clock may be set: the longer
+// of the two is how old something is.
+const instant = () => ({ steady: performance.now(), wall: Date.now() });
+const since = then => Math.max(performance.now() - then.steady, Date.now() - then.wall, 0) / 1000;
+let heard = null;            // when the newest report came
+let heardAt = 0;             // and the gateway's time in it, ms
+const opened = instant();    // when the page began to wait for it
+const gatewayNow = () => heard ? heardAt + since(heard) * 1000 : Date.now();
+const clock = (ms, seconds) => new Date(ms).toLocaleTimeString([],
+  { hour: '2-digit', minute: '2-digit', second: seconds ? '2-digit' : undefined, hourCycle: 'h23' });
+function moment(stamp) {
+  const ms = Date.parse(stamp);
+  if (!Number.isFinite(ms)) return '–';
+  const day = new Date(ms);
+  return day.toDateString() === new Date(gatewayNow()).toDateString() ? clock(ms, true)
+    : day.toLocaleDateString([], { month: 'short', day: 'numeric' }) + ' ' + clock(ms, false);
+}
+function lasting(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return s + ' s';
+  if (s < 3600) return Math.floor(s / 60) + ' min' + (s % 60 && s < 600 ? ' ' + s % 60 + ' s' : '');
+  if (s < 172800) return Math.floor(s / 3600) + ' h ' + Math.floor(s % 3600 / 60) + ' min';
+  return Math.floor(s / 86400) + ' days';
+}
+let saidAt = 0;
+function say(words) {        // for screen readers, sparingly
+  if (performance.now() - saidAt < 1500) words = $('said').textContent + ' ' + words;
+  saidAt = performance.now();
+  text($('said'), words.trim().slice(-300));
+}
