@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The rooms of docs/architecture.md: who may know whom, held by reading the sources.
+/// The folders of docs/architecture.md: who may know whom, held by reading the sources.
 @Suite struct SourceRulesTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
