@@ -41,6 +41,7 @@ test-long: export NETWORK_FAULT_SEEDS = 100
 test-long: export DAEMON_KILLS = 200
 test-long: export CHAOS_HOURS = 24
 test-long: export CHAOS_SPEED = 40
+test-long: export GATT_TEST_SEED ?= $(shell shuf -i 1-999999 -n 1)
 test-long: export CHAOS_SEEDS ?= $(shell shuf -i 1-999999 -n 3 | paste -sd,)
 test-long: test        ## the same with whole days of chaos, hundreds of kills and faults, and long fuzzing
 	Tests/Fuzz/run 600

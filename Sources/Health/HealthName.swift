@@ -65,23 +65,10 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         }
     }
 
+    // One switch, so that the compiler asks for the words of a new name.
     private var row: Row {
         switch self {
-        case .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff, .radioSilent,
-            .adapterFull:
-            radioRow
-        case .strapUnreachable, .strapLeaves, .bondLost, .doubledStream, .batteryLow, .strapSilent,
-            .strapNotStored:
-            strapRow
-        case .clockUntrusted, .storeUnreadable, .storeUnwritable, .storeStalled, .storeMissing,
-            .storeDamaged, .storeSalvaged, .queueNearlyFull, .queueFull:
-            storeRow
-        default: deliveryRow
-        }
-    }
-
-    private var radioRow: Row {
-        switch self {
+        // The radio.
         case .busAbsent:
             Row(
                 .error, "the system bus does not answer; nothing is recorded",
@@ -110,15 +97,11 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                     + "all of them; the gateway power-cycles it up to 4 times an hour",
                 "plug the adapter in again, or restart the machine; a USB adapter on an extension "
                     + "lead hangs less often")
-        default:
+        case .adapterFull:
             Row(
                 .warning, "an adapter carries as many links as it can; a strap waits for a place",
                 "plug in a second adapter, or forget a strap that is not used")
-        }
-    }
-
-    private var strapRow: Row {
-        switch self {
+        // Straps.
         case .strapUnreachable:
             Row(
                 .error, "a strap is heard, and every attempt to connect to it fails",
@@ -147,15 +130,11 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "a paired strap has sent nothing for a minute",
                 "wear it, moisten the electrodes, end its connection to phones, check its battery")
-        default:
+        case .strapNotStored:
             Row(
                 .error, "a strap sends, and nothing of it has been stored for a minute",
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
-        }
-    }
-
-    private var storeRow: Row {
-        switch self {
+        // The store.
         case .clockUntrusted:
             Row(
                 .error, "the clock is not synchronised; samples are kept and held",
@@ -189,17 +168,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .warning, "samples that wait take four fifths of storage.max_megabytes",
                 "mend the delivery, raise storage.max_megabytes, or export and purge")
-        default:
+        case .queueFull:
             Row(
                 .error,
                 "the store is at its limit: new samples are refused, or the oldest that wait are "
                     + "dropped, as storage.full_policy says; all are counted",
                 "mend the delivery, raise storage.max_megabytes, or export and purge")
-        }
-    }
-
-    private var deliveryRow: Row {
-        switch self {
+        // Deliveries and services.
         case .enrollAgain:
             Row(
                 .error,
@@ -250,7 +225,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .warning, "the live page or the control socket cannot be served; recording goes on",
                 "free the address, or change page.listen; the gateway tries again by itself")
-        default:
+        case .serviceStopped:
             Row(
                 .error, "a part of the gateway has stopped; it is started again by itself",
                 "if it stays: systemctl restart edge-gateway, then edge-gateway bugreport")

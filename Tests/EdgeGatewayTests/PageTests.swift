@@ -75,6 +75,23 @@ import Testing
         #expect(await Shares(stateDirectory: directory).scope(of: share.token, at: now) == nil)
     }
 
+    @Test func aShareThatCannotBeKeptIsNotGiven() async throws {
+        let (shares, directory) = try shares()
+        let kept = try await shares.make(sensor: 2, expires: now.addingTimeInterval(60), at: now)
+        // In the way of the file, for root as well.
+        let path = directory + "/shares.json"
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createDirectory(
+            atPath: path + "/in-the-way", withIntermediateDirectories: true)
+        await #expect(throws: ProblemReport.self) {
+            try await shares.make(sensor: 3, expires: now.addingTimeInterval(60), at: now)
+        }
+        await #expect(throws: ProblemReport.self) { try await shares.stop(at: now) }
+        #expect(await shares.scope(of: kept.token, at: now) == .share(sensor: 2), "still in force")
+        let files = try FileManager.default.contentsOfDirectory(atPath: directory)
+        #expect(files == ["shares.json"], "no secret is left beside it")
+    }
+
     @Test func sharesAreBounded() async throws {
         let (shares, _) = try shares()
         for _ in 0..<Shares.countMax {

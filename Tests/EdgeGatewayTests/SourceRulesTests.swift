@@ -26,8 +26,8 @@ import Testing
             ),
             ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])
-    func aRoomKnowsOnlyItsNeighbours(room: String, neighbours: Set<String>) throws {
-        for file in try swiftFiles(in: "Sources/\(room)") {
+    func aTargetKnowsOnlyItsNeighbours(target: String, neighbours: Set<String>) throws {
+        for file in try swiftFiles(in: "Sources/\(target)") {
             for module in try imports(of: file) where Self.ours.contains(module) {
                 #expect(neighbours.contains(module), "\(file.lastPathComponent) imports \(module)")
             }

@@ -144,6 +144,32 @@ import Testing
         }
     }
 
+    @Test(.enabled(if: geteuid() == 0, "mounting a small file system takes root"))
+    func onAFullDiskNothingIsPairedOrForgottenByHalf() async throws {
+        try await Self.onSmallDisk { fixture, filler in
+            let (worn, other) = (TestWorld.addresses[0], TestWorld.addresses[1])
+            _ = try await Self.fill(fixture, filler)
+            let pairing = try await fixture.gateway.command(["pair", other, "--enrollment", "e0"])
+            #expect(pairing.status == 1)
+            #expect(pairing.complaint.contains("disk"), "\(pairing.complaint)")
+            #expect(await fixture.bluez.wait { !$0.isConnected(other) }, "its link is undone")
+            let forgetting = try await fixture.gateway.command(["forget", worn])
+            #expect(forgetting.status == 1, "\(forgetting.complaint)")
+            #expect(try await fixture.gateway.status().sensors.map(\.address) == [worn])
+            let sent = await fixture.bluez.framesSentCount(worn)
+            #expect(await fixture.bluez.wait { $0.framesSentCount(worn) > sent }, "it streams on")
+            try FileManager.default.removeItem(atPath: filler)
+            try await fixture.eventually("room again") { status in
+                !status.health.contains { $0.name == "store-unwritable" }
+            }
+            try await fixture.command("pair", other, "--enrollment", "e0")
+            try await fixture.eventually("both deliver") { status in
+                status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > 0 }
+            }
+            await fixture.expectExactlyOnce(try await fixture.settle(withinSeconds: 90).balance)
+        }
+    }
+
     /// Runs a world whose state directory is on a disk of a megabyte, with a strap on; `body` gets the path
     /// of the file to fill it with.
     private static func onSmallDisk(
@@ -155,7 +181,10 @@ import Testing
         let mounted = try await Command.run(
             "/bin/mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
         try #require(mounted.status == 0)
-        try await TestWorld.run(settings: ["EDGE_GATEWAY_STATE": disk + "/state"]) { fixture in
+        var setup = TestWorld.Setup()
+        setup.settings = ["EDGE_GATEWAY_STATE": disk + "/state"]
+        setup.straps = 2
+        try await TestWorld.run(setup) { fixture in
             try await fixture.put(on: 0)
             try await fixture.eventually("samples") { $0.balance.delivered >= 2 }
             try await body(fixture, disk + "/filler")

@@ -204,7 +204,7 @@ struct ErasingTests {
         #expect(try await queue.balance().stored == 12_000)
     }
 
-    @Test(arguments: ["prune-rows:1", "prune-cursor:1", "erase-roster:1", "erased:1"])
+    @Test(arguments: ["prune-rows:1", "prune-cursor:1", "erase-registry:1", "erased:1"])
     func anErasureThatIsKilledIsTakenUpByTheNext(target: String) async throws {
         let store = try TestStore()
         let clock = ManualClock()

@@ -58,7 +58,7 @@ actor Gateway {
         startedUptime = clock.read().uptimeMicroseconds
     }
 
-    /// Takes up what the store knows: straps to record, deliveries to deliver. A store that cannot be written or
+    /// Takes up what the store knows: straps to record, deliveries to run. A store that cannot be written or
     /// read at the moment keeps nothing from starting; the rest follows when it can be.
     ///
     /// - Throws: ``QueueError``

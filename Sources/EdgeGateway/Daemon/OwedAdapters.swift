@@ -25,6 +25,8 @@ struct OwedAdapters: Sendable {
             return
         }
         let text = addresses.sorted().joined(separator: "\n") + "\n"
-        try? Data(text.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
+        guard let file = try? OutputFile(path, replaces: true) else { return }
+        try? file.write(Array(text.utf8))
+        try? file.finish()
     }
 }

@@ -215,7 +215,7 @@ extension Settings {
         return curl
     }
 
-    /// How a delivery delivers.
+    /// How it delivers.
     var delivery: DeliverySettings {
         var delivery = DeliverySettings()
         delivery.batchSamplesMax = batchSamples

@@ -62,9 +62,9 @@ actor Shares {
 
     private func store(_ new: [Share]) throws {
         do {
-            try Self.encoder.encode(new).write(to: URL(filePath: path), options: .atomic)
-            try FileManager.default.setAttributes(
-                [.posixPermissions: 0o600], ofItemAtPath: path)
+            let file = try OutputFile(path, replaces: true)
+            try file.write(Array(try Self.encoder.encode(new)))
+            try file.finish()
         } catch {
             throw ProblemReport(
                 code: .stateUnwritable, message: "the list of shares cannot be written",

@@ -39,7 +39,8 @@ extension Gateway {
 
     /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
     ///
-    /// - Throws: ``ProblemReport``; then nothing about the sensor has changed.
+    /// - Throws: ``ProblemReport``; then nothing about the sensor has changed, and what it was recorded for
+    ///   before goes on.
     func pair(_ request: PairRequest) async throws -> PairReport {
         let address = try Self.checked(request.address)
         try Self.check(passkey: request.passkey)
@@ -47,37 +48,38 @@ extension Gateway {
         let patient = try await checkedPatient(request, enrollment)
         try await requireRadio()
         await recorder.beginPairing(address)
+        let inspection: Inspection
         do {
-            let inspection = try await inspect(address, request)
-            // A bond tells the address behind one that changes.
-            let address = inspection.sighting.address
-            let sensor: Sensor
-            let assignment: Assignment
-            do {
-                if let enrollment { await adopt(patient, enrollment) }
-                (sensor, assignment) = try await asking {
-                    try await store(address, request, enrollment, inspection)
-                }
-            } catch {
-                await recorder.abandonPairing(address)
-                await central.undo(inspection)
-                throw error
-            }
-            await record(sensor, as: assignment.id)
-            if let percent = inspection.batteryPercent {
-                await recorder.noteBattery(percent, of: address)
-            } else if let value = inspection.value(BatteryService.level) {
-                await recorder.noteBattery(value: value, of: address)
-            }
-            if let enrollment { await deliveries.wake(enrollment.id) }
-            logger.info("paired", metadata: ["sensor": "\(Recorder.masked(address))"])
-            return try await asking {
-                try await report(sensor, enrollment, inspection, patient.notes)
-            }
+            inspection = try await inspect(address, request)
         } catch {
             await recorder.abandonPairing(address)
             throw error
         }
+        // A bond tells the address behind one that changes.
+        let known = inspection.sighting.address
+        let sensor: Sensor
+        let assignment: Assignment
+        do {
+            (sensor, assignment) = try await asking {
+                try await store(known, request, enrollment, inspection)
+            }
+        } catch {
+            await recorder.abandonPairing(address)
+            await recorder.abandonPairing(known)
+            await central.undo(inspection)
+            throw error
+        }
+        // It is paired from here on, whatever can be told of it.
+        if let enrollment { await adopt(patient, enrollment) }
+        await record(sensor, as: assignment.id)
+        if let percent = inspection.batteryPercent {
+            await recorder.noteBattery(percent, of: known)
+        } else if let value = inspection.value(BatteryService.level) {
+            await recorder.noteBattery(value: value, of: known)
+        }
+        if let enrollment { await deliveries.wake(enrollment.id) }
+        logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
+        return await report(sensor, enrollment, inspection, patient.notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
@@ -90,11 +92,13 @@ extension Gateway {
                     code: .unknownSensor, message: "no such sensor is paired",
                     advice: "edge-gateway sensors lists them")
             }
+            // First what can fail; what follows the store's commit cannot.
+            let before = try await report(on: sensor, enrollment: nil)
             try await queue.flush()
             try await queue.forgetSensor(sensor.id)
             await recorder.forget(address)
             await central.forget(address: address)
-            return try await report(on: sensor, enrollment: nil)
+            return (try? await report(on: sensor, enrollment: nil)) ?? before
         }
     }
 
@@ -231,7 +235,7 @@ extension Gateway {
     private func report(
         _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection,
         _ notesOfPatient: [String]
-    ) async throws -> PairReport {
+    ) async -> PairReport {
         let first = await recorder.firstMeasurement(of: sensor.address)
         var notes = notesOfPatient
         if first == nil {
@@ -242,9 +246,19 @@ extension Gateway {
         if enrollment?.holdReason != nil {
             notes.append("this enrollment is held (edge-gateway status); samples are kept")
         }
+        let name = enrollment?.terms.name
+        var shown = SensorReport(
+            id: sensor.id, address: sensor.address, name: sensor.details.name ?? "",
+            link: await recorder.link(of: sensor.address).state, enrollment: name, stored: 0,
+            pending: 0)
+        do {
+            shown = try await self.report(on: sensor, enrollment: name)
+        } catch {
+            notes.append("its figures cannot be read at the moment (edge-gateway status)")
+        }
         let location = sensor.details.bodyLocation.flatMap(BodySensorLocation.init(rawValue:))
         return PairReport(
-            sensor: try await report(on: sensor, enrollment: enrollment?.terms.name),
+            sensor: shown,
             bodyLocation: location?.name, manufacturer: sensor.details.manufacturer,
             model: sensor.details.model, firmware: sensor.details.firmware,
             firstBpm: first.map { Int($0.bpm) }, notes: notes)

@@ -7,13 +7,14 @@ final class OutputFile {
     private let part: String
     private let descriptor: Int32
 
-    /// Begins the file beside its place. A file that is there already is not overwritten.
+    /// Begins the file beside its place.
     ///
+    /// - Parameter replaces: whether a file that is there already is replaced, when this one is whole.
     /// - Throws: ``CommandFailure``
-    init(_ path: String) throws {
+    init(_ path: String, replaces: Bool = false) throws {
         self.path = path
         part = path + ".part-" + String(UInt32.random(in: 0 ... .max), radix: 16)
-        guard access(path, F_OK) != 0 else {
+        guard replaces || access(path, F_OK) != 0 else {
             throw CommandFailure(
                 exitCode: .wrongUsage, message: "\(path) exists already; name another file")
         }

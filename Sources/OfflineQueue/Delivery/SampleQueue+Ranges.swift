@@ -12,7 +12,7 @@ public struct PendingRange: Sendable, Hashable {
     /// damaged row comes next.
     public let isCut: Bool
 
-    /// A range.
+    /// Samples that follow one another directly.
     public init(samples: [PendingSample], isEnded: Bool, isCut: Bool = false) {
         self.samples = samples
         self.isEnded = isEnded

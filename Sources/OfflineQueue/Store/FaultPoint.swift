@@ -24,7 +24,7 @@ enum FaultPoint: String, CaseIterable {
     case pruneCursor = "prune-cursor"
     case pruned
     /// Erasing: the last rows of a patient deleted; on disk.
-    case eraseRegistry = "erase-roster"
+    case eraseRegistry = "erase-registry"
     case erased
     /// The patient changes: one assignment ended, another begun; ledgers written.
     case assignmentChanged = "assignment-changed"
