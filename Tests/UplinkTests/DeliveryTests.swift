@@ -585,7 +585,7 @@ private struct DeliveryDrive {
         #expect(pace.size == 25)
         #expect(pace.rest(after: 40_000_000, arrivals: 0) == 280_000_000)
         #expect(pace.rest(after: 40_000_000, arrivals: 1) == 0)
-        #expect(pace.rest(after: 40_000_000, arrivals: 0.1) == 85_000_000)
+        #expect(pace.rest(after: 40_000_000, arrivals: 0.1) == 160_000_000)
     }
 
     @Test func slowAnswersAndNoneMakeNoRequestSmallerThanTwentyFive() {
