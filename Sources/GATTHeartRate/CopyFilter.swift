@@ -1,7 +1,7 @@
 /// Drops the copies of a sensor's frames: bluetoothd signals each notification once for every program
 /// that subscribed to it. A value without a clock.
 ///
-/// Frames carry no number, so a copy is told by bytes and rhythm: it equals the frame before it,
+/// Frames carry no number; bytes and rhythm show a copy: it equals the frame before it,
 /// follows within moments, and comes when the sensor's own cadence has no frame due. Two equal frames
 /// a cadence apart are two frames, and so are frames that were held up and arrive together, as many
 /// as are overdue. Until the cadence is known, and where a fast sensor leaves room for doubt, frames
@@ -139,7 +139,7 @@ struct CopyFilter: Hashable, Sendable {
             }
             previous = frame
         }
-        // A slow sensor is told by a few frames.
+        // A few frames are enough to recognise a slow sensor.
         let span = last.uptime - first.uptime
         if cadence == nil, firsts > Self.gapsMin, span / Int64(firsts) >= Self.fastMicroseconds {
             return true

@@ -213,7 +213,7 @@ extension Central {
 
     private func forgetDevice(_ link: WatchedLink) {
         guard let path = link.device, let device = devices[link.address]?[path], !device.isPaired,
-            // What is no such sensor at all is none of our business.
+            // A device that does not offer the service is left alone.
             !link.isTemporary || device.offers(service: settings.service)
         else { return }
         callInOrder(link) { client throws(DBusFault) in

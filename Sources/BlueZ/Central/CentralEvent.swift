@@ -140,7 +140,7 @@ public struct CentralSettings: Sendable {
     public var power = PowerPolicy.always
     /// Adapters, by address, that an earlier run switched off and may not have switched on again.
     public var adaptersOwed: Set<String> = []
-    /// Is told the adapters that this run has switched off and not yet switched on again.
+    /// Called with the adapters that this run has switched off and not yet switched on again.
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.

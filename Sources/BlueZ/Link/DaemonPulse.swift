@@ -3,7 +3,7 @@
 /// While frames and adverts come it is not asked at all. Times are `CLOCK_BOOTTIME` µs.
 struct DaemonPulse: Sendable, Hashable {
     /// Nothing was heard for so long although straps stream: bluetoothd is asked. Below the time in
-    /// which a silent strap's link is torn down, so that a hang is told from it.
+    /// which a silent strap's link is torn down, so that a hang is not mistaken for it.
     static let quietMicroseconds: Int64 = 4_000_000
     /// The same while no strap streams.
     static let idleMicroseconds: Int64 = 20_000_000

@@ -128,7 +128,7 @@ public struct SensorLink: Sendable {
         }
     }
 
-    /// How long silence is borne, in µs: by the sensor's own cadence, once it is known.
+    /// How long the sensor may be silent, in µs: by its own cadence, once that is known.
     public var silenceLimit: Int64 {
         let ofCadence = min(3 * (rhythm.typical ?? 0), Self.silenceMicrosecondsMax)
         guard isWorn, !(wasSilent && !hasFrame), rhythm.typical != nil || !hasFrame else {

@@ -67,7 +67,7 @@ extension Gateway {
                 code: .enrollAgain,
                 message: "\(name): the exchange does not let this gateway in",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        // The exchange fails over an identifier that is none of its own.
+        // The exchange answers an unknown identifier with a server error.
         case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
             .failure(.page(let status)) where Self.isNoIdentifier(patient, status):
             throw ProblemReport(

@@ -32,7 +32,8 @@ public final class FastClock: Sendable {
     package let speed: Int64
     /// The file that the gateway reads it from.
     package let path: String
-    // Mapped once, and unmapped by the last owner. Each field is one aligned word with one writer at a time; the
+    // Safe: the pointer never changes, the page is mapped until `deinit`, and every field in it is one aligned
+    // word that one thread at a time writes (the clock's thread, or the owner of the lock on `state`). The
     // gateway, another process, reads it at any moment.
     private nonisolated(unsafe) let page: UnsafeMutableRawPointer
     /// Nanoseconds since the world began.
