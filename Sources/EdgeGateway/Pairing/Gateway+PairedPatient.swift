@@ -67,7 +67,7 @@ extension Gateway {
                 code: .enrollAgain,
                 message: "\(name): the exchange does not let this gateway in",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        // The exchange answers an unknown identifier with a server error.
+        // The exchange answers an id that is not a number with an error of its own.
         case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
             .failure(.page(let status)) where Self.isNoIdentifier(patient, status):
             throw ProblemReport(

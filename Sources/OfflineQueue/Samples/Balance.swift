@@ -25,7 +25,7 @@ public struct Balance: Sendable, Hashable {
     /// Frames still in memory; in none of the figures above until they are written.
     public var buffered = 0
     /// When the oldest sample that is neither delivered, dead nor dropped arrived, UTC µs; nil if
-    /// there is none or its clock is not trusted.
+    /// there is none, or while the clock of its boot is not trusted.
     public var oldestUnsentMicroseconds: Int64?
 
     /// All zero.

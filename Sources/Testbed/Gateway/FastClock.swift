@@ -33,8 +33,8 @@ public final class FastClock: Sendable {
     /// The file that the gateway reads it from.
     package let path: String
     // Safe: the pointer never changes, the page is mapped until `deinit`, and every field in it is one aligned
-    // word that one thread at a time writes (the clock's thread, or the owner of the lock on `state`). The
-    // gateway, another process, reads it at any moment.
+    // word that one thread at a time writes: the clock's thread, the owner of the lock on `state`, or who sets
+    // the world up before the gateway starts. The gateway, another process, reads it at any moment.
     private nonisolated(unsafe) let page: UnsafeMutableRawPointer
     /// Nanoseconds since the world began.
     private let world = Atomic<Int64>(0)
