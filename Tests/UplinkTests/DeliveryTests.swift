@@ -11,6 +11,7 @@ private struct DeliveryDrive {
     var now: Int64 = 1_000_000_000
     var requests: [(at: Int64, indices: [Int], alone: Bool)] = []
     var healthChecks = 0
+    var healthTookMicroseconds: Int64 = 0
     var outcomes: [Int: SettledSample.Outcome] = [:]
     /// Samples of the queue not settled yet, by number.
     var queue: [Int]
@@ -21,6 +22,7 @@ private struct DeliveryDrive {
     var isMended = true
     var probes: [Int64] = []
     var tookMicroseconds: Int64 = 100_000
+    let quick: Int64 = 100_000
     /// When the request under way was sent, for a server whose answer depends on it.
     let sentAt = Box<Int64>(0)
 
@@ -49,6 +51,7 @@ private struct DeliveryDrive {
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
                 healthChecks += 1
+                now += healthTookMicroseconds
                 take(delivery.checked(isHealthy: isHealthy, now))
             case .probe:
                 probes.append(now)
@@ -507,6 +510,39 @@ private struct DeliveryDrive {
         drive.run(for: 7200 * Self.second) { _, _ in .unanswered("timeout") }
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
         #expect(pauses.max() == 300 * Self.second + drive.tookMicroseconds)
+    }
+
+    @Test func anExchangeThatHungIsDeliveredToWithinAMinuteAfterItWorksAgain() {
+        for minutes in Int64(1)...40 {
+            var drive = DeliveryDrive(100)
+            let began = drive.now
+            let back = began + minutes * 60 * Self.second
+            drive.isHealthy = false
+            drive.healthTookMicroseconds = 10 * Self.second
+            drive.tookMicroseconds = 60 * Self.second
+            drive.run(for: back - began) { _, _ in .unanswered("timeout") }
+            let (hungUntil, sent) = (drive.now, drive.requests.count)
+            drive.isHealthy = true
+            drive.healthTookMicroseconds = drive.quick
+            drive.tookMicroseconds = drive.quick
+            drive.run { indices, _ in Self.stored(indices) }
+            #expect(drive.delivered.count == 100)
+            #expect(drive.now - hungUntil <= 60 * Self.second, "after \(minutes) min")
+            let sends = drive.requests.prefix(sent + 1).map(\.at)
+            let pauses = zip(sends, sends.dropFirst()).map { $1 - $0 }
+            #expect(pauses.allSatisfy { $0 >= 90 * Self.second }, "it may be at work for 30 s")
+        }
+    }
+
+    @Test func anExchangeThatAnswersALookSlowlyIsNotAskedForMore() {
+        var settings = DeliverySettings()
+        settings.failuresMax = .max
+        var drive = DeliveryDrive(100, settings: settings)
+        drive.healthTookMicroseconds = 6 * Self.second
+        drive.tookMicroseconds = 60 * Self.second
+        drive.run(for: 1200 * Self.second) { _, _ in .unanswered("timeout") }
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
+        #expect(pauses.max() == 300 * Self.second + drive.tookMicroseconds, "\(pauses)")
     }
 
     @Test func aRequestRefusedAsMalformedIsHalvedAtOnce() {

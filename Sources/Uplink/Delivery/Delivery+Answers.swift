@@ -93,9 +93,13 @@ extension Delivery {
         return resolved + concluded
     }
 
-    /// The destination was looked at after a batch had failed as a whole, or a sample alone; returns
-    /// what is settled by it.
+    /// The destination was looked at: after a batch had failed as a whole, or a sample alone, or in a long
+    /// pause; returns what is settled by it.
     public mutating func checked(isHealthy: Bool, _ now: Int64) -> [Resolved] {
+        if case .looking(let since) = activity {
+            looked(isHealthy: isHealthy, since: since, now)
+            return []
+        }
         guard activity == .checking else { return [] }
         activity = .none
         guard var batch else { return [] }
@@ -106,6 +110,16 @@ extension Delivery {
         }
         if batch.isHalving { batch.singleOut() } else { batch.startHalving() }
         return goOn(batch, [], now)
+    }
+
+    /// An exchange that answers slowly is one that many wait for: the pause goes on.
+    private mutating func looked(isHealthy: Bool, since: Int64, _ now: Int64) {
+        activity = .none
+        if isHealthy, now - since <= settings.quickMicroseconds {
+            notBefore = min(notBefore, now)
+        } else {
+            nextLook = now + lookPause
+        }
     }
 
     private mutating func judge(
@@ -179,7 +193,7 @@ extension Delivery {
         batch.failTogether(indices)
         let pause = settings.resendPause(attempt: batch.failures, isAnswered: isQuick)
         batch.isStale = batch.failures >= settings.failuresMax
-        backOff(spread(pause), now)
+        backOff(spread(pause), now, looks: !isQuick)
     }
 
     private func patient(of index: Int) -> String? {
@@ -199,7 +213,8 @@ extension Delivery {
         // sooner it is stored, the surer it is that the exchange works.
         guard !wasLastAttempt || isSilence else { return }
         let attempt = batch.isHalving ? 1 : batch.failures
-        backOff(spread(settings.resendPause(attempt: attempt, isAnswered: isQuick)), now)
+        let pause = settings.resendPause(attempt: attempt, isAnswered: isQuick)
+        backOff(spread(pause), now, looks: !isQuick)
     }
 
     /// When a halving is over, decides about the samples that fail even alone.

@@ -69,10 +69,15 @@ extension Delivery {
         return rest > 0 ? choose(rest / 2...rest) : 0
     }
 
-    mutating func backOff(_ pause: Int64, _ now: Int64) {
+    /// Waits; `looks` whether the exchange works again if that takes long.
+    mutating func backOff(_ pause: Int64, _ now: Int64, looks: Bool = false) {
         notBefore = now + pause
         isBackingOff = true
+        nextLook = looks ? now + lookPause : nil
     }
+
+    /// Not sooner than the samples themselves may be sent again, and not all gateways at once.
+    var lookPause: Int64 { spread(settings.lookPauseMicrosecondsMax) }
 
     mutating func holdBack(_ reason: HoldReason, until: Int64?, _ now: Int64) {
         hold = (reason, max(until ?? 0, now + settings.probePauseMicroseconds))

@@ -65,6 +65,7 @@ public struct Delivery: Sendable {
 
     enum Activity: Hashable {
         case none, fetching, checking
+        case looking(since: Int64)
         case sending([Int], alone: Bool)
         case probing(HoldReason)
         case probingPatient(String)
@@ -83,6 +84,8 @@ public struct Delivery: Sendable {
     var hold: (reason: HoldReason, nextProbe: Int64)?
     var notBefore = Int64.min
     var isBackingOff = false
+    /// When to look, in a long pause, whether the exchange works again.
+    var nextLook: Int64?
     var notSentInRow = 0
     var storeFailures = 0
     var isTrial = false
@@ -152,6 +155,13 @@ public struct Delivery: Sendable {
         }
         if batch == nil, !isBackingOff, let step = stepOfPatients(now) { return step }
         guard now >= notBefore else {
+            if isBackingOff, let nextLook {
+                guard now >= nextLook else {
+                    return .wait(untilMicroseconds: min(notBefore, nextLook))
+                }
+                activity = .looking(since: now)
+                return .checkHealth
+            }
             let probe = batch == nil && !isBackingOff ? patients.nextProbe : nil
             return .wait(untilMicroseconds: min(notBefore, probe ?? notBefore))
         }

@@ -17,6 +17,9 @@ public struct DeliverySettings: Sendable, Hashable {
     /// that says at once that it does not work is spared nothing by longer ones, and delivery resumes
     /// within a minute after it works again.
     public var answeredPauseMicrosecondsMax: Int64 = 50_000_000
+    /// Between two looks whether the exchange works, in a longer pause after requests that went without a
+    /// quick answer, microseconds at most: when it hung and works again, delivery resumes within a minute.
+    public var lookPauseMicrosecondsMax: Int64 = 45_000_000
     /// Before the next try when certainly nothing was sent, microseconds.
     public var notSentPauseMicroseconds: Int64 = 5_000_000
     /// The longest such pause, microseconds: what delivery lags behind the network at most.

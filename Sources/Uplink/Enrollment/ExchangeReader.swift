@@ -80,8 +80,14 @@ public struct ExchangeReader: Sendable {
     /// Whether the exchange and its database work, as far as can be seen from here. The profile needs
     /// the database; `/health` would answer without one.
     public func isHealthy(token: Secret) async -> Bool {
-        (try? await read(ProfileDocument.self, "/api/v1/users/profile", token)) != nil
+        let document = try? await read(
+            ProfileDocument.self, "/api/v1/users/profile", token,
+            timeoutMilliseconds: Self.healthTimeoutMilliseconds)
+        return document != nil
     }
+
+    /// An exchange that takes longer to read one row is not healthy.
+    private static let healthTimeoutMilliseconds = 10_000
 
     private func ownDevices(clientID: String, token: Secret) async throws(Fault) -> Set<String> {
         let clients = try await read(ListDocument<ClientDocument>.self, "/api/v1/clients", token)
@@ -95,9 +101,9 @@ public struct ExchangeReader: Sendable {
     }
 
     private func read<Document: Decodable>(
-        _ type: Document.Type, _ target: String, _ token: Secret
+        _ type: Document.Type, _ target: String, _ token: Secret, timeoutMilliseconds: Int? = nil
     ) async throws(Fault) -> Document {
-        let answer = try await ask(target, token: token)
+        let answer = try await ask(target, token: token, timeoutMilliseconds)
         switch answer.status {
         case 200: break
         case 401 where answer.isDocument: throw .unauthorized
@@ -110,8 +116,11 @@ public struct ExchangeReader: Sendable {
         return document
     }
 
-    private func ask(_ target: String, token: Secret?) async throws(Fault) -> HTTPAnswer {
-        let request = HTTPRequest(.get, origin, target)
+    private func ask(
+        _ target: String, token: Secret?, _ timeoutMilliseconds: Int? = nil
+    ) async throws(Fault) -> HTTPAnswer {
+        var request = HTTPRequest(.get, origin, target)
+        request.timeoutMilliseconds = timeoutMilliseconds
         do {
             return try await transport.send(token.map { request.authorized(by: $0) } ?? request)
         } catch {

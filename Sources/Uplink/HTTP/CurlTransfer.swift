@@ -67,7 +67,8 @@ final class CurlTransfer {
         option.set(CURLOPT_FRESH_CONNECT, 1)
         option.set(CURLOPT_FORBID_REUSE, 1)
         option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
-        option.set(CURLOPT_TIMEOUT_MS, settings.totalTimeoutMilliseconds)
+        let timeout = settings.totalTimeoutMilliseconds
+        option.set(CURLOPT_TIMEOUT_MS, min(request.timeoutMilliseconds ?? timeout, timeout))
         option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         option.set(CURLOPT_USERAGENT, "edge-gateway")
 

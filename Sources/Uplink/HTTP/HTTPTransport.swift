@@ -27,6 +27,8 @@ public struct HTTPRequest: Sendable {
     public var contentType: String?
     /// The body.
     public var body: [UInt8]
+    /// Longest wait for the whole answer, milliseconds; the transport's own at most, and if nil.
+    public var timeoutMilliseconds: Int?
 
     /// A request of `origin` for `target`.
     public init(
