@@ -4,6 +4,8 @@ import time
 from gateway import COMMIT_SECONDS, Gateway
 from world import Bluetoothd, Straps, until
 
+SECOND_PROCESSOR = "/sys/devices/system/cpu/cpu1/online"
+
 # The straps by index, as straps.json has them.
 WORN = range(8)
 SPARE, LATE, BONDING, DISPLAY, KEYPAD, STRAY = range(8, 14)
@@ -17,6 +19,8 @@ COMMIT_SECONDS_MAX = COMMIT_SECONDS + 5
 RESUME_SECONDS_MAX = 15
 # `pair` gives up after 45 s; the rest is for starting the command under emulation.
 PAIR_SECONDS_MAX = 55
+# After a failed test, until all straps stream again.
+RESTORE_SECONDS_MAX = 60
 # From an event to its condition in `status`.
 NOTICE_SECONDS_MAX = 5
 
@@ -60,14 +64,39 @@ class Bench:
         self.straps.ask("unplug", adapter=adapter)
 
     def where(self):
-        """The links that do not stream, for the report of a failure."""
+        """The links that do not stream as the gateway and the straps see them, for the report of a
+        failure."""
+        straps = {strap["address"]: strap for strap in self.straps.status()}
         try:
-            odd = [
-                f"{s['address'][-2:]} {s['link']} {s.get('link_detail', '')}".strip()
-                for s in self.gateway.sensors().values() if s["link"] != "streaming"]
+            links = {s["address"]: f"{s['link']} {s.get('link_detail', '')}".strip()
+                     for s in self.gateway.sensors().values()}
         except OSError:
-            return "the gateway does not answer"
+            links = dict.fromkeys(self.addresses(self.paired), "unknown, the gateway does not answer")
+        odd = []
+        for address, link in links.items():
+            strap = straps.get(address, {})
+            is_so = [name for name in ("on_air", "connected", "subscribed") if strap.get(name)]
+            if link != "streaming" or (len(is_so) < 3 and address in self.addresses(self.paired)):
+                odd.append(f"{address[-2:]} {link}; the strap: {' '.join(is_so) or 'off'}")
         return "links: " + (", ".join(odd) or "all streaming")
+
+    def restore(self):
+        """What a failed test may have left undone, so that the next one is judged by itself."""
+        with open(SECOND_PROCESSOR, "w") as switch:
+            switch.write("1")
+        if self.bluetoothd.process.poll() is not None:
+            self.bluetoothd.start()
+        if not self.bluetoothd.adapters:
+            self.bluetoothd.plug()
+        self.straps.ask("set", WORN, hz=1)
+        straps = self.straps.status()
+        for strap in self.paired:
+            if not straps[strap]["on_air"]:
+                self.straps.ask("on", strap)
+        if self.gateway.process.poll() is not None:
+            self.gateway.start()
+        addresses, began = self.addresses(self.paired), time.monotonic()
+        until(RESTORE_SECONDS_MAX, lambda: not self.gateway.silent(addresses, began))
 
     def figure(self, name, ours, limit, unit, peers=None):
         """Leaves a figure for the table of `make bench`."""

@@ -1,7 +1,7 @@
 """Runs the tests in the guest: suite.py BINARY [PATTERN]; figures go to /exchange/figures.json.
 
 The tests share one gateway and go in order: pairing comes first, and each leaves its straps
-streaming. A failed test does not end the run.
+streaming. A failed test does not end the run: what it left undone is put right after it.
 """
 import json
 import os
@@ -36,6 +36,11 @@ def run(test, bench):
     seconds = time.monotonic() - began
     name = test.__doc__.strip().splitlines()[0].rstrip(".")
     print(f"{verdict} {seconds:5.1f} s  {name}" + (f" ({detail})" if detail else ""), flush=True)
+    if verdict != "ok    " and test not in tests_stack.ENDING:
+        try:
+            bench.restore()
+        except Exception:
+            traceback.print_exc()
     return verdict == "ok    "
 
 

@@ -1,10 +1,9 @@
 """What happens to bluetoothd, the processor and the gateway itself."""
 import time
 
-from bench import RESUME_SECONDS_MAX, check
+from bench import RESUME_SECONDS_MAX, SECOND_PROCESSOR, check
 from gateway import STOP_SECONDS_MAX
 
-SECOND_PROCESSOR = "/sys/devices/system/cpu/cpu1/online"
 ONE_PROCESSOR_ROUNDS = 3
 ONE_PROCESSOR_SECONDS_MAX = 30
 

@@ -226,7 +226,7 @@ class Strap:
     def status(self):
         return {
             "address": self.settings["address"], "name": self.settings["name"],
-            "sent": self.sent, "connects": self.connects,
+            "on_air": self.is_on_air, "sent": self.sent, "connects": self.connects,
             "connected": self.connection is not None, "subscribed": self.is_subscribed,
             "encrypted": bool(self.connection and self.connection.encryption),
             "authenticated": self.is_authenticated}
