@@ -527,7 +527,8 @@ private struct DeliveryDrive {
             drive.tookMicroseconds = drive.quick
             drive.run { indices, _ in Self.stored(indices) }
             #expect(drive.delivered.count == 100)
-            #expect(drive.now - hungUntil <= 60 * Self.second, "after \(minutes) min")
+            let asked = drive.requests[sent].at - hungUntil
+            #expect(asked <= 60 * Self.second, "after \(minutes) min")
             let sends = drive.requests.prefix(sent + 1).map(\.at)
             let pauses = zip(sends, sends.dropFirst()).map { $1 - $0 }
             #expect(pauses.allSatisfy { $0 >= 90 * Self.second }, "it may be at work for 30 s")
@@ -621,7 +622,15 @@ private struct DeliveryDrive {
         #expect(pace.size == 25)
         #expect(pace.rest(after: 40_000_000, arrivals: 0) == 280_000_000)
         #expect(pace.rest(after: 40_000_000, arrivals: 1) == 0)
-        #expect(pace.rest(after: 40_000_000, arrivals: 0.1) == 160_000_000)
+        #expect(pace.rest(after: 40_000_000, arrivals: 0.1) == 182_222_222)
+    }
+
+    @Test func theSlowerTheAnswersTheLessABacklogIsMadeSmaller() {
+        let pace = DeliveryPace(DeliverySettings())
+        #expect(pace.gain(after: 0) == 2)
+        #expect(pace.gain(after: 5_000_000) == 2)
+        #expect(pace.gain(after: 20_000_000) == 1.25)
+        #expect(pace.gain(after: 60_000_000) > 1.08)
     }
 
     @Test func slowAnswersAndNoneMakeNoRequestSmallerThanTwentyFive() {

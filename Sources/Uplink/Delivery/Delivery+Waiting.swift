@@ -69,11 +69,12 @@ extension Delivery {
         return rest > 0 ? choose(rest / 2...rest) : 0
     }
 
-    /// Waits; `looks` whether the exchange works again if that takes long.
+    /// Waits; `looks`: if it is a long wait, looks meanwhile whether the exchange works again.
     mutating func backOff(_ pause: Int64, _ now: Int64, looks: Bool = false) {
         notBefore = now + pause
         isBackingOff = true
-        nextLook = looks ? now + lookPause : nil
+        let isLong = pause > settings.pauseWithoutLookMicrosecondsMax
+        nextLook = looks && isLong ? now + lookPause : nil
     }
 
     /// Not sooner than the samples themselves may be sent again, and not all gateways at once.

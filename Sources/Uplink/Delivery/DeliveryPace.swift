@@ -17,8 +17,11 @@ public struct DeliverySettings: Sendable, Hashable {
     /// that says at once that it does not work is spared nothing by longer ones, and delivery resumes
     /// within a minute after it works again.
     public var answeredPauseMicrosecondsMax: Int64 = 50_000_000
-    /// Between two looks whether the exchange works, in a longer pause after requests that went without a
-    /// quick answer, microseconds at most: when it hung and works again, delivery resumes within a minute.
+    /// A longer pause after a request without a quick answer is interrupted by looks whether the exchange
+    /// works, microseconds: when it hung and works again, delivery resumes within a minute. Shorter ones
+    /// are not: a look costs a crowded exchange as much as two data points (docs/scale.md).
+    public var pauseWithoutLookMicrosecondsMax: Int64 = 60_000_000
+    /// Between two of these looks, microseconds at most.
     public var lookPauseMicrosecondsMax: Int64 = 45_000_000
     /// Before the next try when certainly nothing was sent, microseconds.
     public var notSentPauseMicroseconds: Int64 = 5_000_000
@@ -95,11 +98,6 @@ struct DeliveryPace: Sendable {
     /// after 30 s.
     static let toleratedMicroseconds: Int64 = 30_000_000
 
-    /// A backlog becomes smaller although the delivery rests: requests take along so many times what is
-    /// recorded. At 2, a thousand gateways that made 72 % of what their exchange takes asked for 144 % of
-    /// it after an outage, and never caught up (docs/scale.md).
-    static let gain = 1.25
-
     init(_ settings: DeliverySettings) {
         self.settings = settings
         ceiling = max(settings.batchSamplesMax, 1)
@@ -150,12 +148,20 @@ struct DeliveryPace: Sendable {
         return max(size, Int(min(needed, Double(ceiling))))
     }
 
-    /// How long to rest at most, so that requests take along ``gain`` times what is recorded meanwhile,
-    /// `arrivals` data points a second; microseconds.
+    /// How long to rest at most after a request that took so long, for a backlog to become smaller although
+    /// `arrivals` data points are recorded a second; microseconds.
     func rest(after microseconds: Int64, arrivals: Double) -> Int64 {
         guard arrivals > 0 else { return rest }
-        let cycle = Double(size(arrivals: arrivals)) / (Self.gain * arrivals) * 1_000_000
-        return min(rest, max(Int64(min(cycle, 1e15)) - microseconds, 0))
+        let cycle = Double(size(arrivals: arrivals)) / (gain(after: microseconds) * arrivals)
+        return min(rest, max(Int64(min(cycle * 1_000_000, 1e15)) - microseconds, 0))
+    }
+
+    /// How many times what is recorded the requests take along: twice as much after an answer that was just
+    /// too slow, hardly more than once after one that took a minute. The slower the answers, the more
+    /// gateways wait, and a thousand that make 72 % of what their exchange takes must not ask for more than
+    /// all of it: at 1.25 throughout a fifth of its work was for nothing (docs/scale.md).
+    func gain(after microseconds: Int64) -> Double {
+        1 + min(Double(settings.slowMicroseconds) / Double(max(microseconds, 1)), 1)
     }
 
     /// A request of `count` brought no usable answer; a slow one shall be smaller next time.
