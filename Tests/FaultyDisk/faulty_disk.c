@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 #include <string.h>
 
-enum { DISKS_MAX = 16, PATH_BYTES_MAX = 512 };
+enum { DISKS_MAX = 64, PATH_BYTES_MAX = 512 };
 
 typedef struct {
     int is_used;
@@ -12,6 +12,8 @@ typedef struct {
     uint64_t random;
     int faults;
     int per_thousand;
+    // Changes that succeed before every later one fails; negative: not counted.
+    int64_t changes_left;
     int64_t failures;
 } Disk;
 
@@ -38,6 +40,11 @@ static int fault_of(int handle, Operation operation) {
     if (disk->is_used) {
         if ((disk->faults & FAULTY_DISK_READ_ONLY) && operation != READ) {
             fault = FAULTY_DISK_READ_ONLY;
+        } else if (disk->changes_left >= 0) {
+            if (operation != READ && disk->changes_left-- == 0) {
+                fault = operation == WRITE ? disk->faults : FAULTY_DISK_IO;
+                disk->changes_left = 0;
+            }
         } else if ((int)(next_random(disk) % 1000) < disk->per_thousand) {
             int possible = disk->faults & (FAULTY_DISK_FULL | FAULTY_DISK_IO);
             if (operation != WRITE) possible &= ~FAULTY_DISK_FULL;
@@ -178,7 +185,7 @@ int faulty_disk_arm(const char *directory, uint64_t seed) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < DISKS_MAX && found < 0; i++) {
         if (disks[i].is_used || strlen(directory) >= PATH_BYTES_MAX) continue;
-        disks[i] = (Disk){.is_used = 1, .random = seed};
+        disks[i] = (Disk){.is_used = 1, .random = seed, .changes_left = -1};
         strcpy(disks[i].directory, directory);
         found = i;
     }
@@ -190,6 +197,14 @@ void faulty_disk_set(int handle, int faults, int per_thousand) {
     pthread_mutex_lock(&lock);
     disks[handle].faults = faults;
     disks[handle].per_thousand = per_thousand;
+    disks[handle].changes_left = -1;
+    pthread_mutex_unlock(&lock);
+}
+
+void faulty_disk_fail_after(int handle, int fault, int64_t changes) {
+    pthread_mutex_lock(&lock);
+    disks[handle].faults = fault;
+    disks[handle].changes_left = changes;
     pthread_mutex_unlock(&lock);
 }
 

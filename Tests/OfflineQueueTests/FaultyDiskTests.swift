@@ -21,6 +21,11 @@ final class BadDisk: Sendable {
         faulty_disk_set(handle, Int32(faults), perThousand)
     }
 
+    /// After so many changes every one fails.
+    func fail(_ fault: Int, after changes: Int) {
+        faulty_disk_fail_after(handle, Int32(fault), Int64(changes))
+    }
+
     var failures: Int64 { faulty_disk_failures(handle) }
 }
 
