@@ -214,10 +214,11 @@ let package = Package(
             ],
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),
         .testTarget(
-            name: "ConformanceTests", dependencies: ["EdgeGateway", "Testbed", "Uplink"],
+            name: "ConformanceTests",
+            dependencies: ["EdgeGateway", "OfflineQueue", "Testbed", "Uplink"],
             path: "Tests/Conformance",
             exclude: [
-                "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",
+                "beats.py", "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",
                 "frames-golden.jsonl", "requirements.txt", "setup",
             ],
             swiftSettings: settings),

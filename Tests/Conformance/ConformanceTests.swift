@@ -1,4 +1,5 @@
 import Foundation
+import OfflineQueue
 import Testbed
 import Testing
 import Uplink
@@ -81,6 +82,49 @@ import Uplink
             [Self.root.appending(path: "Tests/Conformance/documents.py").path, file.path])
         #expect(outcome.status == 0, "\(outcome.output)\n\(outcome.complaint)")
         #expect(outcome.output.contains("\(lines.count) documents accepted"))
+    }
+
+    @Test func anHRVProgramReadsTheIntervalsThatWereSent() async throws {
+        let gateway = try GatewayProcess(busAddress: nil)
+        let directory = gateway.directory
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let queue = try SampleQueue(
+            path: directory.appending(path: "state/queue.sqlite").path, clock: StillClock(),
+            bootID: "boot")
+        let sensor = try await queue.addSensor(address: "C0:00:00:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        var packer = StrapPacker(heart: try .oneHour(), style: .chest)
+        var ticks: [String] = []
+        for frame in packer.advance(milliseconds: 1_800_000) {
+            var reading = StillClock().read()
+            reading.uptimeMicroseconds += Int64(frame.atMilliseconds) * 1_000
+            reading.wallMicroseconds += Int64(frame.atMilliseconds) * 1_000
+            try await queue.append(
+                Arrival(assignmentID: assignment.id, at: reading, frame: frame.bytes))
+            ticks += frame.ticks.map { "\($0)" }
+        }
+        try await queue.close()
+        let exported = try await gateway.command(["queue", "export", "beats.csv", "--beats"])
+        #expect(exported.status == 0, "\(exported.complaint)")
+        let sent = directory.appending(path: "ticks.txt")
+        try ticks.joined(separator: "\n").write(to: sent, atomically: true, encoding: .utf8)
+        let outcome = try await Command.run(
+            Self.python,
+            [
+                Self.root.appending(path: "Tests/Conformance/beats.py").path,
+                directory.appending(path: "beats.csv").path, sent.path,
+            ])
+        #expect(outcome.status == 0, "\(outcome.output)\n\(outcome.complaint)")
+        #expect(outcome.output.contains("RMSSD"))
+    }
+
+    /// Time that the test counts itself.
+    private struct StillClock: GatewayClock {
+        func read() -> ClockReading {
+            ClockReading(
+                uptimeMicroseconds: 100_000_000, wallMicroseconds: 1_796_083_200_000_000,
+                isTrusted: true)
+        }
     }
 
     private func line(_ kind: String, _ document: [UInt8]) -> String {

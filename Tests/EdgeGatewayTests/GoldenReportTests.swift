@@ -67,6 +67,7 @@ import Testing
         "erase": EraseReport(
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
             logEmptied: true, left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
+        "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
         "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
         "gaps": GapsReport(
             gaps: [
@@ -152,7 +153,7 @@ import Testing
         let prose = try String(contentsOf: docs.appending(path: "json.md"), encoding: .utf8)
         let schemas = try String(contentsOf: docs.appending(path: "api.yaml"), encoding: .utf8)
         // Only commands print these.
-        let ofCommands: Set = ["bugreport", "doctor", "export", "verify"]
+        let ofCommands: Set = ["beats", "bugreport", "doctor", "export", "verify"]
         // Reasons and causes are keys too.
         let values: Set = ["no-consent", "no-contact", "not-enrolled", "queue-full", "zeroRate"]
         for name in Self.reports.keys {

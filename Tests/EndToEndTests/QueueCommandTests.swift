@@ -136,6 +136,31 @@ import Testing
         }
     }
 
+    @Test func beatsAreExportedAsCSVAndContradictionsAreRefused() async throws {
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            try await fixture.command(
+                "queue", "export", "beats.csv", "--beats", "--sensor", TestWorld.addresses[0])
+            let file = fixture.gateway.directory.appending(path: "beats.csv")
+            let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+            #expect(lines.first == "time,rr_ms,uncertainty_ms,strap,segment,lost_beats,flags")
+            #expect(lines.count > 3)
+            for line in lines.dropFirst() {
+                let columns = line.split(separator: ",", omittingEmptySubsequences: false)
+                #expect(columns.count == 7 && columns[3] == TestWorld.addresses[0])
+                #expect(Double(columns[1]).map { (300...2_000).contains($0) } == true)
+            }
+            for (words, advice) in [
+                (["--format", "ndjson"], "leave --format out"), (["--all"], "leave --all out"),
+                (["--since", "2026-12-02", "--until", "2026-12-01"], "exchange them"),
+            ] {
+                let outcome = try await fixture.gateway.command(
+                    ["queue", "export", "none.csv", "--beats"] + words)
+                #expect(outcome.status == 2 && outcome.complaint.contains(advice))
+            }
+        }
+    }
+
     @Test func anExportImportedElsewhereIsDeliveredUnderItsIdentitiesOnce() async throws {
         try await TestWorld.run { fixture in
             try await recordUnenrolled(fixture)

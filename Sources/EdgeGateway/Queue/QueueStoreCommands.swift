@@ -23,6 +23,14 @@ struct ExportReport: Codable, Equatable {
     var damaged: Int
 }
 
+/// `queue export --beats`
+struct BeatsReport: Codable, Equatable {
+    var file: String
+    var beats: Int
+    /// Samples left out because their row fails its checksum.
+    var damaged: Int
+}
+
 struct QueueVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify", abstract: "Checks every row of the store, and its books.",
@@ -70,12 +78,15 @@ struct QueueExportCommand: AsyncParsableCommand {
 
             Examples: sudo edge-gateway queue export /media/usb/ward-3.ndjson
                       sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
+                      sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
             """)
 
     @Argument(help: "The file; one that is there is not overwritten.", completion: .file())
     var file: String
-    @Option(help: "ndjson (import reads it) or csv.")
-    var format = ExportFormat.ndjson
+    @Option(help: "ndjson (the default; import reads it) or csv.")
+    var format: ExportFormat?
+    @Flag(help: "Beat times and RR intervals of all samples, as CSV for HRV programs.")
+    var beats = false
     @Flag(help: "Delivered, dropped and dead samples too.")
     var all = false
     @Option(help: "Only samples from this time on, UTC.")
@@ -86,6 +97,18 @@ struct QueueExportCommand: AsyncParsableCommand {
     var sensor: String?
     @OptionGroup var daemon: DaemonOptions
 
+    func validate() throws {
+        if beats, format == .ndjson {
+            throw ValidationError("--beats writes CSV; leave --format out, or --beats")
+        }
+        if beats, all {
+            throw ValidationError("--beats takes delivered samples anyway; leave --all out")
+        }
+        if let since, let until, since.date >= until.date {
+            throw ValidationError("--since is not before --until; exchange them")
+        }
+    }
+
     func run() async throws {
         let settings = try await daemon.settings()
         let path = settings.storePath
@@ -93,10 +116,12 @@ struct QueueExportCommand: AsyncParsableCommand {
         let filter = ExportFilter(
             since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased())
         let output = try OutputFile(file)
+        if beats { return try export(beatsAt: path, filter, to: output) }
         let summary = try StoreAccess.read(path) {
             let line = ProgressLine("exporting")
             return try SampleQueue.export(
-                path: path, format: format, selection: all ? .everything : .unsent, filter: filter,
+                path: path, format: format ?? .ndjson, selection: all ? .everything : .unsent,
+                filter: filter,
                 progress: { line.show($0) }, to: { try output.write($0) })
         }
         try output.finish()
@@ -105,6 +130,26 @@ struct QueueExportCommand: AsyncParsableCommand {
                 ExportReport(file: file, samples: summary.samples, damaged: summary.damaged))
         }
         Terminal.print("\(summary.samples) samples are in \(file)")
+        if summary.damaged > 0 {
+            Terminal.complain("\(summary.damaged) damaged samples were left out")
+        }
+    }
+
+    private func export(
+        beatsAt path: String, _ filter: ExportFilter, to output: OutputFile
+    ) throws {
+        let summary = try StoreAccess.read(path) {
+            let line = ProgressLine("exporting")
+            return try SampleQueue.exportBeats(
+                path: path, filter: filter, progress: { line.show($0) },
+                to: { try output.write($0) })
+        }
+        try output.finish()
+        if daemon.json {
+            return try Terminal.printJSON(
+                BeatsReport(file: file, beats: summary.beats, damaged: summary.damaged))
+        }
+        Terminal.print("\(summary.beats) beats are in \(file)")
         if summary.damaged > 0 {
             Terminal.complain("\(summary.damaged) damaged samples were left out")
         }

@@ -86,7 +86,7 @@ struct ExportLine: Sendable {
             String(UInt32(truncatingIfNeeded: sample.flags)), Self.hex(sample.frame),
             state.rawValue,
         ]
-        return fields.map(Self.field).joined(separator: ",")
+        return fields.map(CSVField.text).joined(separator: ",")
     }
 
     /// A JSON string in ASCII.
@@ -103,14 +103,6 @@ struct ExportLine: Sendable {
             }
         }
         return result + "\""
-    }
-
-    /// A CSV field. One that a spreadsheet would take for a formula is made a text.
-    private static func field(_ text: String) -> String {
-        var text = text
-        if let first = text.first, "=+-@\t\r".contains(first) { text = "'" + text }
-        guard text.contains(where: { ",\"\n\r".contains($0) }) else { return text }
-        return "\"" + text.replacing("\"", with: "\"\"") + "\""
     }
 }
 

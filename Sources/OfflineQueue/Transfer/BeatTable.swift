@@ -1,0 +1,79 @@
+import GATTHeartRate
+
+/// The beats of one segment as lines of CSV (RFC 4180), a frame at a time.
+///
+/// Intervals are chained by a ``BeatTimeline`` that begins with the segment: its clock is that of one
+/// boot, and its samples are those of one sensor. A value without I/O: the same frames give the same
+/// lines.
+struct BeatTable: Sendable {
+    static let columns = [
+        "time", "rr_ms", "uncertainty_ms", "strap", "segment", "lost_beats", "flags",
+    ]
+
+    /// One stored frame.
+    struct Frame: Sendable {
+        var uptimeMicroseconds: Int64
+        /// UTC µs; nil while the clock of its boot is not trusted.
+        var timeMicroseconds: Int64?
+        var flags: Plausibility
+        var rr: RRIntervals
+    }
+
+    private let strap: String
+    private let segment: Int64
+    /// Only beats in these times, UTC µs; with bounds, those without a known time are left out.
+    private let since: Int64?
+    private let until: Int64?
+    private var line = BeatTimeline()
+
+    init(strap: String, segment: Int64, since: Int64? = nil, until: Int64? = nil) {
+        self.strap = strap
+        self.segment = segment
+        self.since = since
+        self.until = until
+    }
+
+    /// The lines of the next frame, without line ends; none for a frame without intervals.
+    mutating func lines(of frame: Frame) -> [String] {
+        let beats = line.add(rr: frame.rr, arrivedAt: frame.uptimeMicroseconds)
+        let lost = line.estimatedLostBeats
+        let names = frame.flags.names
+        return beats.compactMap { beat in
+            let time = Self.time(of: beat, in: frame)
+            guard admits(time) else { return nil }
+            let flags = beat.followsLast ? names : ["break"] + names
+            return [
+                time.flatMap(Self.text) ?? "", Self.intervalText(beat.intervalTicks),
+                String((max(0, beat.uncertaintyMicroseconds) + 999) / 1_000), strap,
+                String(segment), String(lost), flags.joined(separator: " "),
+            ].map(CSVField.text).joined(separator: ",")
+        }
+    }
+
+    private func admits(_ time: Int64?) -> Bool {
+        guard since != nil || until != nil else { return true }
+        guard let time else { return false }
+        return time >= since ?? .min && time < until ?? .max
+    }
+
+    /// The frame's own time says what the clock of the arrivals meant just then.
+    private static func time(of beat: Beat, in frame: Frame) -> Int64? {
+        guard let time = frame.timeMicroseconds else { return nil }
+        let (age, isTooOld) = frame.uptimeMicroseconds
+            .subtractingReportingOverflow(beat.uptimeMicroseconds)
+        let (beatTime, isTooEarly) = time.subtractingReportingOverflow(age)
+        return isTooOld || isTooEarly ? nil : beatTime
+    }
+
+    /// To the millisecond: finer than any beat is known.
+    private static func text(_ microseconds: Int64) -> String? {
+        UTCText.text(microseconds).map { $0.dropLast(4) + "Z" }
+    }
+
+    /// Milliseconds with three decimals, rounded to the nearest.
+    static func intervalText(_ ticks: UInt16) -> String {
+        let microseconds = (Int(ticks) * 1_000_000 + 512) / 1_024
+        let decimals = String(1_000 + microseconds % 1_000).dropFirst()
+        return "\(microseconds / 1_000).\(decimals)"
+    }
+}

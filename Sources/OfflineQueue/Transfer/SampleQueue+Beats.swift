@@ -1,0 +1,125 @@
+import Foundation
+import GATTHeartRate
+import GRDB
+
+/// What an export of beats wrote.
+public struct BeatSummary: Sendable, Hashable {
+    /// Beats written.
+    public internal(set) var beats = 0
+    /// Samples left out because their row fails its checksum.
+    public internal(set) var damaged = 0
+}
+
+extension SampleQueue {
+    /// Writes the beats of the store at `path` to `sink` as CSV, in pieces of about 64 KiB: strap by
+    /// strap, and each segment in order of arrival. Samples that are delivered count too, since beats
+    /// are chained.
+    ///
+    /// Only reads, in one snapshot: beside a daemon at work, whose log then grows until this ends.
+    /// The file names sensors. The filter's times are those of the beats.
+    ///
+    /// `progress` is told the part done, 0…1. Throws ``QueueError``, and whatever `sink` throws.
+    @discardableResult
+    public static func exportBeats(
+        path: String, filter: ExportFilter = ExportFilter(),
+        progress: (Double) -> Void = { _ in }, to sink: ([UInt8]) throws -> Void
+    ) throws -> BeatSummary {
+        let database: DatabaseQueue
+        do {
+            database = try StoreFile.openReadOnly(path)
+        } catch { throw QueueError("export beats", error) }
+        defer { try? database.close() }
+        do {
+            return try database.read { db in
+                var export = BeatExport(db, filter)
+                return try export.run(progress, sink)
+            }
+        } catch let error as DatabaseError {
+            throw QueueError("export beats", error)
+        }
+    }
+}
+
+/// One export of beats under way. It holds one segment's state and one piece, however long the store is.
+private struct BeatExport {
+    private static let pieceBytes = 65_536
+
+    private let db: Database
+    private let filter: ExportFilter
+    private var piece: [UInt8] = []
+    private var summary = BeatSummary()
+
+    init(_ db: Database, _ filter: ExportFilter) {
+        self.db = db
+        self.filter = filter
+    }
+
+    mutating func run(
+        _ progress: (Double) -> Void, _ sink: ([UInt8]) throws -> Void
+    ) throws -> BeatSummary {
+        add(BeatTable.columns.joined(separator: ","))
+        let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM segment") ?? 0
+        let segments = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT s.id, n.address, b.wall_offset_us, s.first_sample, s.last_sample
+                FROM segment s
+                JOIN run r ON r.id = s.run
+                JOIN boot b ON b.id = r.boot
+                JOIN assignment a ON a.id = s.assignment
+                JOIN sensor n ON n.id = a.sensor
+                WHERE ?1 IS NULL OR n.address = ?1
+                ORDER BY n.address, s.id
+                """, arguments: [filter.sensor])
+        var done = 0
+        while let row = try segments.next() {
+            progress(Double(done) / Double(max(1, count)))
+            done += 1
+            try write(row, sink)
+        }
+        try hand(sink)
+        return summary
+    }
+
+    /// The beats of one segment, whose row is `segment`.
+    private mutating func write(_ segment: Row, _ sink: ([UInt8]) throws -> Void) throws {
+        guard let id = segment[0] as Int64? else { return }
+        let wallOffset = segment[2] as Int64?
+        var table = BeatTable(
+            strap: segment[1] ?? "", segment: id, since: filter.since, until: filter.until)
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id
+                """,
+            arguments: [(segment[3] as Int64?) ?? 0, (segment[4] as Int64?) ?? .max, id])
+        while let row = try rows.next() {
+            let sample = SampleRow(row)
+            guard sample.isIntact else {
+                summary.damaged += 1
+                continue
+            }
+            guard let measurement = try? HeartRateMeasurement(frame: sample.frame) else { continue }
+            let lines = table.lines(
+                of: BeatTable.Frame(
+                    uptimeMicroseconds: sample.uptime,
+                    timeMicroseconds: sample.time(wallOffset: wallOffset),
+                    flags: Plausibility(rawValue: UInt16(truncatingIfNeeded: sample.flags)),
+                    rr: measurement.rrIntervals))
+            for line in lines { add(line) }
+            summary.beats += lines.count
+            if piece.count >= Self.pieceBytes { try hand(sink) }
+        }
+    }
+
+    private mutating func add(_ line: String) {
+        piece += line.utf8
+        piece.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func hand(_ sink: ([UInt8]) throws -> Void) throws {
+        if !piece.isEmpty { try sink(piece) }
+        piece.removeAll(keepingCapacity: true)
+    }
+}
