@@ -33,9 +33,7 @@ import Uplink
             settings: settings, queue: queue,
             central: Central(settings: CentralSettings(service: HeartRateService.service)),
             clock: clock, logger: logger)
-        let server = ControlServer(
-            gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
-            policy: ChangePolicy(group: nil), place: ControlSocketPlace(""), logger: logger)
+        let server = ControlServer(gateway: gateway, place: ControlSocketPlace(""))
         let routes = server.routes().routes
         try await queue.close()
         return Set(

@@ -3,6 +3,7 @@ import Foundation
 import GATTHeartRate
 import Logging
 import OfflineQueue
+import Synchronization
 import Testing
 import Uplink
 
@@ -12,9 +13,21 @@ import Uplink
 @Suite struct EnrollmentChangeTests {
     private struct Failed: Error {}
 
+    /// The step that fails; none at first.
+    private final class FailingStep: Sendable {
+        private let step = Mutex<EnrollmentStep?>(nil)
+
+        func set(_ new: EnrollmentStep?) { step.withLock { $0 = new } }
+
+        func reach(_ step: EnrollmentStep) throws {
+            if self.step.withLock({ $0 == step }) { throw Failed() }
+        }
+    }
+
     private struct Place {
         let directory: URL
         let gateway: Gateway
+        let failing = FailingStep()
 
         init() async throws {
             directory = URL(filePath: "/tmp/enrollment-change-\(UUID().uuidString)")
@@ -29,7 +42,8 @@ import Uplink
                 queue: try SampleQueue(
                     path: directory.path + "/queue.sqlite", clock: clock, bootID: "boot"),
                 central: Central(settings: CentralSettings(service: HeartRateService.service)),
-                clock: clock, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                clock: clock, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                failing: { [failing] in try failing.reach($0) })
         }
 
         func end() async {
@@ -60,18 +74,18 @@ import Uplink
     func anEnrollmentThatCannotBeStoredLeavesNothingBehind(step: EnrollmentStep) async throws {
         let place = try await Place()
         let gateway = place.gateway
-        await gateway.setFailing { if $0 == step { throw Failed() } }
+        place.failing.set(step)
         await #expect(throws: Failed.self) {
-            _ = try await gateway.begin(
+            _ = try await gateway.enrollmentChanges.begin(
                 Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
         }
         #expect(try await gateway.queue.enrollments().isEmpty)
         let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
         #expect(files.allSatisfy { !$0.hasPrefix("tokens-") }, "\(files)")
-        await gateway.setFailing { _ in }
-        let report = try await gateway.begin(
+        place.failing.set(nil)
+        let stored = try await gateway.enrollmentChanges.begin(
             Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
-        #expect(report.state == "active")
+        #expect(stored.state == .active)
         #expect(await gateway.deliveries.isRunning(1))
         await place.end()
     }
@@ -80,22 +94,25 @@ import Uplink
     func anEarlierEnrollmentGoesOnWhenANewOneCannotBeStored(step: EnrollmentStep) async throws {
         let place = try await Place()
         let gateway = place.gateway
-        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
         let known = try #require(try await gateway.queue.enrollments().first)
-        await gateway.setFailing { if $0 == step { throw Failed() } }
+        place.failing.set(step)
         await #expect(throws: Failed.self) {
-            _ = try await gateway.begin(
+            _ = try await gateway.enrollmentChanges.begin(
                 Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
         }
         #expect(try await gateway.queue.enrollments() == [known])
-        #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("a"))
+        #expect(
+            try gateway.enrollmentChanges.tokenFile(of: known.id).load() == Self.tokens("a"))
         #expect(await gateway.deliveries.isRunning(known.id))
         #expect(await gateway.deliveries.stopped(known.id) == nil)
-        await gateway.setFailing { _ in }
-        _ = try await gateway.begin(
+        place.failing.set(nil)
+        _ = try await gateway.enrollmentChanges.begin(
             Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
         #expect(try await gateway.queue.enrollments().first?.terms.device == "70008")
-        #expect(try await gateway.tokenFile(of: known.id).load() == Self.tokens("b"))
+        #expect(
+            try gateway.enrollmentChanges.tokenFile(of: known.id).load() == Self.tokens("b"))
         #expect(await gateway.deliveries.isRunning(known.id))
         await place.end()
     }
@@ -103,13 +120,14 @@ import Uplink
     @Test func theDirectoryMayNotBeWritable() async throws {
         let place = try await Place()
         let gateway = place.gateway
-        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
         let known = try #require(try await gateway.queue.enrollments().first)
         // In the way of the file beside the old one, for root as well.
         try FileManager.default.createDirectory(
             atPath: place.directory.path + "/tokens-1.json.new", withIntermediateDirectories: true)
         await #expect {
-            _ = try await gateway.begin(
+            _ = try await gateway.enrollmentChanges.begin(
                 Self.terms("70008"), insteadOf: known, try Self.tokens("b"))
         } throws: {
             ($0 as? ProblemReport)?.message.contains("nothing was changed") == true
@@ -123,15 +141,16 @@ import Uplink
     func anErasureThatFailsLeavesTheEnrollmentDelivering(step: EnrollmentStep) async throws {
         let place = try await Place()
         let gateway = place.gateway
-        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
-        await gateway.setFailing { if $0 == step { throw Failed() } }
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        place.failing.set(step)
         await #expect(throws: Failed.self) {
-            _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
+            _ = try await gateway.erasing.erase(EraseRequest(enrollment: "e1"))
         }
-        #expect(try await gateway.tokenFile(of: 1).load() == Self.tokens("a"))
+        #expect(try gateway.enrollmentChanges.tokenFile(of: 1).load() == Self.tokens("a"))
         #expect(await gateway.deliveries.isRunning(1))
-        await gateway.setFailing { _ in }
-        _ = try await gateway.erase(EraseRequest(enrollment: "e1"))
+        place.failing.set(nil)
+        _ = try await gateway.erasing.erase(EraseRequest(enrollment: "e1"))
         #expect(try await gateway.queue.enrollments().isEmpty)
         #expect(await !gateway.deliveries.isRunning(1))
         let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
@@ -143,9 +162,9 @@ import Uplink
         let place = try await Place()
         let gateway = place.gateway
         try await gateway.queue.enroll(Self.terms("70007"))
-        try await gateway.tokenFile(of: 1).save(Self.tokens("a"))
+        try gateway.enrollmentChanges.tokenFile(of: 1).save(Self.tokens("a"))
         #expect(await gateway.deliveries.stopped(1) == "it was not started")
-        await gateway.startMissingDeliveries()
+        await gateway.enrollmentChanges.startMissingDeliveries()
         #expect(await gateway.deliveries.isRunning(1))
         #expect(await gateway.deliveries.stopped(1) == nil)
         await place.end()
@@ -154,26 +173,19 @@ import Uplink
     @Test func aNameOfAnotherEnrollmentIsRefused() async throws {
         let place = try await Place()
         let gateway = place.gateway
-        _ = try await gateway.begin(Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
         let existing = try await gateway.queue.enrollments()
         let same = try #require(existing.first)
-        #expect(try Gateway.name(asked: nil, insteadOf: nil, beside: existing) == "e2")
-        #expect(try Gateway.name(asked: nil, insteadOf: same, beside: existing) == "e1")
-        #expect(try Gateway.name(asked: "e1", insteadOf: same, beside: existing) == "e1")
+        #expect(try EnrollmentName.choose(asked: nil, insteadOf: nil, beside: existing) == "e2")
+        #expect(try EnrollmentName.choose(asked: nil, insteadOf: same, beside: existing) == "e1")
+        #expect(try EnrollmentName.choose(asked: "e1", insteadOf: same, beside: existing) == "e1")
         #expect(throws: ProblemReport.self) {
-            try Gateway.name(asked: "e1", insteadOf: nil, beside: existing)
+            try EnrollmentName.choose(asked: "e1", insteadOf: nil, beside: existing)
         }
         #expect(throws: ProblemReport.self) {
-            try Gateway.name(asked: "e9", insteadOf: same, beside: existing)
+            try EnrollmentName.choose(asked: "e9", insteadOf: same, beside: existing)
         }
         await place.end()
-    }
-}
-
-extension Gateway {
-    fileprivate func setFailing(
-        _ failing: @escaping @Sendable (EnrollmentStep) throws -> Void
-    ) {
-        self.failing = failing
     }
 }

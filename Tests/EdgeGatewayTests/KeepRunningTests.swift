@@ -37,19 +37,21 @@ import Testing
     }
 
     @Test func changesAreMadeOneAtATimeInTheirOrder() async {
-        let gate = OneAtATime()
-        await gate.enter()
+        let changes = OneAtATime()
         let order = Log()
-        let first = Task {
-            await gate.enter()
-            order.add("second")
-            await gate.leave()
+        let second = await changes.run {
+            let second = Task { await changes.run { order.add("second") } }
+            await Task.yield()
+            order.add("first")
+            return second
         }
-        await Task.yield()
-        order.add("first")
-        await gate.leave()
-        await first.value
-        await gate.enter()
-        #expect(order.lines == ["first", "second"])
+        await second.value
+        await changes.run { #expect(order.lines == ["first", "second"]) }
+    }
+
+    @Test func aChangeThatFailsLetsTheNextOneIn() async {
+        let changes = OneAtATime()
+        await #expect(throws: Broken.self) { try await changes.run { throw Broken() } }
+        #expect(await changes.run { true })
     }
 }

@@ -158,7 +158,7 @@ import Testing
 
     /// A listing as long as may be asked for used to say that there were no more.
     @Test func whetherThereIsMoreIsToldOfTheLongestListingToo() {
-        #expect(SampleQueue.listedMax > Gateway.listedMax)
+        #expect(SampleQueue.listedMax > Listing.entriesMax)
     }
 
     @Test func wrongReferencesAndArgumentsAreTheAskersFault() {

@@ -48,10 +48,10 @@ import Testing
                 try await fixture.eventually("commands") { await fixture.isAnswered() }
                 // A link that nobody can open is not handed out.
                 let share = await #expect(throws: ProblemReport.self) {
-                    try await fixture.gateway.share(ShareRequest(hours: 1))
+                    try await fixture.gateway.sharing.share(ShareRequest(hours: 1))
                 }
                 #expect(share?.code == "no-page" && share?.message.contains(place) == true)
-                let status = try await fixture.gateway.status()
+                let status = try await fixture.gateway.status.report()
                 #expect(
                     status.health.contains {
                         $0.name == "page-unavailable"

@@ -49,16 +49,10 @@ struct ServerFixture {
 
     func control(_ limits: ServerLimits = ControlServer.limits) -> ControlServer {
         ControlServer(
-            gateway: gateway, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
-            policy: settings.changePolicy, place: ControlSocketPlace(settings.socketPath),
-            logger: logger, limits: limits)
+            gateway: gateway, place: ControlSocketPlace(settings.socketPath), limits: limits)
     }
 
-    func page() -> PageServer {
-        PageServer(
-            settings: settings, feed: LiveFeed(gateway: gateway), viewers: Viewers(),
-            gateway: gateway, logger: logger)
-    }
+    func page() -> PageServer { PageServer(gateway: gateway) }
 
     /// Runs servers while `body` runs, looking often and trying again soon.
     func serving(

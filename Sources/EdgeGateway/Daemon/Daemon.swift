@@ -36,11 +36,7 @@ struct Daemon {
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
             services: states)
-        let feed = LiveFeed(gateway: gateway)
-        let viewers = Viewers()
-        let control = ControlServer(
-            gateway: gateway, feed: feed, viewers: viewers, policy: settings.changePolicy,
-            place: place, logger: logger)
+        let control = ControlServer(gateway: gateway, place: place)
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
             Supervised(name: name, states: states, logger: logger) { part() }
         }
@@ -48,7 +44,7 @@ struct Daemon {
             supervised("store maintenance") {
                 StoreMaintenance(
                     queue: queue, clock: clock, logger: logger,
-                    onReturn: { await gateway.takeUpAfterAbsence() })
+                    onReturn: { await gateway.startup.completeAfterAbsence() })
             },
             supervised("radio") { RadioService(central: central, recorder: gateway.recorder) },
             supervised("watchdog") {
@@ -57,17 +53,16 @@ struct Daemon {
                     recorder: gateway.recorder, central: central, notifier: notifier)
             },
             supervised("health") { HealthWatch(monitor: gateway.health) },
-            supervised("token files") { TokenWatch(gateway: gateway) },
+            supervised("token files") { TokenWatch(changes: gateway.enrollmentChanges) },
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(
                 server: control, states: gateway.servers, logger: logger,
                 onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
         ]
         if settings.pageListen != nil {
-            let page = PageServer(
-                settings: settings, feed: feed, viewers: viewers, gateway: gateway, logger: logger)
             services.append(
-                RetryingServer(server: page, states: gateway.servers, logger: logger))
+                RetryingServer(
+                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger))
         }
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
@@ -163,7 +158,7 @@ struct Daemon {
 
     private func begin(_ gateway: Gateway) async throws(SettingsFault) {
         do {
-            try await gateway.begin()
+            try await gateway.startup.begin()
         } catch {
             throw SettingsFault(description: "read store: \(error)")
         }

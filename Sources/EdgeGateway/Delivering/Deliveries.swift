@@ -166,6 +166,11 @@ actor Deliveries {
         await deliveries[enrollment]?.runner.wake()
     }
 
+    /// There is something new to deliver, for whichever enrollment it is.
+    func wakeAll() async {
+        for delivery in deliveries.values { await delivery.runner.wake() }
+    }
+
     /// When the token in use ends, UTC µs; nil for a delivery that needs none or does not run.
     func tokenExpiry(of enrollment: Int64) async -> Int64? {
         await deliveries[enrollment]?.tokens?.expiresMicroseconds

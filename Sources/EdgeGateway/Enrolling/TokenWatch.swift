@@ -6,13 +6,13 @@ struct TokenWatch: Service {
     /// Between two attempts. A sealed file costs a process each.
     private static let pause = Duration.seconds(60)
 
-    let gateway: Gateway
+    let changes: EnrollmentChanges
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 try? await Task.sleep(for: Self.pause)
-                if !Task.isCancelled { await gateway.startMissingDeliveries() }
+                if !Task.isCancelled { await changes.startMissingDeliveries() }
             }
         }
     }

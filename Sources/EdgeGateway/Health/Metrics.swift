@@ -8,15 +8,11 @@ import NIOCore
 enum Metrics {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-    static func response(_ gateway: Gateway) async throws -> Response {
-        do {
-            let text = Self.text(try await gateway.status())
-            return Response(
-                status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
-                body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
-        } catch let problem as ProblemReport {
-            return try Answers.json(problem)
-        }
+    static func response(_ status: StatusService) async throws -> Response {
+        let text = Self.text(try await status.report())
+        return Response(
+            status: .ok, headers: [.contentType: contentType, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
     }
 
     static func text(_ status: StatusReport) -> String {

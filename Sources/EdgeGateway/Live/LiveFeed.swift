@@ -22,7 +22,9 @@ actor LiveFeed {
     private static let chartsKeptMax = 64
     private static let gapsMax = 500
 
-    private let gateway: Gateway
+    private let live: LiveService
+    private let status: StatusService
+    private let history: HistoryService
     private var straps: (report: [LiveStrap], made: Double)?
     private var state: (report: LiveGatewayReport, made: Double)?
     private var sensors: (list: [Sensor], made: Double)?
@@ -36,8 +38,10 @@ actor LiveFeed {
         var minutes: Int
     }
 
-    init(gateway: Gateway) {
-        self.gateway = gateway
+    init(live: LiveService, status: StatusService, history: HistoryService) {
+        self.live = live
+        self.status = status
+        self.history = history
     }
 
     /// The straps a viewer may see.
@@ -45,7 +49,7 @@ actor LiveFeed {
         let now = uptime
         noteWatched(now)
         if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
-            straps = (try await gateway.liveStraps(try await names(now)), now)
+            straps = (try await live.straps(try await names(now)), now)
         }
         let visible = (straps?.report ?? []).filter { scope.covers($0.sensor) }
         return LiveReport(
@@ -57,7 +61,7 @@ actor LiveFeed {
     func gatewayReport() async throws -> LiveGatewayReport {
         let now = uptime
         if let state, now - state.made <= Self.gatewayAgeMax { return state.report }
-        let report = LiveGatewayReport(try await gateway.status())
+        let report = LiveGatewayReport(try await status.report())
         state = (report, now)
         return report
     }
@@ -84,7 +88,7 @@ actor LiveFeed {
         if let kept = charts[key], now - kept.made <= Self.chartAgeMax {
             report = kept.report
         } else {
-            report = try await gateway.liveHistory(
+            report = try await live.history(
                 of: sensor, minutes: minutes, bucketSeconds: bucket, gapsMax: Self.gapsMax)
             if charts.count >= Self.chartsKeptMax { charts = [:] }
             charts[key] = (report, now)
@@ -97,7 +101,7 @@ actor LiveFeed {
 
     /// The last requests to exchanges.
     func uploads() async throws -> HistoryReport {
-        try await gateway.history(limit: Self.uploadsMax)
+        try await history.requests(limit: Self.uploadsMax)
     }
 
     /// Has the radio hand frames over sooner while somebody looks.
@@ -105,18 +109,18 @@ actor LiveFeed {
         askedAt = now
         guard watching == nil else { return }
         watching = Task {
-            await gateway.setWatched(true)
+            await live.setWatched(true)
             while uptime - askedAt < Self.watchedSeconds, !Task.isCancelled {
                 try? await Task.sleep(for: .seconds(Self.watchedSeconds))
             }
-            await gateway.setWatched(false)
+            await live.setWatched(false)
             watching = nil
         }
     }
 
     private func names(_ now: Double) async throws -> [Sensor] {
         if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
-        let list = try await gateway.knownSensors()
+        let list = try await live.knownSensors()
         sensors = (list, now)
         return list
     }

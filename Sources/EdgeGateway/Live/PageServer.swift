@@ -19,9 +19,22 @@ struct PageServer: ReopenedServer {
     let settings: Settings
     let feed: LiveFeed
     let viewers: Viewers
-    let gateway: Gateway
+    let shares: Shares
+    let status: StatusService
+    let webEnrolling: WebEnrollmentService
     let logger: Logger
-    var limits = Self.limits
+    let limits: ServerLimits
+
+    init(gateway: Gateway, limits: ServerLimits = Self.limits) {
+        settings = gateway.settings
+        feed = gateway.feed
+        viewers = gateway.viewers
+        shares = gateway.shares
+        status = gateway.status
+        webEnrolling = gateway.webEnrolling
+        logger = gateway.logger
+        self.limits = limits
+    }
 
     var name: ServerName { .page }
     var address: String { settings.pageListen ?? "" }
@@ -32,7 +45,7 @@ struct PageServer: ReopenedServer {
         let place = try PagePlace(settings.pageListen ?? "")
         let token = try settings.pageToken(for: place)
         let access = PageAccess(
-            isOpen: place.isLoopback, operatorToken: token, shares: gateway.shares)
+            isOpen: place.isLoopback, operatorToken: token, shares: shares)
         return ServerApplication.make(
             routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
             logger: logger, onServing: onServing)
@@ -53,11 +66,11 @@ struct PageServer: ReopenedServer {
             }
         }
         LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
-        router.get("metrics") { [gateway] request, context in
+        router.get("metrics") { [status] request, context in
             guard await viewer(request, context)?.scope == .full else {
                 return try Answers.json(.notFound)
             }
-            return try await Metrics.response(gateway)
+            return try await Metrics.response(status)
         }
         return router
     }
@@ -65,9 +78,9 @@ struct PageServer: ReopenedServer {
     private func addPages(to router: RouteBook) {
         router.get("/") { _, _ in Self.page(PageDocument.live) }
         router.get("enroll") { _, _ in Self.page(PageDocument.enroll) }
-        router.post("v1/enroll-once") { [gateway] request, _ in
+        router.post("v1/enroll-once") { [webEnrolling] request, _ in
             try await Answers.answer(request) { (ask: EnrollOnceRequest) in
-                try await gateway.enroll(once: ask)
+                try await webEnrolling.enroll(once: ask)
             }
         }
     }

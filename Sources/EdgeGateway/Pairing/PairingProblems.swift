@@ -1,59 +1,5 @@
 import BlueZ
 
-extension Gateway {
-    /// What a sensor that is being paired asks for.
-    func pairingQuestion(of text: String) async throws -> PairingReport {
-        let address = try Self.checked(text)
-        let link = await central.snapshots().first { $0.address == address }
-        var report = PairingReport(step: link.flatMap { Self.step($0.state) })
-        switch await session.question(of: address) {
-        case nil: break
-        case .enterPasskey: report.question = "enter-passkey"
-        case .typePasskey(let code):
-            (report.question, report.passkey) = ("type-passkey", Self.digits(code))
-        case .confirmPasskey(let code):
-            (report.question, report.passkey) = ("confirm-passkey", Self.digits(code))
-        }
-        return report
-    }
-
-    private static func step(_ state: LinkState) -> String? {
-        switch state {
-        case .absent: "listening for the sensor"
-        case .seen: "heard, connects soon"
-        case .connecting: "connecting"
-        case .resolving: "reading its services"
-        case .subscribing: "asking for its frames"
-        case .streaming: "waiting for a heartbeat"
-        case .suspended: "waiting for the radio"
-        case .draining: nil
-        }
-    }
-
-    /// Takes the technician's answer to what a sensor asks.
-    func answerPairing(
-        _ request: PairingAnswerRequest, of text: String
-    ) async throws -> PairingReport {
-        let address = try Self.checked(text)
-        try Self.check(passkey: request.passkey)
-        let answer: PairingAnswer =
-            if let passkey = request.passkey.flatMap(UInt32.init(exactly:)) {
-                .passkey(passkey)
-            } else if request.agreed == true { .yes } else { .no }
-        guard await session.answer(answer, for: address) else {
-            throw ProblemReport(
-                code: .nothingAsked, message: "this sensor asks for nothing now",
-                advice: "edge-gateway pair ADDRESS")
-        }
-        return try await pairingQuestion(of: text)
-    }
-
-    private static func digits(_ code: UInt32) -> String {
-        let text = String(code)
-        return String(repeating: "0", count: max(0, 6 - text.count)) + text
-    }
-}
-
 extension ProblemReport {
     /// The sensor asked and nobody was there.
     static let passkeyNeeded = ProblemReport(

@@ -3,7 +3,8 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// How both servers answer: JSON, and problems with the status that fits them.
+/// How both servers answer: JSON, and problems with the status that fits them. What a route throws
+/// ``FailureAnswers`` answers.
 enum Answers {
     /// The largest request but those below is a pairing with a long name; the rest is refused.
     static let requestBytesMax = 64 << 10
@@ -13,11 +14,7 @@ enum Answers {
     static func answer<Report: Encodable & SendableMetatype>(
         _ work: () async throws -> Report
     ) async throws -> Response {
-        do {
-            return try json(try await work(), status: .ok)
-        } catch let problem as ProblemReport {
-            return try json(problem)
-        }
+        try json(try await work(), status: .ok)
     }
 
     static func answer<

@@ -17,11 +17,7 @@ struct ControlServer: ReopenedServer {
         connectionsMax: 600, perPeerMax: 512, body: .seconds(60))
 
     let gateway: Gateway
-    let feed: LiveFeed
-    let viewers: Viewers
-    let policy: ChangePolicy
     let place: ControlSocketPlace
-    let logger: Logger
     var limits = Self.limits
 
     var name: ServerName { .control }
@@ -35,7 +31,8 @@ struct ControlServer: ReopenedServer {
             throw SettingsFault(description: error.reason)
         }
         return ServerApplication.make(
-            routes(), at: .unixDomainSocket(path: place.path), limits: limits, logger: logger
+            routes(), at: .unixDomainSocket(path: place.path), limits: limits,
+            logger: gateway.logger
         ) { [place] in
             chmod(place.path, Self.socketMode)
             place.noteBound()
@@ -51,89 +48,31 @@ struct ControlServer: ReopenedServer {
     func routes() -> RouteBook {
         let router = RouteBook()
         _ = router.add(
-            middleware: FailureAnswers(advice: "docs/api.yaml lists what there is", logger: logger))
-        _ = router.add(middleware: ChangeGuard(policy: policy))
+            middleware: FailureAnswers(
+                advice: "docs/api.yaml lists what there is", logger: gateway.logger))
+        _ = router.add(middleware: ChangeGuard(policy: gateway.settings.changePolicy))
         // Whoever may use this socket may see everything.
-        LiveRoutes(feed: feed, viewers: viewers) { _, context in
+        LiveRoutes(feed: gateway.feed, viewers: gateway.viewers) { _, context in
             let peer = await Peer(of: context.channel)
             return Viewer(scope: .full, holder: .user(peer?.user))
         }.add(to: router)
-        router.get("metrics") { [gateway] _, _ in try await Metrics.response(gateway) }
-        addSharing(to: router)
-        addQueueRoutes(to: router)
-        router.get("v1/status") { [gateway] _, _ in
-            try await Answers.answer { try await gateway.status() }
-        }
-        router.get("v1/sensors") { [gateway] request, _ in
-            try await Answers.answer {
-                try await gateway.sensors(
-                    includingForgotten: Query(request).flag("forgotten"))
-            }
-        }
-        router.get("v1/enrollments") { [gateway] _, _ in
-            try await Answers.answer { try await gateway.enrollments() }
-        }
-        router.post("v1/scan") { [gateway] request, _ in
-            try await Answers.answer(request) { (scan: ScanRequest) in
-                try await gateway.scan(seconds: scan.seconds)
-            }
-        }
-        router.post("v1/pair") { [gateway] request, _ in
-            try await Answers.answer(request) { (pair: PairRequest) in try await gateway.pair(pair)
-            }
-        }
-        router.get("v1/gaps") { [gateway] request, _ in
-            let query = Query(request)
-            return try await Answers.answer {
-                try await gateway.gaps(
-                    sensor: query.number("sensor"), days: Int(query.number("days") ?? 1))
-            }
-        }
-        router.post("v1/pairing/question") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: PairingQuestionRequest) in
-                try await gateway.pairingQuestion(of: ask.address)
-            }
-        }
-        router.post("v1/pairing/answer") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: PairingAnswerRequest) in
-                try await gateway.answerPairing(ask, of: ask.address)
-            }
-        }
-        router.post("v1/forget") { [gateway] request, _ in
-            try await Answers.answer(request) { (forget: ForgetRequest) in
-                try await gateway.forget(address: forget.address)
-            }
-        }
-        router.post("v1/enroll") { [gateway] request, _ in
-            try await Answers.answer(request) { (enroll: EnrollRequest) in
-                try await gateway.enroll(enroll)
-            }
-        }
-        router.post("v1/erase") { [gateway] request, _ in
-            try await Answers.answer(request) { (erase: EraseRequest) in
-                try await gateway.erase(erase)
-            }
-        }
+        HealthRoutes(status: gateway.status).add(to: router)
+        PairingRoutes(
+            sensors: gateway.sensors, scanning: gateway.scanning, pairing: gateway.pairing,
+            questions: gateway.pairingQuestions
+        ).add(to: router)
+        EnrollmentRoutes(
+            enrollments: gateway.enrollments, enrolling: gateway.enrolling,
+            webEnrolling: gateway.webEnrolling
+        ).add(to: router)
+        QueueRoutes(
+            store: gateway.store, deadLetters: gateway.deadLetters, imports: gateway.imports,
+            history: gateway.history
+        ).add(to: router)
+        GapRoutes(gaps: gateway.gaps).add(to: router)
+        ShareRoutes(sharing: gateway.sharing).add(to: router)
+        EraseRoutes(erasing: gateway.erasing).add(to: router)
         return router
-    }
-
-    private func addSharing(to router: RouteBook) {
-        router.post("v1/share") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: ShareRequest) in
-                try await gateway.share(ask)
-            }
-        }
-        router.post("v1/share/stop") { [gateway] _, _ in
-            try await Answers.answer { try await gateway.stopShares() }
-        }
-        router.post("v1/enroll-web") { [gateway] request, _ in
-            try await Answers.answer(request) { (ask: WebEnrollRequest) in
-                try await gateway.beginWebEnrollment(ask)
-            }
-        }
-        router.get("v1/enroll-web") { [gateway] _, _ in
-            try await Answers.answer { await gateway.webEnrollmentState() }
-        }
     }
 }
 

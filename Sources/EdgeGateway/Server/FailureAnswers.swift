@@ -3,9 +3,10 @@ import Hummingbird
 import Logging
 import NIOCore
 import NIOHTTP1
+import OfflineQueue
 
-/// Whatever goes wrong before or beside a route's own work is answered as a problem too: a program that
-/// reads `code` and `advice` finds them with every status of 400 or above.
+/// Whatever goes wrong in a route, before it or beside it is answered as a problem: a program that reads
+/// `code` and `advice` finds them with every status of 400 or above.
 struct FailureAnswers: RouterMiddleware {
     /// Where somebody finds what there is.
     let advice: String
@@ -19,6 +20,9 @@ struct FailureAnswers: RouterMiddleware {
             return try await next(request, context)
         } catch let problem as ProblemReport {
             return try Answers.json(problem)
+        } catch let error as QueueError {
+            logger.error("\(error)")
+            return try Answers.json(ProblemReport(error))
         } catch is NIOTooManyBytesError {
             return try Answers.json(.tooLarge)
         } catch is HTTPParserError {
@@ -47,6 +51,13 @@ struct FailureAnswers: RouterMiddleware {
 }
 
 extension ProblemReport {
+    /// What a fault of the store means for whoever asks.
+    init(_ error: QueueError) {
+        self.init(
+            code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",
+            advice: error.code.advice)
+    }
+
     fileprivate static let tooLarge = ProblemReport(
         code: .tooLarge, message: "the request is larger than anything that is asked for here",
         advice: "docs/api.yaml says what fits")

@@ -252,3 +252,9 @@ struct MillisecondTime: Codable, Equatable {
         try container.encode(date.formatted(Self.style))
     }
 }
+
+extension Date {
+    init(microseconds: Int64) {
+        self.init(timeIntervalSince1970: Double(microseconds) / 1_000_000)
+    }
+}

@@ -5,8 +5,8 @@ import Logging
 import OfflineQueue
 import Recording
 
-/// Scanning, pairing and forgetting.
-extension Gateway {
+/// Pairing and forgetting.
+struct PairingService: Sendable {
     /// What `pair` reads of a sensor beside its heart rate.
     private static let readAtPairing = [
         HeartRateService.bodySensorLocation, BatteryService.level,
@@ -18,35 +18,28 @@ extension Gateway {
     private static let firstBeatSecondsMax = 10
     private static let firstBeatPause = Duration.milliseconds(100)
 
-    /// Listens for heart-rate sensors.
-    ///
-    /// - Parameter seconds: 1 to 60.
-    func scan(seconds: Int) async throws -> [SightingReport] {
-        guard (1...60).contains(seconds) else {
-            throw ProblemReport(
-                code: .badRequest, message: "a scan takes 1 to 60 seconds",
-                advice: "edge-gateway scan --seconds 10")
-        }
-        try await requireRadio()
-        let sightings = await central.scan(seconds: Double(seconds))
-        let known = Set(try await asking { try await queue.sensors().map(\.address) })
-        return sightings.map {
-            SightingReport(
-                address: $0.address, name: $0.name ?? "", rssi: $0.rssi,
-                known: known.contains($0.address), connected: $0.isConnected, bonded: $0.isPaired)
-        }
-    }
+    let queue: SampleQueue
+    let central: Central
+    let recorder: Recorder
+    let radio: RadioReadiness
+    let recording: SensorRecording
+    let sensors: Sensors
+    let enrollments: Enrollments
+    let patients: PatientCheck
+    let deliveries: Deliveries
+    let session: PairingSession
+    let logger: Logger
 
     /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
     ///
     /// - Throws: ``ProblemReport``; then nothing about the sensor has changed, and what it was recorded for
     ///   before goes on.
     func pair(_ request: PairRequest) async throws -> PairReport {
-        let address = try Self.checked(request.address)
-        try Self.check(passkey: request.passkey)
-        let enrollment = try await enrollment(named: request.enrollment)
-        let patient = try await checkedPatient(request, enrollment)
-        try await requireRadio()
+        let address = try SensorAddress.checked(request.address)
+        try Passkey.check(request.passkey)
+        let enrollment = try await enrollments.named(request.enrollment)
+        let patient = try await patients.patient(request, enrollment)
+        try await radio.wait()
         await recorder.beginPairing(address)
         let inspection: Inspection
         do {
@@ -60,9 +53,7 @@ extension Gateway {
         let sensor: Sensor
         let assignment: Assignment
         do {
-            (sensor, assignment) = try await asking {
-                try await store(known, request, enrollment, inspection)
-            }
+            (sensor, assignment) = try await store(known, request, enrollment, inspection)
         } catch {
             await recorder.abandonPairing(address)
             await recorder.abandonPairing(known)
@@ -70,8 +61,8 @@ extension Gateway {
             throw error
         }
         // It is paired from here on, whatever can be told of it.
-        if let enrollment { await adopt(patient, enrollment) }
-        await record(sensor, as: assignment.id)
+        if let enrollment { await patients.adopt(patient, for: enrollment) }
+        await recording.start(sensor, as: assignment.id)
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
         } else if let value = inspection.value(BatteryService.level) {
@@ -84,93 +75,19 @@ extension Gateway {
 
     /// Ends the assignment of a sensor and disconnects from it.
     func forget(address text: String) async throws -> SensorReport {
-        let address = try Self.checked(text)
-        return try await asking {
-            guard let sensor = try await queue.sensors().first(where: { $0.address == address })
-            else {
-                throw ProblemReport(
-                    code: .unknownSensor, message: "no such sensor is paired",
-                    advice: "edge-gateway sensors lists them")
-            }
-            // First what can fail; what follows the store's commit cannot.
-            let before = try await report(on: sensor, enrollment: nil)
-            try await queue.flush()
-            try await queue.forgetSensor(sensor.id)
-            await recorder.forget(address)
-            await central.forget(address: address)
-            return (try? await report(on: sensor, enrollment: nil)) ?? before
-        }
-    }
-
-    // MARK: - Checks
-
-    /// An address in upper case: six octets with colons.
-    static func checked(_ text: String) throws -> String {
-        let octets = text.uppercased().split(separator: ":", omittingEmptySubsequences: false)
-        guard octets.count == 6, octets.allSatisfy({ $0.count == 2 && UInt8($0, radix: 16) != nil })
+        let address = try SensorAddress.checked(text)
+        guard let sensor = try await queue.sensors().first(where: { $0.address == address })
         else {
             throw ProblemReport(
-                code: .badAddress, message: "this is no Bluetooth address",
-                advice: "edge-gateway scan shows addresses such as C0:00:00:00:00:01")
+                code: .unknownSensor, message: "no such sensor is paired",
+                advice: "edge-gateway sensors lists them")
         }
-        return octets.joined(separator: ":")
-    }
-
-    static func check(passkey: Int?) throws {
-        guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
-        throw ProblemReport(
-            code: .badRequest, message: "a pairing code has at most six digits",
-            advice: "edge-gateway pair ADDRESS --passkey 123456")
-    }
-
-    /// After a start, bluetoothd and its adapters take a moment to show.
-    private static let radioGrace = Duration.seconds(5)
-    private static let radioPause = Duration.milliseconds(100)
-
-    private func requireRadio() async throws {
-        let clock = ContinuousClock()
-        let deadline = clock.now + Self.radioGrace
-        while await recorder.radio != .ready, clock.now < deadline {
-            try await Task.sleep(for: Self.radioPause)
-        }
-        switch await recorder.radio {
-        case .ready: return
-        case .unknown, .noBus:
-            throw ProblemReport(
-                code: .busAbsent, message: "the system bus does not answer",
-                advice: "systemctl status dbus")
-        case .noDaemon:
-            throw ProblemReport(
-                code: .bluetoothdAbsent, message: "bluetoothd is not running",
-                advice: "systemctl start bluetooth")
-        case .noAdapter:
-            throw ProblemReport(
-                code: .noAdapter, message: "there is no Bluetooth adapter",
-                advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
-        case .poweredOff:
-            throw ProblemReport(
-                code: .radioOff, message: "the Bluetooth adapter is powered off",
-                advice: "rfkill unblock bluetooth; bluetoothctl power on")
-        }
-    }
-
-    /// The enrollment of this name; the only one, or none, if there is no name.
-    func enrollment(named name: String?) async throws -> Enrollment? {
-        let enrollments = try await asking { try await queue.enrollments() }
-        if let name {
-            guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
-                throw ProblemReport(
-                    code: .unknownEnrollment, message: "there is no enrollment \(name)",
-                    advice: "edge-gateway enrollments lists them")
-            }
-            return enrollment
-        }
-        guard enrollments.count <= 1 else {
-            throw ProblemReport(
-                code: .chooseEnrollment, message: "there are several enrollments",
-                advice: "name the patient's: --enrollment NAME (edge-gateway enrollments)")
-        }
-        return enrollments.first
+        // First what can fail; what follows the store's commit cannot.
+        let before = try await sensors.report(on: sensor, enrollment: nil)
+        try await queue.flush()
+        try await queue.forgetSensor(sensor.id)
+        await recording.stop(address)
+        return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
     }
 
     // MARK: - Steps
@@ -252,7 +169,7 @@ extension Gateway {
             link: await recorder.link(of: sensor.address).state, enrollment: name, stored: 0,
             pending: 0)
         do {
-            shown = try await self.report(on: sensor, enrollment: name)
+            shown = try await sensors.report(on: sensor, enrollment: name)
         } catch {
             notes.append("its figures cannot be read at the moment (edge-gateway status)")
         }

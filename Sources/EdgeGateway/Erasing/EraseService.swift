@@ -3,15 +3,22 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// Taking a patient out of this machine (security.md, "Erasing one patient").
-extension Gateway {
+/// Takes a patient out of this machine (security.md, "Erasing one patient").
+struct EraseService: Sendable {
+    let queue: SampleQueue
+    let enrollments: Enrollments
+    let changes: EnrollmentChanges
+    let deliveries: Deliveries
+    let stateDirectory: String
+    let logger: Logger
+
     /// Erases a patient's samples and all that stood for them; an enrollment for one patient goes with its
     /// tokens. What was delivered stays at the exchange.
     ///
     /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait that nobody
     ///   gave up.
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
-        guard let enrollment = try await enrollment(named: ask.enrollment) else {
+        guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "there is no enrollment",
                 advice: "edge-gateway enrollments lists them")
@@ -20,23 +27,21 @@ extension Gateway {
             enrollment: enrollment.id,
             // An enrollment for one patient goes as a whole.
             patient: ask.patient == enrollment.terms.patient ? nil : ask.patient)
-        return try await asking {
-            try await checkIsPutAway(erasure)
-            try await queue.flush()
-            let balance = try await queue.balance(of: erasure.scope)
-            guard balance.unsent == 0 || ask.undelivered ?? false else {
-                throw ProblemReport(
-                    code: .samplesWait,
-                    message: "\(balance.unsent) samples were not delivered yet",
-                    advice: "edge-gateway queue drain; or give them up with --undelivered")
-            }
-            try await empty(erasure)
-            logger.notice("a patient was erased", metadata: ["samples": "\(balance.stored)"])
-            return EraseReport(
-                enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
-                samples: balance.stored, undecodable: balance.undecodable, unsent: balance.unsent,
-                logEmptied: await emptyLog(), left: await leftBehind(by: enrollment))
+        try await checkIsPutAway(erasure)
+        try await queue.flush()
+        let balance = try await queue.balance(of: erasure.scope)
+        guard balance.unsent == 0 || ask.undelivered ?? false else {
+            throw ProblemReport(
+                code: .samplesWait,
+                message: "\(balance.unsent) samples were not delivered yet",
+                advice: "edge-gateway queue drain; or give them up with --undelivered")
         }
+        try await empty(erasure)
+        logger.notice("a patient was erased", metadata: ["samples": "\(balance.stored)"])
+        return EraseReport(
+            enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
+            samples: balance.stored, undecodable: balance.undecodable, unsent: balance.unsent,
+            logEmptied: await emptyLog(), left: await leftBehind(by: enrollment))
     }
 
     private func checkIsPutAway(_ erasure: Erasure) async throws {
@@ -60,40 +65,35 @@ extension Gateway {
 
     /// With the delivery at rest. If it fails, the delivery goes on with what is left.
     private func empty(_ erasure: Erasure) async throws {
-        try await changingEnrollments {
+        try await changes.alone {
             let before = try await queue.balance(of: erasure.scope).stored
             await deliveries.stop(erasure.enrollment)
-            let file = tokenFile(of: erasure.enrollment)
+            let file = changes.tokenFile(of: erasure.enrollment)
             do {
-                try failing(.tokens)
+                try changes.failing(.tokens)
                 if erasure.patient == nil { try setAside(file) }
-                try failing(.store)
+                try changes.failing(.store)
                 while try await !queue.erase(erasure) {}
             } catch {
                 if erasure.patient == nil { putBack(file) }
-                try? await startDelivery(of: erasure.enrollment)
+                try? await changes.startDelivery(of: erasure.enrollment)
                 let left = try? await queue.balance(of: erasure.scope)
                 throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
             }
             await deliveries.forget(erasure.enrollment)
             if erasure.patient == nil { try removeTokens(file) }
-            try? await startDelivery(of: erasure.enrollment)
+            try? await changes.startDelivery(of: erasure.enrollment)
         }
     }
 
     /// What stopped an erasure, and how far it came: samples go in parts.
     private func interrupted(_ error: any Error, erased: Int) -> any Error {
         guard erased > 0 else { return error }
-        let cause = (error as? QueueError).map {
-            (ProblemCode($0.code), "\($0.operation): \($0.cause)")
-        }
-        let known = (error as? ProblemReport).map {
-            (ProblemCode(rawValue: $0.code) ?? .internalFault, $0.message)
-        }
-        let (code, message) = cause ?? known ?? (.internalFault, "\(error)")
+        let cause = (error as? QueueError).map { ProblemReport($0) } ?? error as? ProblemReport
         return ProblemReport(
-            code: code,
-            message: "\(message); \(erased) samples were erased before, the rest was not",
+            code: cause.flatMap { ProblemCode(rawValue: $0.code) } ?? .internalFault,
+            message:
+                "\(cause?.message ?? "\(error)"); \(erased) samples were erased before, the rest was not",
             advice: "mend the cause, then give the same command again: it goes on from there")
     }
 
@@ -140,7 +140,7 @@ extension Gateway {
     private func leftBehind(by enrollment: Enrollment) async -> [String] {
         var left = FilePlace.path(of: enrollment.terms).map { [$0] } ?? []
         let broken = try? await queue.salvages().map(\.brokenFile)
-        left += (broken ?? []).map { settings.stateDirectory + "/" + $0 }
+        left += (broken ?? []).map { stateDirectory + "/" + $0 }
         return left.filter { FileManager.default.fileExists(atPath: $0) }
     }
 }

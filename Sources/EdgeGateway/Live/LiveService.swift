@@ -4,18 +4,23 @@ import GATTHeartRate
 import OfflineQueue
 import Recording
 
-/// The gateway as the live page sees it.
-extension Gateway {
+/// Straps and charts as the live page shows them.
+struct LiveService: Sendable {
+    let queue: SampleQueue
+    let central: Central
+    let recorder: Recorder
+    let clock: any GatewayClock
+
     /// Somebody looks at a screen, or nobody does.
     func setWatched(_ isWatched: Bool) async { await central.setWatched(isWatched) }
 
     /// The sensors that are recorded.
     func knownSensors() async throws -> [Sensor] {
-        try await asking { try await queue.sensors() }
+        try await queue.sensors()
     }
 
     /// These sensors, now. Reads memory only: it is asked several times a second.
-    func liveStraps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
+    func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
         let sessions = await recorder.recorded
         let snapshots = await central.snapshots()
         let uptime = clock.read().uptimeMicroseconds
@@ -23,26 +28,24 @@ extension Gateway {
             let link = snapshots.first { $0.address == sensor.address }
             return LiveStrap(
                 sensor, sessions[sensor.address], link, uptime: uptime,
-                freshSeconds: Self.freshSeconds)
+                freshSeconds: SensorReport.freshSeconds)
         }
     }
 
     /// The chart of one sensor: columns of `bucketSeconds`, and the gaps between them.
-    func liveHistory(
+    func history(
         of sensor: Int64, minutes: Int, bucketSeconds: Int, gapsMax: Int
     ) async throws -> LiveHistoryReport {
-        try await asking {
-            let now = clock.read().wallMicroseconds
-            let bucket = Int64(bucketSeconds) * 1_000_000
-            let from = max(0, now - Int64(minutes) * 60_000_000) / bucket * bucket
-            let buckets = try await queue.heartRateChart(
-                sensor: sensor, from: from, until: max(now, from + 1), bucket: bucket)
-            let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
-            return LiveHistoryReport(
-                sensor: sensor, from: Date(microseconds: from), until: Date(microseconds: now),
-                bucketSeconds: bucketSeconds, points: buckets.map(LiveHistoryReport.Point.init),
-                gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
-        }
+        let now = clock.read().wallMicroseconds
+        let bucket = Int64(bucketSeconds) * 1_000_000
+        let from = max(0, now - Int64(minutes) * 60_000_000) / bucket * bucket
+        let buckets = try await queue.heartRateChart(
+            sensor: sensor, from: from, until: max(now, from + 1), bucket: bucket)
+        let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
+        return LiveHistoryReport(
+            sensor: sensor, from: Date(microseconds: from), until: Date(microseconds: now),
+            bucketSeconds: bucketSeconds, points: buckets.map(LiveHistoryReport.Point.init),
+            gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
     }
 }
 

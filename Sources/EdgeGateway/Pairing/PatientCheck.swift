@@ -11,11 +11,14 @@ struct PairedPatient {
     var notes: [String] = []
 }
 
-extension Gateway {
+/// Asks the exchange who a practitioner's enrollment may deliver for.
+struct PatientCheck: Sendable {
+    let deliveries: Deliveries
+
     /// Asks the exchange about the patient of a practitioner's enrollment, before anything is done.
     ///
     /// - Throws: ``ProblemReport`` when nothing could be delivered for this patient.
-    func checkedPatient(
+    func patient(
         _ request: PairRequest, _ enrollment: Enrollment?
     ) async throws -> PairedPatient {
         if let patient = request.patient, !PatientAccess.isPatientID(patient) {
@@ -49,7 +52,7 @@ extension Gateway {
     }
 
     /// Gives the enrollment what it does not have yet.
-    func adopt(_ patient: PairedPatient, _ enrollment: Enrollment) async {
+    func adopt(_ patient: PairedPatient, for enrollment: Enrollment) async {
         guard let access = patient.access, let device = patient.device else { return }
         await deliveries.adopt(access, device: device, enrollment: enrollment.id)
     }

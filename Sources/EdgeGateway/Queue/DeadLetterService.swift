@@ -2,43 +2,42 @@ import Foundation
 import OfflineQueue
 
 /// What exchanges refused for good.
-extension Gateway {
+struct DeadLetterService: Sendable {
+    let queue: SampleQueue
+    let deliveries: Deliveries
+
     /// Letters looked at, put back or purged in one transaction.
     private static let lettersAtOnce = 500
 
     /// Dead letters, newest first; only those of samples numbered below `before`.
-    func deadLetters(before: Int64?, limit: Int) async throws -> DeadLettersReport {
-        try Self.check(limit: limit)
-        return try await asking {
-            let names = try await StoreNames(queue)
-            let letters = try await queue.deadLetters(before: before, limit: limit + 1)
-            return DeadLettersReport(
-                letters: letters.prefix(limit).map { DeadLetterReport($0, names) },
-                more: letters.count > limit)
-        }
+    func list(before: Int64?, limit: Int) async throws -> DeadLettersReport {
+        try Listing.check(limit: limit)
+        let names = try await StoreNames(queue)
+        let letters = try await queue.deadLetters(before: before, limit: limit + 1)
+        return DeadLettersReport(
+            letters: letters.prefix(limit).map { DeadLetterReport($0, names) },
+            more: letters.count > limit)
     }
 
     /// One dead letter.
-    func deadLetter(_ id: Int64) async throws -> DeadLetterReport {
-        try await asking {
-            guard let letter = try await queue.deadLetter(id) else {
-                throw ProblemReport(
-                    code: .unknownReference, message: "there is no such dead letter",
-                    advice: "edge-gateway queue dead list")
-            }
-            return DeadLetterReport(letter, try await StoreNames(queue))
+    func letter(_ id: Int64) async throws -> DeadLetterReport {
+        guard let letter = try await queue.deadLetter(id) else {
+            throw ProblemReport(
+                code: .unknownReference, message: "there is no such dead letter",
+                advice: "edge-gateway queue dead list")
         }
+        return DeadLetterReport(letter, try await StoreNames(queue))
     }
 
     /// Puts dead letters back into their deliveries.
     func requeue(_ ask: DeadLettersRequest) async throws -> SampleCountReport {
         let count = try await choose(ask) { try await queue.requeue(deadLetters: $0) }
-        try await asking { try await wakeDeliveries() }
+        await deliveries.wakeAll()
         return SampleCountReport(samples: count)
     }
 
     /// Gives dead letters up; returns how many.
-    func purgeDead(_ ask: DeadLettersRequest) async throws -> Int {
+    func purge(_ ask: DeadLettersRequest) async throws -> Int {
         try await choose(ask) { try await queue.purge(deadLetters: $0) }
     }
 
@@ -46,19 +45,17 @@ extension Gateway {
         _ ask: DeadLettersRequest, _ work: ([Int64]) async throws -> Int
     ) async throws -> Int {
         let ids = ask.ids ?? []
-        guard ids.isEmpty == (ask.all ?? false), ids.count <= Self.listedMax else {
+        guard ids.isEmpty == (ask.all ?? false), ids.count <= Listing.entriesMax else {
             throw ProblemReport(
-                code: .badRequest, message: "name up to \(Self.listedMax) dead letters, or all",
+                code: .badRequest, message: "name up to \(Listing.entriesMax) dead letters, or all",
                 advice: "edge-gateway queue dead list")
         }
-        return try await asking {
-            if !ids.isEmpty { return try await work(ids) }
-            return try await eachDeadLetter { try await work($0.map(\.sampleID)) }
-        }
+        if !ids.isEmpty { return try await work(ids) }
+        return try await each { try await work($0.map(\.sampleID)) }
     }
 
     /// Does something with all dead letters, newest first; what dies meanwhile is not among them.
-    func eachDeadLetter(_ work: ([DeadLetter]) async throws -> Int) async throws -> Int {
+    func each(_ work: ([DeadLetter]) async throws -> Int) async throws -> Int {
         var count = 0
         var before: Int64?
         while true {

@@ -3,8 +3,20 @@ actor OneAtATime {
     private var isTaken = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// Waits until no other change is under way.
-    func enter() async {
+    /// Does `work` once no other change is under way.
+    nonisolated func run<Value>(_ work: () async throws -> Value) async rethrows -> Value {
+        await enter()
+        do {
+            let value = try await work()
+            await leave()
+            return value
+        } catch {
+            await leave()
+            throw error
+        }
+    }
+
+    private func enter() async {
         guard isTaken else {
             isTaken = true
             return
@@ -12,8 +24,7 @@ actor OneAtATime {
         await withCheckedContinuation { waiting.append($0) }
     }
 
-    /// Lets the next one in.
-    func leave() {
+    private func leave() {
         if waiting.isEmpty { isTaken = false } else { waiting.removeFirst().resume() }
     }
 }

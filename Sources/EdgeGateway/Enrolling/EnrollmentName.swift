@@ -1,0 +1,30 @@
+import OfflineQueue
+
+/// How enrollments are named: as somebody asks, or e1, e2 and so on.
+enum EnrollmentName {
+    /// The name of an enrollment: as asked for, or as the one has that it takes the place of.
+    ///
+    /// - Throws: ``ProblemReport`` when the name asked for is another enrollment's.
+    static func choose(
+        asked: String?, insteadOf same: Enrollment?, beside existing: [Enrollment]
+    ) throws -> String {
+        guard let asked else { return same?.terms.name ?? freeName(beside: existing) }
+        if let same, same.terms.name != asked {
+            throw ProblemReport(
+                code: .nameTaken,
+                message: "this is the enrollment \(same.terms.name); it is not made a second time",
+                advice: "enroll again with --name \(same.terms.name), or without a name")
+        }
+        guard same != nil || !existing.contains(where: { $0.terms.name == asked }) else {
+            throw ProblemReport(
+                code: .nameTaken, message: "the name \(asked) is another enrollment's",
+                advice: "choose another --name; edge-gateway enrollments lists them")
+        }
+        return asked
+    }
+
+    private static func freeName(beside existing: [Enrollment]) -> String {
+        let taken = Set(existing.map(\.terms.name))
+        return (1...existing.count + 1).lazy.map { "e\($0)" }.first { !taken.contains($0) } ?? "e"
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import OfflineQueue
+import Uplink
+
+/// The enrollments that there are, as commands see them.
+struct Enrollments: Sendable {
+    let queue: SampleQueue
+    let deliveries: Deliveries
+
+    /// The enrollment of this name; the only one, or none, if there is no name.
+    func named(_ name: String?) async throws -> Enrollment? {
+        let enrollments = try await queue.enrollments()
+        if let name {
+            guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
+                throw ProblemReport(
+                    code: .unknownEnrollment, message: "there is no enrollment \(name)",
+                    advice: "edge-gateway enrollments lists them")
+            }
+            return enrollment
+        }
+        guard enrollments.count <= 1 else {
+            throw ProblemReport(
+                code: .chooseEnrollment, message: "there are several enrollments",
+                advice: "name the patient's: --enrollment NAME (edge-gateway enrollments)")
+        }
+        return enrollments.first
+    }
+
+    /// Every enrollment with the state of its delivery.
+    func reports() async throws -> [EnrollmentReport] {
+        var reports: [EnrollmentReport] = []
+        for enrollment in try await queue.enrollments() {
+            reports.append(try await report(on: enrollment))
+        }
+        return reports
+    }
+
+    /// One enrollment with the state of its delivery.
+    func report(on enrollment: Enrollment) async throws -> EnrollmentReport {
+        let balance = try await queue.balance(of: .enrollment(enrollment.id))
+        let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
+            .first { $0.outcome == "delivered" }?.atMicroseconds
+        let held = await deliveries.heldPatients(of: enrollment.id).values
+            .reduce(into: [String: Int]()) { $0[$1.rawValue, default: 0] += 1 }
+        return EnrollmentReport(
+            name: enrollment.terms.name, kind: enrollment.terms.kind.rawValue,
+            exchange: enrollment.terms.origin,
+            patient: enrollment.terms.patient, device: enrollment.terms.device,
+            code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
+            state: enrollment.state.rawValue,
+            held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
+            pending: balance.unsent, delivered: balance.delivered,
+            dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
+            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id)
+                .map(Date.init(microseconds:)))
+    }
+
+    /// How far back the last delivery is looked for among the requests.
+    private static let uploadsLookedAt = 100
+}

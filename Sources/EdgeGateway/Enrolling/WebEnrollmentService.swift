@@ -1,0 +1,98 @@
+import Foundation
+import OfflineQueue
+
+/// Enrolling from a phone: one page is in force at a time, and takes one invitation link.
+actor WebEnrollmentService {
+    private let enrolling: EnrollmentService
+    private let page: PageLink
+    private var handover = OneTimeEnrollment()
+
+    init(enrolling: EnrollmentService, page: PageLink) {
+        self.enrolling = enrolling
+        self.page = page
+    }
+
+    /// Lets a phone hand an invitation link over, once.
+    func begin(_ ask: WebEnrollRequest) async throws -> ShareReport {
+        let place = try page.place()
+        // Now, not when somebody stands there with a phone.
+        try EnrollmentService.check(resolution: ask.resolution)
+        let expires = Date().addingTimeInterval(OneTimeEnrollment.seconds)
+        let code = handover.begin(ask, expires: expires)
+        return ShareReport(
+            link: page.url(place) + "/enroll#" + code, expires: expires,
+            loopbackOnly: place.isLoopback)
+    }
+
+    /// How the handing over stands.
+    func state() -> WebEnrollmentReport { handover.report(at: Date()) }
+
+    /// A phone hands a link over.
+    func enroll(once ask: EnrollOnceRequest) async throws -> EnrollOnceReport {
+        guard let request = handover.take(ask.code, link: ask.link, at: Date()) else {
+            throw ProblemReport(
+                code: .badToken, message: "this page is no longer in force",
+                advice: "ask the technician for a new one: edge-gateway enroll --web")
+        }
+        do {
+            let report = try await enrolling.enroll(request)
+            handover.finish(.success(report))
+            return EnrollOnceReport(name: report.name, exchange: report.exchange)
+        } catch {
+            let problem =
+                (error as? QueueError).map { ProblemReport($0) } ?? error as? ProblemReport
+            if let problem { handover.finish(.failure(problem)) }
+            throw error
+        }
+    }
+}
+
+/// The handing over of one invitation link from a phone. A value: whoever owns it gives the time.
+struct OneTimeEnrollment {
+    /// A person finds a phone and a link in this time, seconds.
+    static let seconds = 600.0
+    /// Wrong links that may be pasted before the page ends.
+    static let triesMax = 5
+
+    private var code: String?
+    private var request: WebEnrollRequest?
+    private var expires = Date.distantPast
+    private var tries = 0
+    private var result: Result<EnrollmentReport, ProblemReport>?
+
+    /// A new page; an earlier one ends.
+    mutating func begin(_ ask: WebEnrollRequest, expires: Date) -> String {
+        let code = Shares.token()
+        self = OneTimeEnrollment()
+        self.code = code
+        request = ask
+        self.expires = expires
+        return code
+    }
+
+    /// What to enroll with; nil if the code is not the one in force.
+    mutating func take(_ code: String, link: String, at now: Date) -> EnrollRequest? {
+        guard let mine = self.code, let request, code.isSameSecret(as: mine), now < expires,
+            tries < Self.triesMax
+        else { return nil }
+        tries += 1
+        return EnrollRequest(
+            link: link, name: request.name, resolution: request.resolution)
+    }
+
+    mutating func finish(_ result: Result<EnrollmentReport, ProblemReport>) {
+        self.result = result
+        if case .success = result { code = nil }
+    }
+
+    func report(at now: Date) -> WebEnrollmentReport {
+        switch result {
+        case .success(let enrollment):
+            WebEnrollmentReport(state: "enrolled", enrollment: enrollment)
+        case .failure(let problem) where tries < Self.triesMax && now < expires:
+            WebEnrollmentReport(state: "waiting", problem: problem)
+        case .failure(let problem): WebEnrollmentReport(state: "ended", problem: problem)
+        case nil: WebEnrollmentReport(state: code != nil && now < expires ? "waiting" : "ended")
+        }
+    }
+}

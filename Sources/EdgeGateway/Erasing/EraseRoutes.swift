@@ -1,0 +1,14 @@
+import Hummingbird
+
+/// The path of erasing. No path and no query holds a patient.
+struct EraseRoutes {
+    let erasing: EraseService
+
+    func add(to router: RouteBook) {
+        router.post("v1/erase") { [erasing] request, _ in
+            try await Answers.answer(request) { (erase: EraseRequest) in
+                try await erasing.erase(erase)
+            }
+        }
+    }
+}

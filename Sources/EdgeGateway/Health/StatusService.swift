@@ -1,0 +1,40 @@
+import Foundation
+import OfflineQueue
+
+/// The whole state on one page, for `status`, `/metrics` and the live page.
+struct StatusService: Sendable {
+    let queue: SampleQueue
+    let sensors: Sensors
+    let enrollments: Enrollments
+    let health: HealthMonitor
+    let clock: any GatewayClock
+    /// When the daemon started, `CLOCK_BOOTTIME` µs.
+    let startedUptime: Int64
+
+    /// The whole state.
+    func report() async throws -> StatusReport {
+        let sensors = try await sensors.reports()
+        let enrollments = try await enrollments.reports()
+        let balance = try await queue.balance()
+        let reading = clock.read()
+        let items = await health.items()
+        return StatusReport(
+            version: GatewayVersion.text, well: items.isEmpty, health: items,
+            uptimeSeconds: Double(reading.uptimeMicroseconds - startedUptime) / 1_000_000,
+            clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
+            balance: BalanceReport(balance),
+            oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)))
+    }
+}
+
+extension BalanceReport {
+    init(_ balance: Balance) {
+        self.init(
+            received: balance.received, stored: balance.stored,
+            undecodable: balance.undecodable, refused: balance.refused,
+            doubled: balance.doubled, delivered: balance.delivered, pending: balance.pending,
+            held: balance.held,
+            dead: balance.dead, dropped: balance.dropped, buffered: balance.buffered,
+            balanced: balance.isBalanced)
+    }
+}

@@ -1,0 +1,40 @@
+import Foundation
+import OfflineQueue
+
+/// Links with which somebody sees heart rates and nothing else.
+struct ShareService: Sendable {
+    let queue: SampleQueue
+    let shares: Shares
+    let page: PageLink
+
+    /// Makes a link to the live page with heart rates only.
+    func share(_ ask: ShareRequest) async throws -> ShareReport {
+        let place = try page.place()
+        guard Shares.hoursRange.contains(ask.hours) else {
+            throw ProblemReport(
+                code: .badRequest,
+                message: "a share lasts from 1 to \(Shares.hoursRange.upperBound) hours",
+                advice: "edge-gateway share --hours 24")
+        }
+        var sensor: Sensor?
+        if let address = ask.address {
+            sensor = try await queue.sensors().first { $0.address == address.uppercased() }
+            guard sensor != nil else {
+                throw ProblemReport(
+                    code: .unknownSensor, message: "no such sensor",
+                    advice: "edge-gateway sensors lists them")
+            }
+        }
+        let now = Date()
+        let expires = now.addingTimeInterval(Double(ask.hours) * 3600)
+        let share = try await shares.make(sensor: sensor?.id, expires: expires, at: now)
+        return ShareReport(
+            link: page.url(place) + "/#" + share.token, expires: expires,
+            loopbackOnly: place.isLoopback)
+    }
+
+    /// Ends all shares.
+    func stop() async throws -> ShareStopReport {
+        ShareStopReport(stopped: try await shares.stop(at: Date()))
+    }
+}

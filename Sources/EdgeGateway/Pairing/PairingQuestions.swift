@@ -1,0 +1,70 @@
+import BlueZ
+
+/// What sensors that are being paired ask, and the technician's answers.
+struct PairingQuestions: Sendable {
+    let central: Central
+    let session: PairingSession
+
+    /// What a sensor that is being paired asks for.
+    func question(of text: String) async throws -> PairingReport {
+        let address = try SensorAddress.checked(text)
+        let link = await central.snapshots().first { $0.address == address }
+        var report = PairingReport(step: link.flatMap { Self.step($0.state) })
+        switch await session.question(of: address) {
+        case nil: break
+        case .enterPasskey: report.question = "enter-passkey"
+        case .typePasskey(let code):
+            (report.question, report.passkey) = ("type-passkey", Self.digits(code))
+        case .confirmPasskey(let code):
+            (report.question, report.passkey) = ("confirm-passkey", Self.digits(code))
+        }
+        return report
+    }
+
+    private static func step(_ state: LinkState) -> String? {
+        switch state {
+        case .absent: "listening for the sensor"
+        case .seen: "heard, connects soon"
+        case .connecting: "connecting"
+        case .resolving: "reading its services"
+        case .subscribing: "asking for its frames"
+        case .streaming: "waiting for a heartbeat"
+        case .suspended: "waiting for the radio"
+        case .draining: nil
+        }
+    }
+
+    /// Takes the technician's answer to what a sensor asks.
+    func answer(
+        _ request: PairingAnswerRequest, of text: String
+    ) async throws -> PairingReport {
+        let address = try SensorAddress.checked(text)
+        try Passkey.check(request.passkey)
+        let answer: PairingAnswer =
+            if let passkey = request.passkey.flatMap(UInt32.init(exactly:)) {
+                .passkey(passkey)
+            } else if request.agreed == true { .yes } else { .no }
+        guard await session.answer(answer, for: address) else {
+            throw ProblemReport(
+                code: .nothingAsked, message: "this sensor asks for nothing now",
+                advice: "edge-gateway pair ADDRESS")
+        }
+        return try await question(of: text)
+    }
+
+    private static func digits(_ code: UInt32) -> String {
+        let text = String(code)
+        return String(repeating: "0", count: max(0, 6 - text.count)) + text
+    }
+}
+
+/// The six digits of a pairing.
+enum Passkey {
+    /// - Throws: ``ProblemReport`` for more than six digits.
+    static func check(_ passkey: Int?) throws {
+        guard let passkey, !(0...Int(PairingAgent.passkeyMax)).contains(passkey) else { return }
+        throw ProblemReport(
+            code: .badRequest, message: "a pairing code has at most six digits",
+            advice: "edge-gateway pair ADDRESS --passkey 123456")
+    }
+}

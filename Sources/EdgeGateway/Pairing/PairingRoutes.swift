@@ -1,0 +1,42 @@
+import Hummingbird
+
+/// The paths of sensors. No path and no query holds an address.
+struct PairingRoutes {
+    let sensors: Sensors
+    let scanning: ScanService
+    let pairing: PairingService
+    let questions: PairingQuestions
+
+    func add(to router: RouteBook) {
+        router.get("v1/sensors") { [sensors] request, _ in
+            try await Answers.answer {
+                try await sensors.reports(includingForgotten: Query(request).flag("forgotten"))
+            }
+        }
+        router.post("v1/scan") { [scanning] request, _ in
+            try await Answers.answer(request) { (scan: ScanRequest) in
+                try await scanning.scan(seconds: scan.seconds)
+            }
+        }
+        router.post("v1/pair") { [pairing] request, _ in
+            try await Answers.answer(request) { (pair: PairRequest) in
+                try await pairing.pair(pair)
+            }
+        }
+        router.post("v1/pairing/question") { [questions] request, _ in
+            try await Answers.answer(request) { (ask: PairingQuestionRequest) in
+                try await questions.question(of: ask.address)
+            }
+        }
+        router.post("v1/pairing/answer") { [questions] request, _ in
+            try await Answers.answer(request) { (ask: PairingAnswerRequest) in
+                try await questions.answer(ask, of: ask.address)
+            }
+        }
+        router.post("v1/forget") { [pairing] request, _ in
+            try await Answers.answer(request) { (forget: ForgetRequest) in
+                try await pairing.forget(address: forget.address)
+            }
+        }
+    }
+}

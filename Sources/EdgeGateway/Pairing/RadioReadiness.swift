@@ -1,0 +1,40 @@
+import Recording
+
+/// Whether there is a radio to scan and pair with.
+struct RadioReadiness: Sendable {
+    /// After a start, bluetoothd and its adapters take a moment to show.
+    private static let grace = Duration.seconds(5)
+    private static let pause = Duration.milliseconds(100)
+
+    let recorder: Recorder
+
+    /// Waits a moment for the radio.
+    ///
+    /// - Throws: ``ProblemReport`` that says what is missing.
+    func wait() async throws {
+        let clock = ContinuousClock()
+        let deadline = clock.now + Self.grace
+        while await recorder.radio != .ready, clock.now < deadline {
+            try await Task.sleep(for: Self.pause)
+        }
+        switch await recorder.radio {
+        case .ready: return
+        case .unknown, .noBus:
+            throw ProblemReport(
+                code: .busAbsent, message: "the system bus does not answer",
+                advice: "systemctl status dbus")
+        case .noDaemon:
+            throw ProblemReport(
+                code: .bluetoothdAbsent, message: "bluetoothd is not running",
+                advice: "systemctl start bluetooth")
+        case .noAdapter:
+            throw ProblemReport(
+                code: .noAdapter, message: "there is no Bluetooth adapter",
+                advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
+        case .poweredOff:
+            throw ProblemReport(
+                code: .radioOff, message: "the Bluetooth adapter is powered off",
+                advice: "rfkill unblock bluetooth; bluetoothctl power on")
+        }
+    }
+}

@@ -1,0 +1,25 @@
+import BlueZ
+import GATTHeartRate
+import OfflineQueue
+import Recording
+
+/// Which sensors are recorded: the radio looks for them, and the recorder takes their frames.
+struct SensorRecording: Sendable {
+    let recorder: Recorder
+    let central: Central
+
+    /// Records a sensor from now on.
+    func start(_ sensor: Sensor, as assignment: Int64) async {
+        await recorder.record(
+            address: sensor.address, sensorID: sensor.id, assignmentID: assignment)
+        await central.watch(
+            address: sensor.address, service: HeartRateService.service,
+            characteristic: HeartRateService.measurement)
+    }
+
+    /// Records a sensor no more, and disconnects from it.
+    func stop(_ address: String) async {
+        await recorder.forget(address)
+        await central.forget(address: address)
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+import GATTHeartRate
+import OfflineQueue
+import Recording
+
+/// The known sensors, as commands see them.
+struct Sensors: Sendable {
+    let queue: SampleQueue
+    let recorder: Recorder
+    let coverage: TodaysCoverage
+    let clock: any GatewayClock
+
+    /// The known sensors and their links.
+    func reports(includingForgotten: Bool = false) async throws -> [SensorReport] {
+        let enrollments = try await queue.enrollments()
+        let assignments = try await queue.openAssignments()
+        var reports: [SensorReport] = []
+        for sensor in try await queue.sensors(includingForgotten: includingForgotten) {
+            let enrollment = assignments.first { $0.sensorID == sensor.id }?.enrollmentID
+            reports.append(
+                try await report(
+                    on: sensor,
+                    enrollment: enrollments.first { $0.id == enrollment }?.terms.name))
+        }
+        return reports
+    }
+
+    /// The report on one sensor.
+    func report(on sensor: Sensor, enrollment: String?) async throws -> SensorReport {
+        let balance = try await queue.balance(of: .sensor(sensor.id))
+        let session = await recorder.session(of: sensor.address)
+        let link = await recorder.link(of: sensor.address)
+        let now = clock.read().uptimeMicroseconds
+        let age = session?.latestUptimeMicroseconds.map { Double(now - $0) / 1_000_000 }
+        // An old rate is no rate: nobody shall mistake it for a beating heart.
+        let isFresh = age.map { $0 <= SensorReport.freshSeconds } ?? false
+        return SensorReport(
+            id: sensor.id, address: sensor.address,
+            name: sensor.details.name ?? "", link: link.state, linkDetail: link.detail,
+            bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
+            contact: isFresh ? session?.latest?.contact.detected : nil,
+            secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
+            lostFrames: session?.lostFrames, enrollment: enrollment,
+            coverageTodayPercent: try await coverage.percent(of: sensor.id), stored: balance.stored,
+            pending: balance.unsent)
+    }
+}
+
+extension SensorReport {
+    /// A rate counts as present for this long after its frame: straps send one a second.
+    static let freshSeconds = 10.0
+}

@@ -1,0 +1,53 @@
+import Foundation
+import OfflineQueue
+
+/// What was delivered, and what was measured.
+struct HistoryService: Sendable {
+    let queue: SampleQueue
+    let clock: any GatewayClock
+
+    /// The latest requests of all deliveries.
+    func requests(limit: Int) async throws -> HistoryReport {
+        try Listing.check(limit: limit)
+        let uploads = try await queue.uploads(limit: limit + 1)
+        let names = try await StoreNames(queue)
+        return HistoryReport(
+            uploads: uploads.prefix(limit).map { upload in
+                UploadReport(
+                    at: upload.atMicroseconds.map(Date.init(microseconds:)),
+                    enrollment: names.enrollment(upload.enrollmentID) ?? "",
+                    samples: upload.count,
+                    first: (upload.timesMicroseconds?.lowerBound).map(Date.init(microseconds:)),
+                    last: (upload.timesMicroseconds?.upperBound).map(Date.init(microseconds:)),
+                    outcome: upload.outcome)
+            }, more: uploads.count > limit)
+    }
+
+    /// The heart rate of each of the last hours, of one sensor or all.
+    func hours(sensor: Int64?, hours: Int) async throws -> [HourReport] {
+        guard (1...SampleQueue.historyHoursMax).contains(hours) else {
+            throw ProblemReport(
+                code: .badRequest, message: "hours go from 1 to \(SampleQueue.historyHoursMax)",
+                advice: "edge-gateway history --hours --last 24")
+        }
+        try await queue.flush()
+        let now = clock.read().wallMicroseconds
+        let names = try await StoreNames(queue)
+        var reports: [HourReport] = []
+        for one in try await queue.sensors(includingForgotten: true)
+        where sensor == nil || one.id == sensor {
+            for hour in try await queue.hourlyHeartRate(
+                sensor: one.id, until: now, hours: hours)
+            {
+                reports.append(
+                    HourReport(
+                        sensor: one.id, address: names.address(one.id),
+                        name: names.name(one.id),
+                        hour: Date(microseconds: hour.beginMicroseconds), samples: hour.count,
+                        meanBpm: (hour.meanBPM * 10).rounded() / 10,
+                        lowestBpm: Int(hour.lowestBPM), highestBpm: Int(hour.highestBPM)))
+            }
+        }
+        return reports
+    }
+}

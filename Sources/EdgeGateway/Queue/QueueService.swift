@@ -1,0 +1,139 @@
+import Foundation
+import Logging
+import OfflineQueue
+
+/// The store as commands see it.
+struct QueueService: Sendable {
+    let queue: SampleQueue
+    let deadLetters: DeadLetterService
+    let deliveries: Deliveries
+    let clock: any GatewayClock
+    let logger: Logger
+
+    /// How full the store is, where its samples are, and what became of broken ones.
+    func report() async throws -> QueueReport {
+        let balance = try await queue.balance()
+        let fill = try await queue.fill()
+        return QueueReport(
+            balance: BalanceReport(balance),
+            oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)),
+            usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
+            logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
+            full: fill.isFull, unvouchedBoots: try await queue.untrustedBoots().count,
+            salvages: try await queue.salvages().map(SalvagedStoreReport.init))
+    }
+
+    /// Stored samples, newest first.
+    ///
+    /// - Parameter state: one of ``ListedSample/State``; nil for all.
+    func samples(state: String?, sensor: Int64?, limit: Int) async throws -> SamplesReport {
+        try Listing.check(limit: limit)
+        let chosen = state.flatMap(ListedSample.State.init(rawValue:))
+        guard state == nil || chosen != nil else {
+            throw ProblemReport(
+                code: .badRequest, message: "there is no such state",
+                advice: "one of "
+                    + ListedSample.State.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        let names = try await StoreNames(queue)
+        let found = try await queue.samples(
+            state: chosen, sensor: sensor, limit: min(limit + 1, SampleQueue.listedMax))
+        return SamplesReport(
+            samples: found.prefix(limit).map { sample in
+                SampleReport(
+                    id: sample.id,
+                    time: sample.timeMicroseconds.map(Date.init(microseconds:)),
+                    sensor: sample.sensorID, address: names.address(sample.sensorID),
+                    name: names.name(sample.sensorID),
+                    enrollment: sample.enrollmentID.flatMap(names.enrollment),
+                    bpm: StoreNames.bpm(sample.frame), state: sample.state.rawValue,
+                    reason: sample.reason)
+            }, more: found.count > limit)
+    }
+
+    /// Deletes what is done with, and dead letters if asked for.
+    func purge(_ ask: PurgeRequest) async throws -> PurgeReport {
+        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)
+        var report = PurgeReport(delivered: 0, dead: 0)
+        var count = 0
+        repeat {
+            count = try await queue.purgeSettled(before: horizon)
+            report.delivered += count
+        } while count >= SampleQueue.pruneRowsMax
+        if ask.dead ?? false {
+            report.dead = try await deadLetters.each { letters in
+                let old = letters.filter { letter in
+                    horizon.map { letter.timeMicroseconds ?? .max < $0 } ?? true
+                }
+                return try await queue.purge(deadLetters: old.map(\.sampleID))
+            }
+        }
+        return report
+    }
+
+    private func horizon(olderThanHours hours: Int) throws -> Int64? {
+        guard (0...Self.purgeHoursMax).contains(hours) else {
+            throw ProblemReport(
+                code: .badRequest, message: "hours go from 0 to \(Self.purgeHoursMax)",
+                advice: "edge-gateway queue purge --older-than 24")
+        }
+        guard hours > 0 else { return nil }
+        guard let now = clock.read().trustedWallMicroseconds else {
+            throw ProblemReport(
+                code: .clockUntrusted, message: "nobody knows how old anything is",
+                advice: "timedatectl; or purge without --older-than")
+        }
+        return now - Int64(hours) * 3_600_000_000
+    }
+
+    /// A hundred years: far beyond any store, and far from any overflow.
+    private static let purgeHoursMax = 876_000
+
+    // MARK: - Clocks
+
+    /// The boots whose samples wait for somebody to say when they were.
+    func untrustedBoots() async throws -> [BootReport] {
+        try await queue.untrustedBoots().map { boot in
+            BootReport(
+                boot: boot.bootID, running: boot.isRunning, held: boot.held,
+                firstUptime: Double(boot.uptimesMicroseconds.lowerBound) / 1_000_000,
+                lastUptime: Double(boot.uptimesMicroseconds.upperBound) / 1_000_000,
+                earliestOffset: Double(boot.earliestOffsetMicroseconds) / 1_000_000,
+                latestOffset: boot.latestOffsetMicroseconds.map { Double($0) / 1_000_000 })
+        }
+    }
+
+    /// A technician vouches for the clock of a boot: its samples are delivered.
+    func release(_ ask: ReleaseRequest) async throws -> SampleCountReport {
+        guard let offset = Int64(exactly: (ask.offset * 1_000_000).rounded()) else {
+            throw ProblemReport(
+                code: .badRequest, message: "this is no time",
+                advice: "edge-gateway queue release")
+        }
+        let held = try await queue.untrustedBoots().first { $0.bootID == ask.boot }?.held
+        try await queue.release(bootID: ask.boot, wallOffsetMicroseconds: offset)
+        logger.notice("a technician vouched for a boot's clock")
+        await deliveries.wakeAll()
+        return SampleCountReport(samples: held ?? 0)
+    }
+
+    // MARK: - Broken stores
+
+    /// Somebody has seen what became of broken stores.
+    ///
+    /// - Returns: those that nobody had seen before.
+    func acknowledgeSalvages() async throws -> [SalvagedStoreReport] {
+        let unseen = try await queue.salvages().filter { !$0.isAcknowledged }
+        try await queue.acknowledgeSalvages()
+        return unseen.map(SalvagedStoreReport.init)
+    }
+}
+
+extension SalvagedStoreReport {
+    init(_ salvage: SalvageReport) {
+        self.init(
+            at: Date(microseconds: salvage.atMicroseconds), brokenFile: salvage.brokenFile,
+            cause: salvage.cause, carried: salvage.carried, damaged: salvage.damaged,
+            orphaned: salvage.orphaned, lost: salvage.lost, acknowledged: salvage.isAcknowledged)
+    }
+}
