@@ -52,6 +52,15 @@ import Testing
         #expect(await asked.value == .no)
     }
 
+    @Test func anOpenQuestionEndsWhenTheSensorIsPairedAnew() async {
+        let session = PairingSession()
+        await session.open(address, passkey: nil, isAttended: true)
+        let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
+        while await session.question(of: address) == nil { await Task.yield() }
+        await session.open(address, passkey: nil, isAttended: true)
+        #expect(await asked.value == .no)
+    }
+
     @Test func aCodeToTypeIntoTheSensorIsShownAndNotWaitedFor() async {
         let session = PairingSession()
         await session.open(address, passkey: nil, isAttended: false)

@@ -16,25 +16,3 @@ struct ShareReport: Codable, Equatable {
 }
 /// `POST /v1/share/stop`
 struct ShareStopReport: Codable, Equatable { var stopped: Int }
-/// `POST /v1/enroll-web`
-struct WebEnrollRequest: Codable {
-    var name: String?
-    var resolution: String?
-}
-/// `GET /v1/enroll-web`
-struct WebEnrollmentReport: Codable, Equatable {
-    /// `waiting`, `enrolled` or `ended`.
-    var state: String
-    var enrollment: EnrollmentReport?
-    /// Why the last link that was pasted did not do.
-    var problem: ProblemReport?
-}
-/// `POST /v1/enroll-once`, from the phone.
-struct EnrollOnceRequest: Codable {
-    var code: String
-    var link: String
-}
-struct EnrollOnceReport: Codable, Equatable {
-    var name: String
-    var exchange: String
-}

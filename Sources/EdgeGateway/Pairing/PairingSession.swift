@@ -25,6 +25,8 @@ actor PairingSession {
     ///
     /// - Parameter isAttended: somebody fetches the questions.
     func open(_ address: String, passkey: UInt32?, isAttended: Bool) {
+        // Of an earlier session of this sensor, an open question is answered with no.
+        visits[address]?.answer?.resume(returning: .no)
         visits[address] = Visit(isAttended: isAttended, passkey: passkey)
     }
 

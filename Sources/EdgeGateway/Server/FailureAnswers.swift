@@ -51,13 +51,6 @@ struct FailureAnswers: RouterMiddleware {
 }
 
 extension ProblemReport {
-    /// What a fault of the store means for whoever asks.
-    init(_ error: QueueError) {
-        self.init(
-            code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",
-            advice: error.code.advice)
-    }
-
     fileprivate static let tooLarge = ProblemReport(
         code: .tooLarge, message: "the request is larger than anything that is asked for here",
         advice: "docs/api.yaml says what fits")

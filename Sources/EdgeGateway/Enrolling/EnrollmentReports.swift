@@ -1,0 +1,76 @@
+import Foundation
+
+// Enrolling's part of the JSON contract (docs/json.md).
+
+/// An enrollment with one exchange.
+struct EnrollmentReport: Codable, Equatable {
+    var name: String
+    /// `invitation`, `practitioner-key` or `file`.
+    var kind: String
+    var exchange: String
+    var patient: String?
+    var device: String?
+    var code: String
+    /// `raw`, `10s` or `60s`.
+    var resolution: String
+    /// `active` or `enroll-again`.
+    var state: String
+    /// Why its delivery is held, if it is.
+    var held: String?
+    /// How many patients' samples are held while the others' go on, by reason.
+    var heldPatients: [String: Int]?
+    var pending: Int
+    var delivered: Int
+    var dead: Int
+    var lastDelivery: Date?
+    /// When the token in use ends; it is renewed at half its life. Left out where none is needed.
+    var tokenExpires: Date?
+}
+
+/// `POST /v1/enroll`
+struct EnrollRequest: Codable {
+    /// An invitation link.
+    var link: String?
+    /// The base64 of `client id:client secret`; needs `exchange`.
+    var practitionerKey: String?
+    /// The absolute path of a file to deliver into.
+    var file: String?
+    /// The exchange's address, for a key and for links that name none.
+    var exchange: String?
+    /// For links of exchanges before v0.0.9: the OAuth client and its code verifier.
+    var clientID: String?
+    var verifier: String?
+    var name: String?
+    /// The exchange's device id, when several fit.
+    var device: String?
+    /// `raw`, `10s` or `60s`; what there was, or `raw`, if left out.
+    var resolution: String?
+
+    // The coder's way with capitals in a row would make it client_i_d.
+    enum CodingKeys: String, CodingKey {
+        case link, practitionerKey, file, exchange, verifier, name, device, resolution
+        case clientID = "clientId"
+    }
+}
+/// `POST /v1/enroll-web`
+struct WebEnrollRequest: Codable {
+    var name: String?
+    var resolution: String?
+}
+/// `GET /v1/enroll-web`
+struct WebEnrollmentReport: Codable, Equatable {
+    /// `waiting`, `enrolled` or `ended`.
+    var state: String
+    var enrollment: EnrollmentReport?
+    /// Why the last link that was pasted did not do.
+    var problem: ProblemReport?
+}
+/// `POST /v1/enroll-once`, from the phone.
+struct EnrollOnceRequest: Codable {
+    var code: String
+    var link: String
+}
+struct EnrollOnceReport: Codable, Equatable {
+    var name: String
+    var exchange: String
+}

@@ -1,0 +1,85 @@
+// Pairing's part of the JSON contract (docs/json.md).
+
+/// A known sensor and its link.
+struct SensorReport: Codable, Equatable {
+    var id: Int64
+    var address: String
+    var name: String
+    /// absent, seen, connecting, resolving, subscribing, streaming or suspended.
+    var link: String
+    /// Why the link is not streaming, when there is something to say.
+    var linkDetail: String?
+    var bpm: Int?
+    /// nil: the sensor does not report skin contact.
+    var contact: Bool?
+    var secondsSinceFrame: Double?
+    var batteryPercent: Int?
+    /// Notifications lost on the way since the daemon started, estimated from the RR intervals.
+    var lostFrames: Int?
+    var enrollment: String?
+    /// How much of this UTC day there is data for, as of a minute ago at most; left out where nothing
+    /// was to be recorded.
+    var coverageTodayPercent: Double?
+    var stored: Int
+    var pending: Int
+}
+
+/// A heart-rate sensor heard by `scan`.
+struct SightingReport: Codable, Equatable {
+    var address: String
+    var name: String
+    var rssi: Int?
+    /// The gateway records this sensor already.
+    var known: Bool
+    var connected: Bool
+    var bonded: Bool
+}
+
+/// What `pair` found out.
+struct PairReport: Codable, Equatable {
+    var sensor: SensorReport
+    var bodyLocation: String?
+    var manufacturer: String?
+    var model: String?
+    var firmware: String?
+    /// The first measured rate: the proof of life.
+    var firstBpm: Int?
+    /// Advice that does not keep the sensor from recording, such as to moisten the electrodes.
+    var notes: [String]
+}
+
+/// `POST /v1/scan`
+struct ScanRequest: Codable { var seconds: Int }
+/// `POST /v1/pair`
+struct PairRequest: Codable {
+    var address: String
+    var enrollment: String?
+    var patient: String?
+    /// The exchange's device id, for a practitioner's enrollment that has none yet.
+    var device: String?
+    var name: String?
+    /// The six digits that the sensor shows, if they are known beforehand.
+    var passkey: Int?
+    /// Somebody asks `POST /v1/pairing/question` meanwhile and answers what is asked there.
+    var attended: Bool?
+}
+/// `POST /v1/pairing/question`: addresses are in no path.
+struct PairingQuestionRequest: Codable { var address: String }
+/// The answer: what a sensor that is being paired asks for.
+struct PairingReport: Codable, Equatable {
+    /// `enter-passkey` (the sensor shows it), `type-passkey` (into the sensor) or `confirm-passkey`;
+    /// nil when nothing is asked.
+    var question: String?
+    /// Six digits, where the question has some.
+    var passkey: String?
+    /// What the link to the sensor is at, in words for a person; nil when there is none.
+    var step: String?
+}
+/// `POST /v1/pairing/answer`: what the technician says.
+struct PairingAnswerRequest: Codable {
+    var address: String
+    var passkey: Int?
+    var agreed: Bool?
+}
+/// `POST /v1/forget`
+struct ForgetRequest: Codable { var address: String }

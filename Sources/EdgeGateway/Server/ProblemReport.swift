@@ -1,0 +1,28 @@
+import HTTPTypes
+import OfflineQueue
+
+/// What a command or an API call can say went wrong.
+struct ProblemReport: Codable, Error, Equatable {
+    /// The stable name of a ``ProblemCode``, such as `no-adapter`.
+    var code: String
+    /// What happened, one line.
+    var message: String
+    /// What to do about it, one line.
+    var advice: String
+
+    init(code: ProblemCode, message: String, advice: String) {
+        self.code = code.rawValue
+        self.message = message
+        self.advice = advice
+    }
+
+    /// What a fault of the store means for whoever asks.
+    init(_ error: QueueError) {
+        self.init(
+            code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",
+            advice: error.code.advice)
+    }
+
+    /// The status that goes with the code. A report of a newer daemon may have a code that is not known here.
+    var httpStatus: HTTPResponse.Status { ProblemCode(rawValue: code)?.status ?? .conflict }
+}
