@@ -1,10 +1,8 @@
 import BlueZ
-import Foundation
 import Health
 import Logging
 import OfflineQueue
 import Recording
-import Uplink
 
 /// The services of a gateway, each with what it uses. It holds no state of its own: what changes belongs to
 /// one service, store or actor.

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The paths of enrollments.
+/// The paths of enrollments on the control socket.
 struct EnrollmentRoutes {
     let enrollments: Enrollments
     let enrolling: EnrollmentService
@@ -22,6 +22,19 @@ struct EnrollmentRoutes {
         }
         router.get("v1/enroll-web") { [webEnrolling] _, _ in
             try await Answers.answer { await webEnrolling.state() }
+        }
+    }
+}
+
+/// The path by which a phone hands an invitation link over, on the page's server.
+struct EnrollOnceRoutes {
+    let webEnrolling: WebEnrollmentService
+
+    func add(to router: RouteBook) {
+        router.post("v1/enroll-once") { [webEnrolling] request, _ in
+            try await Answers.answer(request) { (ask: EnrollOnceRequest) in
+                try await webEnrolling.enroll(once: ask)
+            }
         }
     }
 }

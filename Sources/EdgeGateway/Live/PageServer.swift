@@ -78,11 +78,7 @@ struct PageServer: ReopenedServer {
     private func addPages(to router: RouteBook) {
         router.get("/") { _, _ in Self.page(PageDocument.live) }
         router.get("enroll") { _, _ in Self.page(PageDocument.enroll) }
-        router.post("v1/enroll-once") { [webEnrolling] request, _ in
-            try await Answers.answer(request) { (ask: EnrollOnceRequest) in
-                try await webEnrolling.enroll(once: ask)
-            }
-        }
+        EnrollOnceRoutes(webEnrolling: webEnrolling).add(to: router)
     }
 
     /// Takes a token from the page's script, which had it from the link's fragment: so it is in no URL

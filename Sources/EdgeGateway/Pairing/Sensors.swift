@@ -1,4 +1,3 @@
-import Foundation
 import GATTHeartRate
 import OfflineQueue
 import Recording
