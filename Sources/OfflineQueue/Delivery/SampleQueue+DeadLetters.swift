@@ -20,7 +20,7 @@ extension SampleQueue {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
+                    SELECT \(SampleColumn.listOfP),
                         d.reason, d.diagnostics, d.died_wall_us, r.nonce, b.wall_offset_us,
                         a.sensor, a.enrollment, s.identity_shift, d.sent_as
                     FROM dead_letter d

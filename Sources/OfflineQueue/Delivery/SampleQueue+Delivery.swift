@@ -137,7 +137,8 @@ extension SampleQueue {
                 db.cachedStatement(sql: walkSQL), arguments: [range.lowerBound, range.upperBound])
             while walk.samples.count < limit, let row = try rows.next() {
                 // Rows of other deliveries, or settled ones of a segment that is further along.
-                guard let segment = byID[row[1] ?? 0], segment.pending.contains(row[0] ?? 0)
+                guard let segment = byID[row[SampleColumn.segment.rawValue] ?? 0],
+                    segment.pending.contains(row[SampleColumn.id.rawValue] ?? 0)
                 else { continue }
                 walk.add(SampleRow(row), of: segment)
                 if walk.damaged != nil { return walk }
@@ -148,12 +149,12 @@ extension SampleQueue {
 
     /// One walk along the primary key; no index, no sort.
     static let walkSQL = """
-        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        SELECT \(SampleColumn.list) FROM sample
         WHERE id BETWEEN ? AND ? ORDER BY id
         """
 
     static let requeuedSQL = """
-        SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame,
+        SELECT \(SampleColumn.listOfP),
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
             a.patient, s.identity_shift
         FROM dead_letter d
@@ -215,7 +216,9 @@ struct PendingSegment: Sendable {
     }
 
     /// From a row of ``SampleQueue/requeuedSQL``.
-    init?(requeued row: Row) { self.init(row: row, id: row[1], from: 7) }
+    init?(requeued row: Row) {
+        self.init(row: row, id: row[SampleColumn.segment.rawValue], from: SampleColumn.count)
+    }
 
     /// From the eight columns that begin with `column`: looking columns up by name costs more than
     /// reading them.
@@ -246,44 +249,5 @@ struct PendingSegment: Sendable {
             }
         }
         return ranges
-    }
-}
-
-/// A row of `sample`.
-struct SampleRow: Sendable {
-    var id: Int64
-    var segment: Int64
-    var uptime: Int64
-    var wall: Int64?
-    var flags: Int64
-    var crc: Int64
-    var frame: [UInt8]
-
-    /// Whether the row is as it was written.
-    var isIntact: Bool {
-        crc
-            == RowChecksum.of(
-                id: id, segment: segment, uptime: uptime, wall: wall, flags: flags, frame: frame)
-    }
-
-    /// Its time, UTC µs; nil if none is trusted.
-    func time(wallOffset: Int64?) -> Int64? {
-        if let wall { return wall }
-        guard let wallOffset else { return nil }
-        let (time, overflow) = uptime.addingReportingOverflow(wallOffset)
-        return overflow ? nil : time
-    }
-}
-
-extension SampleRow {
-    /// From columns in the order of `walkSQL`; every value is taken with suspicion.
-    init(_ row: Row) {
-        id = row[0] ?? 0
-        segment = row[1] ?? 0
-        uptime = row[2] ?? 0
-        wall = row[3]
-        flags = row[4] ?? 0
-        crc = row[5] ?? 0
-        frame = (row[6] as Data?).map { [UInt8]($0) } ?? []
     }
 }

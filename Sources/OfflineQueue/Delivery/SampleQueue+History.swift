@@ -44,11 +44,11 @@ private struct HistoryWalk {
     let wallOffset: Int64?
 
     private static let nextSQL = """
-        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        SELECT \(SampleColumn.list) FROM sample
         WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT 1
         """
     private static let rangeSQL = """
-        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        SELECT \(SampleColumn.list) FROM sample
         WHERE id > ? AND id <= ? AND segment = ? ORDER BY id
         """
 

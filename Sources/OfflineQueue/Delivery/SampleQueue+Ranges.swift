@@ -100,7 +100,7 @@ extension SampleQueue {
     }
 
     static let rangeSQL = """
-        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        SELECT \(SampleColumn.list) FROM sample
         WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id LIMIT ?
         """
 }

@@ -35,7 +35,7 @@ extension SampleQueue {
             try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
-                        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                        SELECT \(SampleColumn.list) FROM sample
                         WHERE id > ? ORDER BY id LIMIT \(ChecksumWalk.rowsMax)
                         """), arguments: [after]
             ).map { SampleRow($0) }

@@ -49,11 +49,11 @@ enum PageCarver {
         return (rows, isWhole)
     }
 
-    /// Every octet of a damaged page that could begin a row of `columns` columns. Nearly all of what
+    /// Every octet of a damaged page that could begin a row with that many values. Nearly all of what
     /// it gives is noise: the caller must have a checksum to go by.
-    static func candidates(in page: [UInt8], columns: Int) -> [CarvedRow] {
+    static func candidates(in page: [UInt8], values counts: ClosedRange<Int>) -> [CarvedRow] {
         page.indices.compactMap { offset in
-            guard let row = row(in: page, at: offset), row.values.count == columns else {
+            guard let row = row(in: page, at: offset), counts.contains(row.values.count) else {
                 return nil
             }
             return row

@@ -99,7 +99,6 @@ private struct SalvageWriter {
     private var damagedIDs: Set<Int64> = []
     /// Bounds the memory for the count of damaged rows, not the salvage.
     private static let damagedMax = 100_000
-    private static let sampleColumns = 7
     /// In the order in which one refers to the other.
     private static let registry = ["boot", "run", "sensor", "enrollment", "assignment"]
 
@@ -207,7 +206,7 @@ private struct SalvageWriter {
     ) throws {
         let (rows, isWhole) = PageCarver.rows(of: page, isFirst: isFirst)
         for row in rows {
-            guard let sample = Self.sample(row) else { continue }
+            guard let sample = SampleRow(row) else { continue }
             if sample.isIntact {
                 try insert(sample, keepsSettled: keepsSettled, db)
             } else if damagedIDs.count < Self.damagedMax {
@@ -215,28 +214,10 @@ private struct SalvageWriter {
             }
         }
         guard !isWhole else { return }
-        for row in PageCarver.candidates(in: page, columns: Self.sampleColumns) {
-            guard let sample = Self.sample(row), sample.isIntact else { continue }
+        for row in PageCarver.candidates(in: page, values: SampleColumn.storedCounts) {
+            guard let sample = SampleRow(row), sample.isIntact else { continue }
             try insert(sample, keepsSettled: keepsSettled, db)
         }
-    }
-
-    private static func sample(_ row: CarvedRow) -> SampleRow? {
-        let values = row.values
-        guard values.count == sampleColumns, row.rowID > 0, row.rowID <= SampleIdentity.sampleMax,
-            case .null = values[0], case .integer(let segment) = values[1],
-            case .integer(let uptime) = values[2], case .integer(let flags) = values[4],
-            case .integer(let crc) = values[5], case .blob(let frame) = values[6]
-        else { return nil }
-        var wall: Int64?
-        switch values[3] {
-        case .null: break
-        case .integer(let number): wall = number
-        default: return nil
-        }
-        return SampleRow(
-            id: row.rowID, segment: segment, uptime: uptime, wall: wall, flags: flags, crc: crc,
-            frame: frame)
     }
 
     private mutating func insert(
@@ -250,15 +231,7 @@ private struct SalvageWriter {
         // Its deletion was committed; the bytes only happen to be there still.
         guard sample.id > segment.prunedThrough else { return }
         guard keepsSettled || segment.isWaiting(sample.id) || isDead(sample.id) else { return }
-        try db.cachedStatement(
-            sql: """
-                INSERT OR IGNORE INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
-                """
-        ).execute(arguments: [
-            sample.id, sample.segment, sample.uptime, sample.wall, sample.flags, sample.crc,
-            Data(sample.frame),
-        ])
+        try SampleInsertion(db, ifNew: true).insert(sample)
         guard db.changesCount > 0 else { return }
         carried += 1
         segments[sample.segment]?.add(sample)

@@ -96,7 +96,7 @@ private struct StoreWalk {
         var next = first
         var strays = 0
         let rows = try Row.fetchCursor(
-            db, sql: "SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample")
+            db, sql: "SELECT \(SampleColumn.list) FROM sample")
         while let row = try rows.next() {
             let sample = SampleRow(row)
             audit.samples += 1

@@ -4,35 +4,35 @@ import GRDBSQLite
 /// Inserts sample rows by SQLite's own calls: it is done once a frame, and putting each argument
 /// into GRDB's boxes costs several times as much as the insertion itself.
 struct SampleInsertion {
-    private static let sql = """
-        INSERT INTO sample (id, segment, uptime_us, wall_us, flags, crc, frame)
-        VALUES (?, ?, ?, ?, ?, ?, ?)
-        """
+    private static let columns =
+        "INTO sample (\(SampleColumn.list)) VALUES (\(SampleColumn.parameters))"
+    private static let sql = "INSERT \(columns)"
+    private static let sqlIfNew = "INSERT OR IGNORE \(columns)"
 
     private let statement: Statement
 
     /// For one transaction.
-    init(_ db: Database) throws {
-        statement = try db.cachedStatement(sql: Self.sql)
+    ///
+    /// - Parameter ifNew: leaves a sample alone whose number is in the store already.
+    init(_ db: Database, ifNew: Bool = false) throws {
+        statement = try db.cachedStatement(sql: ifNew ? Self.sqlIfNew : Self.sql)
     }
 
-    func insert(
-        id: Int64, segment: Int64, uptime: Int64, wall: Int64?, flags: Int64, crc: Int64,
-        frame: [UInt8]
-    ) throws {
+    func insert(_ row: SampleRow) throws {
+        bind(row.id, to: .id)
+        bind(row.segment, to: .segment)
+        bind(row.uptime, to: .uptime)
+        bind(row.wall, to: .wall)
+        bind(row.flags, to: .flags)
+        bind(row.crc, to: .crc)
         let raw = statement.sqliteStatement
-        sqlite3_bind_int64(raw, 1, id)
-        sqlite3_bind_int64(raw, 2, segment)
-        sqlite3_bind_int64(raw, 3, uptime)
-        if let wall { sqlite3_bind_int64(raw, 4, wall) } else { sqlite3_bind_null(raw, 4) }
-        sqlite3_bind_int64(raw, 5, flags)
-        sqlite3_bind_int64(raw, 6, crc)
         // The bytes are only lent, so the row is inserted while they are there.
-        let code = frame.withUnsafeBytes { bytes in
+        let code = row.frame.withUnsafeBytes { bytes in
+            let parameter = Self.parameter(.frame)
             if let base = bytes.baseAddress, !bytes.isEmpty {
-                sqlite3_bind_blob(raw, 7, base, Int32(clamping: bytes.count), nil)
+                sqlite3_bind_blob(raw, parameter, base, Int32(clamping: bytes.count), nil)
             } else {
-                sqlite3_bind_zeroblob(raw, 7, 0)
+                sqlite3_bind_zeroblob(raw, parameter, 0)
             }
             return sqlite3_step(raw)
         }
@@ -44,4 +44,15 @@ struct SampleInsertion {
             throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message)
         }
     }
+
+    private func bind(_ value: Int64?, to column: SampleColumn) {
+        if let value {
+            sqlite3_bind_int64(statement.sqliteStatement, Self.parameter(column), value)
+        } else {
+            sqlite3_bind_null(statement.sqliteStatement, Self.parameter(column))
+        }
+    }
+
+    /// SQLite counts parameters from 1.
+    private static func parameter(_ column: SampleColumn) -> Int32 { Int32(column.rawValue) + 1 }
 }

@@ -228,13 +228,10 @@ struct Commit {
             change.undecodable += 1
         } else {
             let id = nextSample
-            let flags = Int64(arrival.flags)
-            let crc = RowChecksum.of(
-                id: id, segment: segment.segment, uptime: uptime, wall: wall, flags: flags,
-                frame: arrival.frame)
             try insertion.insert(
-                id: id, segment: segment.segment, uptime: uptime, wall: wall, flags: flags,
-                crc: crc, frame: arrival.frame)
+                SampleRow(
+                    id: id, segment: segment.segment, uptime: uptime, wall: wall,
+                    flags: arrival.flags, frame: arrival.frame))
             nextSample += 1
             tails[arrival.assignmentID]?.lastSample = id
             change.stored += 1

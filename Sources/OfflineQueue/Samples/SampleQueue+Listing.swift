@@ -72,7 +72,7 @@ extension SampleQueue {
             let rows = try Row.fetchCursor(
                 db.cachedStatement(
                     sql: """
-                        SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame
+                        SELECT \(SampleColumn.listOfP)
                         FROM sample p WHERE p.id BETWEEN ? AND ?
                             AND NOT EXISTS (SELECT 1 FROM dead_letter d WHERE d.sample = p.id)
                         ORDER BY p.id DESC
@@ -98,7 +98,7 @@ extension SampleQueue {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT p.id, p.segment, p.uptime_us, p.wall_us, p.flags, p.crc, p.frame, d.reason
+                SELECT \(SampleColumn.listOfP), d.reason
                 FROM dead_letter d JOIN sample p ON p.id = d.sample
                 WHERE d.is_requeued = ? ORDER BY d.sample DESC
                 """, arguments: [isRequeued])
@@ -110,7 +110,7 @@ extension SampleQueue {
             found.append(
                 ListedSample(
                     sample, segment, isRequeued ? waits : .dead,
-                    reason: isRequeued ? segment.hold : row[7]))
+                    reason: isRequeued ? segment.hold : row[SampleColumn.count]))
         }
         return found
     }

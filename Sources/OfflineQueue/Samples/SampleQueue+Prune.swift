@@ -48,7 +48,7 @@ extension SampleQueue {
     }
 
     static let settledSQL = """
-        SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+        SELECT \(SampleColumn.list) FROM sample
         WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT ?
         """
 

@@ -75,13 +75,10 @@ struct SampleImport: Sendable {
         let id = place(sample)
         let assignment = try assignment(of: sample, run, db)
         var segment = try segment(of: assignment, run, id: id, uptime: sample.uptime, db)
-        let flags = Int64(sample.flags)
-        let crc = RowChecksum.of(
-            id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
-            flags: flags, frame: sample.frame)
         try insertion.insert(
-            id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
-            flags: flags, crc: crc, frame: sample.frame)
+            SampleRow(
+                id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
+                flags: sample.flags, frame: sample.frame))
         segment.count += 1
         segment.lastSample = id
         segment.lastUptime = max(segment.lastUptime, sample.uptime)

@@ -90,7 +90,7 @@ private struct BeatExport {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                SELECT \(SampleColumn.list) FROM sample
                 WHERE id BETWEEN ? AND ? AND segment = ? ORDER BY id
                 """,
             arguments: [(segment[3] as Int64?) ?? 0, (segment[4] as Int64?) ?? .max, id])

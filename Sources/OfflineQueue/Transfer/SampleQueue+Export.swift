@@ -121,7 +121,7 @@ private struct SampleExport {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT id, segment, uptime_us, wall_us, flags, crc, frame FROM sample
+                SELECT \(SampleColumn.list) FROM sample
                 WHERE id >= ? ORDER BY id
                 """, arguments: [first])
         while let row = try rows.next() {
