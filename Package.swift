@@ -47,6 +47,9 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
     ],
     targets: [
+        // What several targets need and none of them owns.
+        .target(name: "Basics", swiftSettings: settings),
+
         // Wire bytes to values.
         .target(name: "GATTHeartRate", swiftSettings: settings),
 
@@ -55,13 +58,13 @@ let package = Package(
         .target(
             name: "CBlueZ", dependencies: ["CDBus"], cSettings: shim,
             linkerSettings: [.linkedLibrary("bluetooth")]),
-        .target(name: "BlueZ", dependencies: ["CBlueZ"], swiftSettings: settings),
+        .target(name: "BlueZ", dependencies: ["Basics", "CBlueZ"], swiftSettings: settings),
 
         // Storage.
         .target(
             name: "OfflineQueue",
             dependencies: [
-                "GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift"),
+                "Basics", "GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -86,7 +89,7 @@ let package = Package(
         .target(
             name: "Uplink",
             dependencies: [
-                "CCurl", "GATTHeartRate", "OfflineQueue",
+                "Basics", "CCurl", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -97,8 +100,8 @@ let package = Package(
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
-                "Uplink",
+                "Basics", "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue",
+                "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -125,7 +128,7 @@ let package = Package(
         .target(
             name: "Testbed",
             dependencies: [
-                "BlueZ", "GATTHeartRate",
+                "Basics", "BlueZ", "GATTHeartRate",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
@@ -149,7 +152,7 @@ let package = Package(
         .executableTarget(
             name: "FleetSimulation",
             dependencies: [
-                "OfflineQueue", "Testbed", "Uplink",
+                "Basics", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "HeapModule", package: "swift-collections"),
             ],
@@ -158,7 +161,8 @@ let package = Package(
         .executableTarget(
             name: "SimulatedDay",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording", "Testbed",
+                "Basics", "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
+                "Testbed",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -169,17 +173,19 @@ let package = Package(
             swiftSettings: settings),
 
         .testTarget(
-            name: "GATTHeartRateTests", dependencies: ["GATTHeartRate", "Testbed"],
+            name: "GATTHeartRateTests", dependencies: ["Basics", "GATTHeartRate", "Testbed"],
             swiftSettings: settings),
         .testTarget(
-            name: "BlueZTests", dependencies: ["BlueZ", "Testbed"], swiftSettings: settings),
+            name: "BlueZTests", dependencies: ["Basics", "BlueZ", "Testbed"],
+            swiftSettings: settings),
         .target(
             name: "FaultyDisk", path: "Tests/FaultyDisk", cSettings: shim,
             linkerSettings: [.linkedLibrary("sqlite3")]),
         .testTarget(
             name: "OfflineQueueTests",
             dependencies: [
-                "FaultyDisk", "OfflineQueue", .product(name: "GRDB", package: "GRDB.swift"),
+                "Basics", "FaultyDisk", "OfflineQueue",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             exclude: ["Golden"], swiftSettings: settings),
@@ -189,9 +195,10 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: settings),
         .testTarget(
-            name: "UplinkTests", dependencies: ["Uplink", "Testbed"], swiftSettings: settings),
+            name: "UplinkTests", dependencies: ["Basics", "Uplink", "Testbed"],
+            swiftSettings: settings),
         .testTarget(
-            name: "TestbedTests", dependencies: ["BlueZ", "GATTHeartRate", "Testbed"],
+            name: "TestbedTests", dependencies: ["Basics", "BlueZ", "GATTHeartRate", "Testbed"],
             exclude: ["bleak_check.py"], swiftSettings: settings),
         .testTarget(
             name: "EdgeGatewayTests",
@@ -209,7 +216,7 @@ let package = Package(
         .testTarget(
             name: "ChaosTests",
             dependencies: [
-                "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
+                "Basics", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),

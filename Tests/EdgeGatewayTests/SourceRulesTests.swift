@@ -7,24 +7,26 @@ import Testing
         .deletingLastPathComponent().deletingLastPathComponent()
 
     private static let ours: Set<String> = [
-        "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording", "CCurl",
-        "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed", "GatewayDemo",
+        "Basics", "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
+        "CCurl", "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed", "GatewayDemo",
     ]
 
     @Test(
         arguments: [
-            ("GATTHeartRate", []), ("BlueZ", ["CBlueZ"]), ("OfflineQueue", ["GATTHeartRate"]),
+            ("Basics", []), ("GATTHeartRate", []), ("BlueZ", ["Basics", "CBlueZ"]),
+            ("OfflineQueue", ["Basics", "GATTHeartRate"]),
             ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Health", ["BlueZ", "OfflineQueue", "Recording"]),
-            ("Uplink", ["OfflineQueue", "GATTHeartRate", "CCurl"]),
+            ("Uplink", ["Basics", "OfflineQueue", "GATTHeartRate", "CCurl"]),
             (
                 "EdgeGateway",
                 [
-                    "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
-                    "Uplink",
+                    "Basics", "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue",
+                    "Recording", "Uplink",
                 ]
             ),
-            ("Testbed", ["BlueZ", "GATTHeartRate"]), ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
+            ("Testbed", ["Basics", "BlueZ", "GATTHeartRate"]),
+            ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])
     func aTargetKnowsOnlyItsNeighbours(target: String, neighbours: Set<String>) throws {
         for file in try swiftFiles(in: "Sources/\(target)") {

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 // The offline queue: what must hold, and how it is laid out
@@ -183,7 +184,7 @@ public actor SampleQueue {
         bootID: String, executor: (any SerialExecutor)? = nil,
         whileSalvaging: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
-        thread = executor ?? SerialThread()
+        thread = executor ?? SerialThread(label: "edge-gateway.offline-queue")
         self.whileSalvaging = whileSalvaging
         self.path = path
         self.clock = clock

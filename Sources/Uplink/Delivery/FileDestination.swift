@@ -1,4 +1,4 @@
-import Dispatch
+import Basics
 
 /// Delivery into a file: one Open mHealth data point a line, with the patient and the sensor it is
 /// of (NDJSON, ASCII only).
@@ -8,7 +8,7 @@ import Dispatch
 /// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
 /// written again, as long as they are among the last ones of the file.
 public actor FileDestination: Destination {
-    private let thread = FileThread()
+    private let thread = SerialThread(label: "edge-gateway.file-destination")
     /// Everything here waits for a disk, so it has a thread of its own.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
@@ -188,15 +188,5 @@ struct RecentIdentifiers {
         guard order.count > 2 * Self.countMax else { return }
         set.subtract(order.prefix(order.count - Self.countMax))
         order.removeFirst(order.count - Self.countMax)
-    }
-}
-
-/// A thread that may wait for a disk without holding up Swift's shared pool.
-private final class FileThread: SerialExecutor {
-    private let queue = DispatchQueue(label: "edge-gateway.file-destination")
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 }
