@@ -1,17 +1,18 @@
+import Basics
+
 /// Times as export files word them: `2026-12-01T00:00:00.000000Z`, always in this form, so that what
 /// was written is read back to the microsecond.
 enum UTCText {
     /// 9999-12-31T23:59:59.999999Z.
     static let microsecondsMax: Int64 = 253_402_300_799_999_999
-    private static let daysToEpoch: Int64 = 719_468
 
     /// The text; nil outside the years 1970…9999.
     static func text(_ microseconds: Int64) -> String? {
         guard (0...microsecondsMax).contains(microseconds) else { return nil }
         let seconds = microseconds / 1_000_000
-        let (year, month, day) = civil(seconds / 86_400)
+        let date = CivilDate(daysSince1970: seconds / 86_400)
         let second = seconds % 86_400
-        return digits(year, 4) + "-" + digits(month, 2) + "-" + digits(day, 2) + "T"
+        return digits(date.year, 4) + "-" + digits(date.month, 2) + "-" + digits(date.day, 2) + "T"
             + digits(second / 3600, 2) + ":" + digits(second / 60 % 60, 2) + ":"
             + digits(second % 60, 2) + "." + digits(microseconds % 1_000_000, 6) + "Z"
     }
@@ -28,9 +29,10 @@ enum UTCText {
         func number(_ range: Range<Int>) -> Int64 {
             bytes[range].reduce(0) { $0 * 10 + Int64($1 - UInt8(ascii: "0")) }
         }
+        let date = CivilDate(year: number(0..<4), month: number(5..<7), day: number(8..<10))
         let time =
-            days(number(0..<4), number(5..<7), number(8..<10)) * 86_400 + number(11..<13) * 3600
-            + number(14..<16) * 60 + number(17..<19)
+            date.daysSince1970 * 86_400 + number(11..<13) * 3600 + number(14..<16) * 60
+            + number(17..<19)
         let microseconds = time * 1_000_000 + number(20..<26)
         // A day that is none, such as 31 February, comes back as another.
         return Self.text(microseconds) == text ? microseconds : nil
@@ -39,31 +41,5 @@ enum UTCText {
     private static func digits(_ number: Int64, _ count: Int) -> String {
         let text = String(number)
         return String(repeating: "0", count: max(0, count - text.count)) + text
-    }
-
-    // Howard Hinnant's days_from_civil and civil_from_days: years that begin in March, in eras of
-    // 400 years.
-
-    private static func civil(_ days: Int64) -> (year: Int64, month: Int64, day: Int64) {
-        let shifted = days + daysToEpoch
-        let era = shifted / 146_097
-        let ofEra = shifted % 146_097
-        let year = (ofEra - ofEra / 1_460 + ofEra / 36_524 - ofEra / 146_096) / 365
-        let ofYear = ofEra - (365 * year + year / 4 - year / 100)
-        let month = (5 * ofYear + 2) / 153
-        let day = ofYear - (153 * month + 2) / 5 + 1
-        let isAfterDecember = month >= 10
-        return (
-            year + era * 400 + (isAfterDecember ? 1 : 0), isAfterDecember ? month - 9 : month + 3,
-            day
-        )
-    }
-
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        let year = month <= 2 ? year - 1 : year
-        let era = (year >= 0 ? year : year - 399) / 400
-        let ofEra = year - era * 400
-        let ofYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return era * 146_097 + ofEra * 365 + ofEra / 4 - ofEra / 100 + ofYear - daysToEpoch
     }
 }

@@ -1,3 +1,5 @@
+import Basics
+
 /// The `Retry-After` header field (RFC 9110 §10.2.3).
 enum RetryAfter {
     /// The seconds in `value`; nil for none and for nonsense. A time of day is taken against the
@@ -52,13 +54,8 @@ enum HTTPDate {
         // Two digits are of the form that was given up in 1995 for having only two.
         if year.utf8.count == 2 { years += years < 70 ? 2000 : 1900 }
         guard years >= 1970 else { return nil }
-        // Years that begin in March have their leap day last.
-        let fromMarch = Int64(monthIndex + 10) % 12
-        let marchYear = monthIndex < 2 ? years - 1 : years
-        let dayNumber =
-            365 * marchYear + marchYear / 4 - marchYear / 100 + marchYear / 400
-            + (153 * fromMarch + 2) / 5 + days - 1 - 719_468
-        return dayNumber * 86_400 + hour * 3600 + minute * 60 + second
+        let date = CivilDate(year: years, month: Int64(monthIndex) + 1, day: days)
+        return date.daysSince1970 * 86_400 + hour * 3600 + minute * 60 + second
     }
 
     private static func number(_ text: Substring, digits: ClosedRange<Int>) -> Int64? {

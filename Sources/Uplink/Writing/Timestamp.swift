@@ -1,8 +1,8 @@
+import Basics
+
 /// A UTC time as the exchange wants it: RFC 3339 with milliseconds and `Z`.
 struct Timestamp {
-    private let year: Int
-    private let month: Int
-    private let day: Int
+    private let date: CivilDate
     private let millisecondOfDay: Int
 
     /// 1970-01-01 … 9999-12-31, microseconds: what four digits of year can say. Times beyond are
@@ -16,27 +16,17 @@ struct Timestamp {
         let range = Self.microsecondsRange
         let milliseconds = min(max(microseconds, range.lowerBound), range.upperBound) / 1000
         millisecondOfDay = Int(milliseconds % Self.millisecondsPerDay)
-        // Civil date from days, in years that begin in March so that the leap day comes last.
-        let days = Int(milliseconds / Self.millisecondsPerDay) + 719_468
-        let era = days / 146_097
-        let dayOfEra = days % 146_097
-        let yearOfEra =
-            (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let marchMonth = (5 * dayOfYear + 2) / 153
-        day = dayOfYear - (153 * marchMonth + 2) / 5 + 1
-        month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9
-        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        date = CivilDate(daysSince1970: milliseconds / Self.millisecondsPerDay)
     }
 
     /// Appends the 24 characters, without quotes.
     func write(to json: inout JSONBytes) {
-        json.twoDigits(year / 100)
-        json.twoDigits(year % 100)
+        json.twoDigits(Int(date.year) / 100)
+        json.twoDigits(Int(date.year) % 100)
         json.raw("-")
-        json.twoDigits(month)
+        json.twoDigits(Int(date.month))
         json.raw("-")
-        json.twoDigits(day)
+        json.twoDigits(Int(date.day))
         json.raw("T")
         json.twoDigits(millisecondOfDay / 3_600_000)
         json.raw(":")
