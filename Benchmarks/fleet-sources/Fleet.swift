@@ -1,3 +1,4 @@
+import Basics
 import HeapModule
 import OfflineQueue
 import Uplink

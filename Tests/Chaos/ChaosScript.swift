@@ -1,3 +1,4 @@
+import Basics
 import Testbed
 
 /// What goes wrong in a chaos run, and when; the same for the same seed.

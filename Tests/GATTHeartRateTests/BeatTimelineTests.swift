@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testbed
 import Testing
@@ -184,7 +185,7 @@ struct BeatTimelineTests {
 
     @Test("No frame at any time traps, nor makes time run backwards within a frame")
     func hostile() {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         for _ in 0..<50 {
             var line = BeatTimeline()
             var arrival = Int64.random(in: .min ... .max, using: &random)

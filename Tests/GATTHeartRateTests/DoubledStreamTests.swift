@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testbed
 import Testing
@@ -64,7 +65,7 @@ struct DoubledStreamTests {
                 link.stallMicrosecondsMax = 2_500_000
                 let heart: RecordedHeart =
                     try seed % 2 == 0 ? .steady(milliseconds: 1000) : .fiveMinutes()
-                var random = SeededGenerator(seed: seed)
+                var random = SeededRandom(seed: seed)
                 var stream = DoubledStream()
                 var time: Int64 = 0
                 var wasDoubled = false
@@ -87,7 +88,7 @@ struct DoubledStreamTests {
 
     @Test("Two frames in every connection event, and a rate that changes within a pair at times")
     func twoAnEvent() {
-        var random = SeededGenerator(seed: 11)
+        var random = SeededRandom(seed: 11)
         var stream = DoubledStream()
         var rate: UInt8 = 70
         var wasDoubled = false
@@ -105,7 +106,7 @@ struct DoubledStreamTests {
 
     @Test("Twenty frames a second, equal or not, are not judged")
     func fast() {
-        var random = SeededGenerator(seed: 12)
+        var random = SeededRandom(seed: 12)
         for changes in [false, true] {
             var stream = DoubledStream()
             var time: Int64 = 0

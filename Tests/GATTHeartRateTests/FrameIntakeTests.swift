@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testbed
 import Testing
@@ -30,7 +31,7 @@ struct FrameIntakeTests {
 
     /// Each frame `copies` times, at most 30 ms apart.
     private func doubled(_ sent: [Sent], copies: Int = 2, from first: Int = 0) -> [Sent] {
-        var random = SeededGenerator(seed: 7)
+        var random = SeededRandom(seed: 7)
         return sent.enumerated().flatMap { index, frame -> [Sent] in
             guard index >= first else { return [frame] }
             var at = frame.at
@@ -102,7 +103,7 @@ struct FrameIntakeTests {
 
     @Test("late and early steady frames are all kept", arguments: [1, 2, 3] as [UInt64])
     func jitter(seed: UInt64) {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         var latest: Int64 = 0
         let arrivals = Self.steady.map { frame -> Sent in
             latest = max(latest + 1, frame.at + Int64.random(in: 0...900_000, using: &random))

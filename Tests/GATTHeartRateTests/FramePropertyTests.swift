@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testing
 
@@ -22,7 +23,7 @@ struct FramePropertyTests {
 
     @Test("Random frames decode as an independent reading of the specification says")
     func randomFrames() {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         for _ in 0..<Self.frames {
             let frame = random.frame()
             if let complaint = complaint(about: frame) {
@@ -34,7 +35,7 @@ struct FramePropertyTests {
 
     @Test("What is packed comes out again, under every policy")
     func roundTrip() {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         for _ in 0..<Self.frames {
             let sent = PackedFrame(using: &random)
             for policy in [DecodePolicy.strict, .clinical, .lenient] {
@@ -51,7 +52,7 @@ struct FramePropertyTests {
 
     @Test("Equal frames give equal measurements, and a changed octet that matters does not")
     func equality() {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         for _ in 0..<1000 {
             let sent = PackedFrame(using: &random)
             var changed = sent.octets
@@ -144,7 +145,7 @@ struct PackedFrame {
     let intervals: [UInt16]
     let octets: [UInt8]
 
-    init(using random: inout SeededGenerator) {
+    init(using random: inout SeededRandom) {
         bpm = UInt16.random(in: 0...(Bool.random(using: &random) ? 255 : 65535), using: &random)
         contact = [nil, false, true].randomElement(using: &random) ?? nil
         energy = Bool.random(using: &random) ? UInt16.random(in: 0...65535, using: &random) : nil

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testbed
 
@@ -31,7 +32,7 @@ struct LossyLink {
     mutating func deliveries(
         of heart: RecordedHeart, style: StrapStyle = .chest, seconds: Int, seed: UInt64
     ) throws -> [Delivery] {
-        var random = SeededGenerator(seed: seed)
+        var random = SeededRandom(seed: seed)
         var packer = StrapPacker(heart: heart, style: style)
         // Any uptime but 0, so that no test passes by it.
         let start: Int64 = 3_600_000_000

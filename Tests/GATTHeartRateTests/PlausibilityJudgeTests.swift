@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testbed
 import Testing
@@ -108,7 +109,7 @@ struct PlausibilityJudgeTests {
 
     @Test("What one measurement tells is judged as ever")
     func alone() throws {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         for _ in 0..<2000 {
             guard let measurement = decode(random.frame(), .lenient).value else { continue }
             var judge = PlausibilityJudge()
@@ -118,7 +119,7 @@ struct PlausibilityJudgeTests {
 
     @Test("No frame at any time traps")
     func hostile() {
-        var random = SeededGenerator.fresh()
+        var random = SeededRandom.fresh()
         var judge = PlausibilityJudge()
         var stream = DoubledStream()
         for _ in 0..<20_000 {

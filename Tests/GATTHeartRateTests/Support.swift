@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GATTHeartRate
 
@@ -35,28 +36,11 @@ extension Result {
     }
 }
 
-/// SplitMix64: a small generator whose whole state is the seed that a failure prints.
-struct SeededGenerator: RandomNumberGenerator {
-    let seed: UInt64
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        self.seed = seed
-        state = seed
-    }
-
+extension SeededRandom {
     /// The seed in GATT_TEST_SEED, to repeat a failure, or a new one.
-    static func fresh() -> SeededGenerator {
+    static func fresh() -> SeededRandom {
         let given = ProcessInfo.processInfo.environment["GATT_TEST_SEED"].flatMap { UInt64($0) }
-        return SeededGenerator(seed: given ?? UInt64.random(in: 0...UInt64.max))
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
+        return SeededRandom(seed: given ?? UInt64.random(in: 0...UInt64.max))
     }
 
     /// A frame of random octets. Mostly short, sometimes longer than any strap sends.

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -61,7 +62,7 @@ struct DamageFuzzTests {
     }
 
     private static func tryOne(_ seed: UInt64, _ base: Copy, _ world: SalvageWorld) async throws {
-        var random = SplitMix64(seed: seed)
+        var random = SeededRandom(seed: seed)
         let store = try TestStore()
         let clock = ManualClock()
         clock.advance(seconds: 100_000)
@@ -138,7 +139,7 @@ struct DamageFuzzTests {
     }
 
     private static func damage(
-        _ bytes: inout [UInt8], _ kind: Int, _ random: inout SplitMix64
+        _ bytes: inout [UInt8], _ kind: Int, _ random: inout SeededRandom
     ) {
         guard bytes.count > 2_048 else { return }
         let page = Int.random(in: 0..<(bytes.count / 1024), using: &random) * 1024

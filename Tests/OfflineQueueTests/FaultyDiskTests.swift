@@ -1,3 +1,4 @@
+import Basics
 import FaultyDisk
 import Foundation
 import Testing
@@ -46,7 +47,7 @@ struct FaultyDiskTests {
         let store = try TestStore()
         let clock = ManualClock()
         let disk = try BadDisk(store.directory, seed: seed)
-        var random = SplitMix64(seed: seed)
+        var random = SeededRandom(seed: seed)
         var queue = try await store.open(clock)
         let worn = try await Worn(queue)
         let delivery = worn.enrollment.id

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -81,7 +82,7 @@ private struct GapRun {
     let store: TestStore
     let clock: ManualClock
     var queue: SampleQueue
-    var random: SplitMix64
+    var random: SeededRandom
     var settings = QueueSettings()
     /// Whether some runs find no room in the store.
     let isBounded: Bool
@@ -99,7 +100,7 @@ private struct GapRun {
     var now: Int64 { clock.read().uptimeMicroseconds }
 
     init(seed: UInt64) async throws {
-        random = SplitMix64(seed: seed)
+        random = SeededRandom(seed: seed)
         store = try TestStore()
         clock = ManualClock(isTrusted: seed % 3 != 0)
         if seed % 4 == 0 {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -62,7 +63,7 @@ private struct HandOverRun {
     let store: TestStore
     let clock = ManualClock()
     var queue: SampleQueue
-    var random: SplitMix64
+    var random: SeededRandom
     let strap: Int64
     /// Delivery 1 and 2 are one patient's each, delivery 3 is a practitioner's.
     let owners = [
@@ -78,7 +79,7 @@ private struct HandOverRun {
     var number: UInt32 = 0
 
     init(seed: UInt64) async throws {
-        random = SplitMix64(seed: seed)
+        random = SeededRandom(seed: seed)
         store = try TestStore()
         queue = try await store.open(clock)
         strap = try await queue.addSensor(address: "A0:9E:1A:00:00:01").id

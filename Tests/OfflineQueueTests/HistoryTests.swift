@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import OfflineQueue
@@ -67,7 +68,7 @@ struct HistoryTests {
     /// Any hour agrees with looking at every sample.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func halvingFindsTheSameAsLookingAtAll(seed: UInt64) async throws {
-        var random = SplitMix64(seed: seed)
+        var random = SeededRandom(seed: seed)
         let queue = try await store.open(clock)
         let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
         var counts: [[Int64: Int]] = [[:], [:]]

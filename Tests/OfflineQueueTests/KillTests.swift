@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -37,7 +38,7 @@ struct KillTests {
 
     /// At every step of the code that has a ``FaultPoint``, in turn, each after some others.
     @Test func atNoStepIsAnythingLostOrDoubled() async throws {
-        var random = SplitMix64(seed: 1)
+        var random = SeededRandom(seed: 1)
         let points = Self.steps.keys.sorted()
         var store = try TestStore()
         var clock = ManualClock()

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -37,7 +38,7 @@ private struct ModelRun {
     let clock: ManualClock
     var queue: SampleQueue
     var model = QueueModel()
-    var random: SplitMix64
+    var random: SeededRandom
     var boot = 1
     var counter = 0
     var sensors: [Int64] = []
@@ -47,7 +48,7 @@ private struct ModelRun {
     var bootID: String { "boot-\(boot)" }
 
     init(seed: UInt64) async throws {
-        random = SplitMix64(seed: seed)
+        random = SeededRandom(seed: seed)
         store = try TestStore()
         clock = ManualClock(isTrusted: seed % 2 == 0)
         queue = try await store.open(clock, bootID: "boot-1")

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -67,7 +68,7 @@ struct PowerCutTests {
         let disk = try LoopDisk(in: store.directory, named: "disk")
         try await KilledWriter.prepare(path: disk.store, clock)
         sync()
-        var random = SplitMix64(seed: 1)
+        var random = SeededRandom(seed: 1)
         let pauses = (0..<count).map { _ in Double.random(in: 0.02...0.1, using: &random) }
         await #expect(processExitsWith: .signal(SIGKILL)) {
             [

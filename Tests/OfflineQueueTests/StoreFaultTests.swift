@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -166,7 +167,7 @@ struct StoreFaultTests {
         let worn = try await Worn(queue)
         for _ in 0..<600 { try await queue.beat(worn.assignment, clock) }
         try await queue.close()
-        var generator = SplitMix64(seed: 7)
+        var generator = SeededRandom(seed: 7)
         let good = try Data(contentsOf: URL(fileURLWithPath: store.path))
         for _ in 0..<40 {
             var bad = good

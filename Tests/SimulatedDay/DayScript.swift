@@ -1,3 +1,4 @@
+import Basics
 import Testbed
 
 /// What goes wrong in a day: every field problem that bluetoothd, its radio, its straps or the
@@ -55,7 +56,7 @@ struct DayScript {
     let troubles: [Trouble]
 
     init(seed: UInt64, hours: Int64, straps: [String], adapters: [String]) {
-        var random = SeededGenerator(seed)
+        var random = SeededRandom(seed: seed)
         var troubles: [Trouble] = []
         // Each kind some times; what belongs to a strap, for several straps.
         for kind in Kind.allCases {
@@ -100,20 +101,5 @@ struct DayScript {
         case .outOfRange, .connectedElsewhere: 30_000_000...30 * minute
         default: 10_000_000...5 * minute
         }
-    }
-}
-
-/// SplitMix64: the same numbers for the same seed, on every machine.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -277,22 +278,7 @@ private struct ReferencePoint: Encodable {
     }
 }
 
-/// Random numbers that are the same in every run (SplitMix64).
-struct SeededRandom: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) {
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
+extension SeededRandom {
     /// Up to 20 scalars of all planes.
     mutating func text() -> String {
         var text = ""

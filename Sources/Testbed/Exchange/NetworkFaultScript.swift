@@ -1,3 +1,5 @@
+import Basics
+
 /// Something that happens to the bytes of one connection.
 public struct ConnectionFault: Sendable, Hashable {
     /// What happens.

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 
 /// The radio and bluetoothd as one value: it takes method calls and the time, and gives replies and
