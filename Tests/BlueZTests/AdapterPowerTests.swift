@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import BlueZ
@@ -38,7 +39,7 @@ struct AdapterPowerTests {
         // It goes on, and does what is queued: off first.
         _ = power.handle(.seen(isPowered: false), at: now + 1)
         let next = power.nextDeadline ?? 0
-        #expect(next <= now + AdapterPower.retryMaxMicroseconds)
+        #expect(next <= now + AdapterPower.retry.longest.microseconds)
         #expect(power.handle(.tick, at: next) == .powerOn)
         _ = power.handle(.seen(isPowered: true), at: next + 1)
         _ = power.handle(.onEnded(isDone: true), at: next + 2)

@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import BlueZ
@@ -609,23 +610,30 @@ struct SensorLinkTests {
 
     @Test("the back-off doubles from 0.25 s to 30 s, with full jitter")
     func backoff() {
-        var backoff = Backoff(seed: 7)
         let policy = LinkPolicy()
+        var backoff = Backoff(first: policy.backoffBase, longest: policy.backoffMax)
+        var random = SeededRandom(seed: 7)
         var bounds: [Int64] = []
-        for _ in 0..<10 {
-            bounds.append(backoff.bound(policy) / 1000)
-            let pause = backoff.next(policy)
+        for failures in 1...10 {
+            bounds.append(backoff.pause(after: failures).microseconds / 1000)
+            let pause = backoff.next(using: &random).microseconds
             #expect((0...bounds[bounds.count - 1] * 1000).contains(pause))
         }
         #expect(bounds == [250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000])
-        for _ in 0..<1000 { #expect(backoff.next(policy) <= 30_000_000) }
-        backoff.reset()
-        #expect(backoff.bound(policy) == 250_000)
         // Full jitter reaches both ends.
-        var spread = Backoff(seed: 1)
-        for _ in 0..<9 { _ = spread.next(policy) }
-        let pauses = (0..<1000).map { _ in spread.next(policy) }
-        #expect(pauses.contains { $0 < 3_000_000 } && pauses.contains { $0 > 27_000_000 })
+        let pauses = (0..<1000).map { _ in backoff.next(using: &random) }
+        #expect(pauses.allSatisfy { $0 <= .seconds(30) })
+        #expect(pauses.contains { $0 < .seconds(3) } && pauses.contains { $0 > .seconds(27) })
+        backoff.reset()
+        #expect(backoff.next() == .milliseconds(250))
+    }
+
+    @Test("a back-off never overflows")
+    func endlessBackoff() {
+        let backoff = Backoff(first: .microseconds(Int64.max), longest: .microseconds(Int64.max))
+        #expect(backoff.pause(after: 2).microseconds == .max)
+        #expect(backoff.pause(after: .max).microseconds == .max)
+        #expect(backoff.pause(after: .min).microseconds == .max)
     }
 
     @Test("a frame ends the back-off")
@@ -648,14 +656,11 @@ struct SensorLinkTests {
 
     @Test("no sequence of events makes it trap, and it always ends or waits for something")
     func randomEvents() {
-        var random = SystemRandomNumberGenerator()
-        let seed = UInt64.random(in: .min ... .max, using: &random)
-        var backoff = Backoff(seed: seed)
-        let policy = LinkPolicy()
-        for _ in 0..<5 { _ = backoff.next(policy) }
+        let seed = UInt64.random(in: .min ... .max)
+        var random = SeededRandom(seed: seed)
         var fixture = Fixture { $0 = LinkPolicy() }
         for step in 0..<20_000 {
-            let dice = backoff.next(policy)
+            let dice = Int64.random(in: 0...4_000_000, using: &random)
             let attempt = fixture.link.attempt
             let errors: [BlueZErrorClass?] = [nil, nil, nil] + BlueZErrorClass.allCases
             let error = errors[Int(dice / 16) % errors.count]

@@ -1,3 +1,5 @@
+import Basics
+
 /// Keeps the links to the watched sensors, whatever bluetoothd, the bus, the adapters and the
 /// sensors do: the runner of `SensorLink` and `AdapterRadio` over `BlueZClient`.
 ///
@@ -8,8 +10,7 @@ public actor Central {
     /// Events that may wait for their consumer.
     static let eventsMax = 65_536
     /// The first and longest pause before the bus is tried again.
-    static let busPauseFirst = Duration.milliseconds(250)
-    static let busPauseMax = Duration.seconds(5)
+    static let busPause = Backoff(first: .milliseconds(250), longest: .seconds(5))
     /// Between ending a discovery and closing the bus: sooner, and the session may outlive us.
     static let quiesce = Duration.milliseconds(500)
     /// How long the services of a sensor may come after `ServicesResolved`, and between two looks.
@@ -82,7 +83,7 @@ public actor Central {
 
     /// Works until `stop` or until the task is cancelled. Never gives up.
     public func run() async {
-        var wait = Self.busPauseFirst
+        var backoff = Self.busPause
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
                 let client = BlueZClient(
@@ -91,7 +92,7 @@ public actor Central {
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }
-                wait = Self.busPauseFirst
+                backoff.reset()
                 await serve(client)
                 generation = await client.generation
             } catch {
@@ -99,7 +100,7 @@ public actor Central {
                 mailbox.post([.bus(isPresent: false)])
             }
             guard !isStopping, !Task.isCancelled else { break }
-            let length = wait
+            let length = backoff.next()
             let pause = Task { [clock] in await clock.sleep(length) }
             self.pause = pause
             await withTaskCancellationHandler {
@@ -107,7 +108,6 @@ public actor Central {
             } onCancel: {
                 pause.cancel()
             }
-            wait = min(wait * 2, Self.busPauseMax)
         }
         await finish(nil)
     }

@@ -1,3 +1,5 @@
+import Basics
+
 /// From the links to org.bluez.
 extension Central {
     func handle(_ event: SensorLink.Event, _ link: WatchedLink) {

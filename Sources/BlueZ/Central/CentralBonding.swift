@@ -1,3 +1,5 @@
+import Basics
+
 /// Bonds: made only in a pairing window and only where the sensor asks for one.
 extension Central {
     /// Connects in a row that must fail, with a bond and the sensor in earshot, before the bond is

@@ -1,3 +1,5 @@
+import Basics
+
 /// Looking at a sensor closely: its services, what it tells about itself, and a bond if it wants one.
 extension Central {
     /// How long `inspect` looks for the sensor and its services.

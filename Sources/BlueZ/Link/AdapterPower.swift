@@ -1,3 +1,5 @@
+import Basics
+
 /// Whether the gateway powers adapters on.
 public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
     /// Any adapter that is off, whoever switched it off.
@@ -18,8 +20,7 @@ struct AdapterPower: Sendable, Hashable {
     /// What the kernel's own management interface needs to take a controller down.
     static let offMicroseconds: Int64 = 2_000_000
     /// First and longest pause before a power-on that failed is repeated.
-    static let retryFirstMicroseconds: Int64 = 1_000_000
-    static let retryMaxMicroseconds: Int64 = 30_000_000
+    static let retry = Backoff(first: .seconds(1), longest: .seconds(30))
     /// How long the adapter must have been on before the debt is settled.
     static let settledMicroseconds: Int64 = 60_000_000
 
@@ -57,7 +58,7 @@ struct AdapterPower: Sendable, Hashable {
     private(set) var nextDeadline: Int64?
     private var phase = Phase.idle
     private var isPowered: Bool?
-    private var failures = 0
+    private var backoff = Self.retry
 
     init(policy: PowerPolicy, isOwed: Bool = false) {
         self.policy = policy
@@ -94,14 +95,12 @@ struct AdapterPower: Sendable, Hashable {
         case .onEnded(let isDone):
             guard phase == .goingOn else { return nil }
             if isDone {
-                failures = 0
+                backoff.reset()
                 phase = .watching
                 nextDeadline = now + Self.settledMicroseconds
             } else {
-                let pause = Self.retryFirstMicroseconds << Int64(min(failures, 5))
-                failures += 1
                 phase = .waiting
-                nextDeadline = now + min(pause, Self.retryMaxMicroseconds)
+                nextDeadline = now + backoff.next().microseconds
             }
             return nil
         case .tick:
@@ -135,6 +134,6 @@ struct AdapterPower: Sendable, Hashable {
     private mutating func rest() {
         phase = .idle
         nextDeadline = nil
-        failures = 0
+        backoff.reset()
     }
 }

@@ -1,3 +1,5 @@
+import Basics
+
 /// One adapter's radio, which can scan or connect but not well do both: a value that decides which.
 ///
 /// One connect at a time; the scan is paused before it and taken up after it. `Key` names whoever
@@ -6,8 +8,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     /// Between the end of a scan and a connect, so that the controller is out of scanning.
     static var pauseMicroseconds: Int64 { 250_000 }
     /// First and longest pause before a scan that could not be started is tried again.
-    static var retryFirstMicroseconds: Int64 { 1_000_000 }
-    static var retryMaxMicroseconds: Int64 { 30_000_000 }
+    static var retry: Backoff { Backoff(first: .seconds(1), longest: .seconds(30)) }
     /// A scan is ended and begun anew after this time: a stalled one says it is on and hears nothing.
     static var renewMicroseconds: Int64 { 600_000_000 }
     /// A resting time of the queue: after this many connects without a scan, one scan period is due.
@@ -62,7 +63,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     private var quietUntil: Int64 = 0
     /// No scan before.
     private var retryAt: Int64 = 0
-    private var failures = 0
+    private var backoff = Self.retry
     private var scanningSince: Int64 = 0
     private var connectsInRow = 0
 
@@ -94,7 +95,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             scan = .off
             holder = nil
             queue = []
-            failures = 0
+            backoff.reset()
             retryAt = 0
             connectsInRow = 0
         case .wantScan(let isWanted):
@@ -110,13 +111,11 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             guard scan == .starting else { break }
             scan = .on
             scanningSince = now
-            failures = 0
+            backoff.reset()
         case .scanFailed:
             guard scan == .starting else { break }
             scan = .off
-            let pause = Self.retryFirstMicroseconds << Int64(min(failures, 5))
-            retryAt = now + min(pause, Self.retryMaxMicroseconds)
-            failures += 1
+            retryAt = now + backoff.next().microseconds
             connectsInRow = 0
         case .scanStopped:
             guard scan == .stopping else { break }
@@ -133,7 +132,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case .scanLost:
             guard scan == .on else { break }
             scan = .off
-            retryAt = now + Self.retryFirstMicroseconds
+            retryAt = now + Self.retry.first.microseconds
         case .tick:
             break
         }

@@ -45,36 +45,3 @@ public struct LinkPolicy: Sendable, Hashable {
     /// The defaults.
     public init() {}
 }
-
-/// Exponential back-off with full jitter: anything from nothing to the bound.
-struct Backoff: Sendable, Hashable {
-    /// SplitMix64: small, seeded, and good enough to spread retries.
-    private var state: UInt64
-    private(set) var failures = 0
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func reset() { failures = 0 }
-
-    /// The next pause in µs.
-    mutating func next(_ policy: LinkPolicy) -> Int64 {
-        let bound = bound(policy)
-        failures = min(failures + 1, 32)
-        return Int64(nextRandom() % UInt64(bound + 1))
-    }
-
-    /// The bound of the next pause in µs.
-    func bound(_ policy: LinkPolicy) -> Int64 {
-        let most = max(0, policy.backoffMax.microseconds)
-        let base = max(0, policy.backoffBase.microseconds)
-        return failures >= 20 ? most : min(most, base << Int64(failures))
-    }
-
-    private mutating func nextRandom() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}

@@ -1,3 +1,5 @@
+import Basics
+
 /// Notices an adapter that says it scans and hears nothing at all: a value that decides what to do.
 ///
 /// Straps out of range are normal, a radio that hears nobody is not. The scan asks for our sensors
@@ -7,11 +9,10 @@
 struct RadioWatch: Sendable {
     /// Silence that is borne first; a strap advertises every second or more often. Doubles with each
     /// step that did not help, because a place may really be without any other Bluetooth device.
-    static let quietMicroseconds: Int64 = 90_000_000
-    static let quietMicrosecondsMax: Int64 = 3_600_000_000
+    static let quiet = Backoff(first: .seconds(90), longest: .seconds(3_600))
     /// The same while another adapter hears a sensor and has no place for it: then it is the radio and not
     /// the room that is silent.
-    static let quietMicrosecondsAlone: Int64 = 30_000_000
+    static let quietAlone = Backoff(first: .seconds(30), longest: .seconds(3_600))
     /// Steps without help after which links that are up are sacrificed as well, some 12 min: other
     /// straps wait to be heard, and a power-cycle costs those that stream 10 s.
     static let stepsBesideLinks: Int64 = 3
@@ -49,9 +50,8 @@ struct RadioWatch: Sendable {
     private var patience: Int64 {
         switch phase {
         case .ours:
-            min(
-                (isHeardElsewhere ? Self.quietMicrosecondsAlone : Self.quietMicroseconds)
-                    << min(steps, 7), Self.quietMicrosecondsMax)
+            (isHeardElsewhere ? Self.quietAlone : Self.quiet).pause(after: Int(steps) + 1)
+                .microseconds
         case .everyone: Self.everyoneMicroseconds
         }
     }

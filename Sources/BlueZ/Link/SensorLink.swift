@@ -1,3 +1,5 @@
+import Basics
+
 /// The link to one sensor: a value that is told what happens and answers what to do.
 ///
 /// `absent → seen → connecting → resolving → subscribing → streaming`, and `suspended`. It knows no
@@ -65,6 +67,7 @@ public struct SensorLink: Sendable {
 
     let policy: LinkPolicy
     var backoff: Backoff
+    var random: SeededRandom
     var isDaemonPresent = false
     var isAdapterUsable = false
     /// Asked for the radio and neither connected nor failed since.
@@ -97,7 +100,8 @@ public struct SensorLink: Sendable {
     /// - Parameter seed: of the jitter.
     public init(policy: LinkPolicy = LinkPolicy(), seed: UInt64) {
         self.policy = policy
-        backoff = Backoff(seed: seed)
+        backoff = Backoff(first: policy.backoffBase, longest: policy.backoffMax)
+        random = SeededRandom(seed: seed)
     }
 
     /// When a `tick` is due, if ever.

@@ -1,3 +1,5 @@
+import Basics
+
 /// The way down: failures, losses, and the end that was asked for.
 extension SensorLink {
     mutating func takeDisconnection(at now: Int64) -> [Action] {
@@ -20,7 +22,7 @@ extension SensorLink {
     private mutating func lose(_ reason: LinkReason, at now: Int64) -> [Action] {
         forgetLink()
         attemptsUnheard = 0
-        retryAt = now + backoff.next(policy)
+        retryAt = now + nextPause()
         return becomeSeen(reason, at: now)
     }
 
@@ -60,7 +62,7 @@ extension SensorLink {
         }
         forgetLink()
         busyInRow = error == .busy ? busyInRow + 1 : 0
-        retryAt = now + max(backoff.next(policy), leastPause(after: error))
+        retryAt = now + max(nextPause(), leastPause(after: error))
         switch error {
         case .gone:
             enter(.absent, reason)
@@ -78,8 +80,9 @@ extension SensorLink {
         case .cache:
             // As often as it takes, and more and more rarely: it may be a while before a sensor that was
             // changed is as it should be.
-            let pause = policy.personPause.microseconds << Int64(min(max(forgets - 1, 0), 4))
-            retryAt = now + (forgets == 0 ? policy.busyPause.microseconds : pause)
+            let rarely = Backoff(first: policy.personPause, longest: policy.personPause * 16)
+            let pause = forgets == 0 ? policy.busyPause : rarely.pause(after: forgets)
+            retryAt = now + pause.microseconds
             forgets = min(forgets + 1, 1_000)
             actions.append(.forgetDevice)
             enter(.absent, reason)
@@ -94,6 +97,9 @@ extension SensorLink {
         }
         return actions
     }
+
+    /// Of the back-off, µs.
+    private mutating func nextPause() -> Int64 { backoff.next(using: &random).microseconds }
 
     private func leastPause(after error: BlueZErrorClass) -> Int64 {
         switch error {

@@ -1,3 +1,5 @@
+import Basics
+
 /// The way up: from heard to streaming.
 extension SensorLink {
     mutating func noteDaemon(_ isPresent: Bool) -> [Action] {

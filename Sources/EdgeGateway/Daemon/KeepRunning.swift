@@ -1,11 +1,10 @@
+import Basics
 import ServiceLifecycle
 
 /// Starts a part of the daemon again whenever it ends before the daemon does.
 enum KeepRunning {
-    /// Between the first end and the next start; doubled each time.
-    static let pauseMin = Duration.seconds(1)
-    /// An address that is missing at boot is there within a minute, mostly.
-    static let pauseMax = Duration.seconds(30)
+    /// Between an end and the next start. An address that is missing at boot is there within a minute, mostly.
+    static let pauses = Backoff(first: .seconds(1), longest: .seconds(30))
     /// A part that ran for so long had recovered: its next pause is short again.
     static let recovered = Duration.seconds(60)
 
@@ -16,7 +15,7 @@ enum KeepRunning {
         clock: any Clock<Duration> & Sendable = ContinuousClock(),
         _ work: () async throws -> Void, report: (String?) async -> Void
     ) async {
-        var pause = pauseMin
+        var backoff = pauses
         while !isEnding {
             var fault = "it ended without an error"
             let elapsed = await clock.measured {
@@ -28,10 +27,9 @@ enum KeepRunning {
             }
             guard !isEnding else { return }
             await report(fault)
-            if elapsed >= recovered { pause = pauseMin }
-            let rest = pause
-            await cancelWhenGracefulShutdown { try? await clock.sleep(for: rest) }
-            pause = min(pause * 2, pauseMax)
+            if elapsed >= recovered { backoff.reset() }
+            let pause = backoff.next()
+            await cancelWhenGracefulShutdown { try? await clock.sleep(for: pause) }
             guard !isEnding else { return }
             await report(nil)
         }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import NIOCore
@@ -41,15 +42,14 @@ struct RetryingServer: Service {
     var onAttempted: @Sendable () -> Void = {}
 
     func run() async throws {
-        var pause = pauses.first
+        var backoff = Backoff(first: pauses.first, longest: pauses.longest)
         while !Task.isShuttingDownGracefully, !Task.isCancelled {
             let fault = await serve()
             guard !Task.isShuttingDownGracefully, !Task.isCancelled else { return }
-            if states.serving.contains(server.name) { pause = pauses.first }
+            if states.serving.contains(server.name) { backoff.reset() }
             note(fault)
             onAttempted()
-            await wait(pause)
-            pause = min(pause * 2, pauses.longest)
+            await wait(backoff.next())
         }
     }
 

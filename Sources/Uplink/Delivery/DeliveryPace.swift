@@ -1,3 +1,5 @@
+import Basics
+
 /// The numbers a delivery goes by.
 public struct DeliverySettings: Sendable, Hashable {
     /// Most samples in a request. At 20 ms a sample, the slowest exchange measured, 100 take 2 s of
@@ -51,18 +53,18 @@ public struct DeliverySettings: Sendable, Hashable {
     public init() {}
 
     func resendPause(attempt: Int, isAnswered: Bool) -> Int64 {
-        Self.doubled(
-            resendPauseMicroseconds, attempt,
-            max: isAnswered ? answeredPauseMicrosecondsMax : resendPauseMicrosecondsMax)
+        Backoff(
+            first: .microseconds(resendPauseMicroseconds),
+            longest: .microseconds(
+                isAnswered ? answeredPauseMicrosecondsMax : resendPauseMicrosecondsMax)
+        ).pause(after: attempt).microseconds
     }
 
     func notSentPause(attempt: Int) -> Int64 {
-        Self.doubled(notSentPauseMicroseconds, attempt, max: notSentPauseMicrosecondsMax)
-    }
-
-    private static func doubled(_ pause: Int64, _ attempt: Int, max limit: Int64) -> Int64 {
-        // Sixteen doublings are beyond every limit above.
-        min(pause << Int64(min(max(attempt - 1, 0), 16)), limit)
+        Backoff(
+            first: .microseconds(notSentPauseMicroseconds),
+            longest: .microseconds(notSentPauseMicrosecondsMax)
+        ).pause(after: attempt).microseconds
     }
 }
 

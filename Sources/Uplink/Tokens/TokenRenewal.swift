@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 
 /// Decides when an enrollment's tokens are renewed, and how. A value: no clock, no file, no network.
@@ -41,16 +42,14 @@ public struct TokenRenewal: Sendable {
     private var youngRefusals = 0
     private var nextAttempt = Int64.min
 
-    /// A refresh with an unknown outcome is repeated no sooner, microseconds.
-    static let unclearPause: Int64 = 30_000_000
-    /// Nothing was sent, so nothing can have been used up: try again soon, microseconds.
-    static let notSentPause: Int64 = 5_000_000
-    /// The longest pause between attempts that may yet succeed, microseconds.
-    static let pauseMax: Int64 = 900_000_000
+    /// A refresh with an unknown outcome is repeated no sooner than the first of these pauses.
+    static let unclear = Backoff(first: .seconds(30), longest: .seconds(900))
+    /// Nothing was sent, so nothing can have been used up: try again soon.
+    static let notSent = Backoff(first: .seconds(5), longest: .seconds(900))
+    /// A new pair that is refused at once is no matter of age: the next one waits.
+    static let youngRefusal = Backoff(first: .seconds(300), longest: .seconds(3_600))
     /// Between attempts after a final refusal, microseconds.
     static let finalPause: Int64 = 3_600_000_000
-    /// A new pair that is refused at once is no matter of age: the next one waits, microseconds.
-    static let youngRefusalPause: Int64 = 300_000_000
 
     /// A renewal of a record that is on the disk.
     public init(record: TokenRecord) {
@@ -102,7 +101,7 @@ public struct TokenRenewal: Sendable {
         isRefused = true
         if acceptedGeneration != generation, generation > 1 {
             youngRefusals += 1
-            let pause = Self.grown(Self.youngRefusalPause, youngRefusals, max: Self.finalPause)
+            let pause = Self.youngRefusal.pause(after: youngRefusals).microseconds
             nextAttempt = max(nextAttempt, now.uptimeMicroseconds + pause)
         }
     }
@@ -130,8 +129,8 @@ public struct TokenRenewal: Sendable {
             } else {
                 lose(now.uptimeMicroseconds)
             }
-        case .unclear: postpone(Self.unclearPause, now)
-        case .notSent: postpone(Self.notSentPause, now)
+        case .unclear: postpone(Self.unclear, now)
+        case .notSent: postpone(Self.notSent, now)
         }
     }
 
@@ -146,7 +145,7 @@ public struct TokenRenewal: Sendable {
         case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
             .failure(.refused):
             lose(now.uptimeMicroseconds)
-        case .failure: postpone(Self.unclearPause, now)
+        case .failure: postpone(Self.unclear, now)
         }
     }
 
@@ -157,7 +156,7 @@ public struct TokenRenewal: Sendable {
             failures = 0
             nextAttempt = .min
         } else {
-            postpone(Self.unclearPause, now)
+            postpone(Self.unclear, now)
         }
     }
 
@@ -186,14 +185,9 @@ public struct TokenRenewal: Sendable {
         nextAttempt = uptime + Self.finalPause
     }
 
-    private mutating func postpone(_ pause: Int64, _ now: ClockReading) {
+    private mutating func postpone(_ backoff: Backoff, _ now: ClockReading) {
         failures += 1
-        nextAttempt = now.uptimeMicroseconds + Self.grown(pause, failures, max: Self.pauseMax)
-    }
-
-    /// `pause`, doubled with every attempt after the first.
-    private static func grown(_ pause: Int64, _ attempts: Int, max limit: Int64) -> Int64 {
-        min(pause << Int64(min(max(attempts - 1, 0), 12)), limit)
+        nextAttempt = now.uptimeMicroseconds + backoff.pause(after: failures).microseconds
     }
 }
 
