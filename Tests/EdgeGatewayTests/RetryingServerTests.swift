@@ -201,12 +201,12 @@ import Testing
 
     /// Serves the control socket with limits; gives clients.
     private func serving(
-        _ limits: ServerLimits, _ body: (ServerFixture, () -> BareClient) async throws -> Void
+        _ limits: ServerLimits, _ body: (ServerFixture, () -> SlowClient) async throws -> Void
     ) async throws {
         try await ServerFixture.run { fixture in
             try await fixture.serving([fixture.control(limits)]) {
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
-                try await body(fixture) { BareClient(fixture.settings.socketPath) }
+                try await body(fixture) { SlowClient(fixture.settings.socketPath) }
             }
         }
     }

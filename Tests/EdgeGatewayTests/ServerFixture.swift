@@ -1,11 +1,9 @@
 import BlueZ
 import Foundation
 import GATTHeartRate
-import Glibc
 import Logging
 import OfflineQueue
 import ServiceLifecycle
-import Synchronization
 import Testing
 
 @testable import EdgeGateway
@@ -95,54 +93,5 @@ struct ServerFixture {
         let client = ControlClient(socketPath: settings.socketPath)
         let status: StatusReport? = try? await client.get("/v1/status", secondsMax: 20)
         return status != nil
-    }
-}
-
-/// A connection that waits for nothing, closed when nobody holds it any more.
-final class BareClient: Sendable {
-    private let descriptor: Int32
-    private let text = Mutex("")
-
-    init(_ path: String) {
-        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
-        // EAGAIN while the server has more to accept than it may keep waiting.
-        for _ in 0..<500 {
-            let isConnected =
-                withUnsafePointer(to: &address) { pointer in
-                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                    }
-                } == 0
-            guard !isConnected, errno == EAGAIN else { break }
-            usleep(10_000)
-        }
-    }
-
-    deinit { close(descriptor) }
-
-    func send(_ text: String) {
-        let bytes = Array(text.utf8)
-        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
-    }
-
-    /// What came so far.
-    func received() -> String {
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        while true {
-            let count = recv(descriptor, &buffer, buffer.count, 0)
-            guard count > 0 else { break }
-            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
-            text.withLock { $0 += piece }
-        }
-        return text.withLock { $0 }
-    }
-
-    /// Whether the other side has closed it.
-    func isCutOff() -> Bool {
-        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&wait, 1, 0) > 0 && wait.revents & Int16(POLLHUP) != 0
     }
 }

@@ -1,6 +1,5 @@
 import BlueZ
 import Foundation
-import Synchronization
 import Testbed
 import Testing
 
@@ -62,8 +61,8 @@ import Testing
 
     @Test func aByteASecondDisturbsNobodyAndAHeadThatNeverEndsIsCutOff() async throws {
         try await recording { fixture in
-            let heads = try (0..<20).map { _ in try SlowClient(socket(fixture)) }
-            let bodies = try (0..<20).map { _ in try SlowClient(socket(fixture)) }
+            let heads = (0..<20).map { _ in SlowClient(socket(fixture)) }
+            let bodies = (0..<20).map { _ in SlowClient(socket(fixture)) }
             let head = Array("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX-Long: ".utf8)
             for client in bodies {
                 client.send(
@@ -87,7 +86,7 @@ import Testing
         try await recording { fixture in
             let name = String(repeating: "💓", count: 200)
             try await fixture.command("pair", TestWorld.addresses[0], "--name", name)
-            let clients = try (0..<Viewers.countMax).map { _ in try SlowClient(socket(fixture)) }
+            let clients = (0..<Viewers.countMax).map { _ in SlowClient(socket(fixture)) }
             for client in clients {
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
@@ -128,11 +127,11 @@ import Testing
     @Test func aViewerThatNeverBeganTakesNoPlace() async throws {
         try await TestWorld.run { fixture in
             for _ in 0..<2 * Viewers.countMax {
-                let client = try SlowClient(socket(fixture))
+                let client = SlowClient(socket(fixture))
                 client.send("HEAD /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
             for _ in 0..<2 * Viewers.countMax {
-                let client = try SlowClient(socket(fixture))
+                let client = SlowClient(socket(fixture))
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
             let clock = ContinuousClock()
@@ -167,7 +166,7 @@ import Testing
 
     @Test func fiveHundredConnectionsAtOnceDisturbNobody() async throws {
         try await recording { fixture in
-            let clients = try (0..<500).map { _ in try SlowClient(socket(fixture)) }
+            let clients = (0..<500).map { _ in SlowClient(socket(fixture)) }
             try await expectAnswered(fixture, "beside 500 who say nothing")
             for client in clients {
                 client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -187,7 +186,7 @@ import Testing
     /// More connect than there are places: the others are closed after some time without a word.
     @Test func moreConnectionsThanThereArePlacesLeaveRoomForTheStoreAndTheBus() async throws {
         try await recording { fixture in
-            let clients = try (0..<800).map { _ in try SlowClient(socket(fixture)) }
+            let clients = (0..<800).map { _ in SlowClient(socket(fixture)) }
             let process = try #require(await fixture.gateway.processID)
             try await Task.sleep(for: .seconds(2))
             let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/fd")
@@ -202,56 +201,5 @@ import Testing
         let text = try String(contentsOfFile: "/proc/\(process)/statm", encoding: .utf8)
         let pages = try #require(text.split(separator: " ").dropFirst().first.flatMap { Int($0) })
         return pages * Int(getpagesize())
-    }
-}
-
-/// A connection to a Unix socket that is closed when nobody holds it any more. Nothing of it waits.
-private final class SlowClient: Sendable {
-    private let descriptor: Int32
-    private let text = Mutex("")
-
-    init(_ path: String) throws {
-        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
-        var isConnected = false
-        // EAGAIN while the server has more to accept than it may keep waiting.
-        for _ in 0..<100 where !isConnected {
-            isConnected =
-                withUnsafePointer(to: &address) { pointer in
-                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-                    }
-                } == 0
-            guard !isConnected, errno == EAGAIN else { break }
-            usleep(10_000)
-        }
-    }
-
-    deinit { close(descriptor) }
-
-    func send(_ text: String) { send(Array(text.utf8)) }
-
-    func send(_ bytes: [UInt8]) {
-        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
-    }
-
-    /// What came so far.
-    func received() -> String {
-        var buffer = [UInt8](repeating: 0, count: 65_536)
-        while true {
-            let count = recv(descriptor, &buffer, buffer.count, 0)
-            guard count > 0 else { break }
-            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
-            text.withLock { $0 += piece }
-        }
-        return text.withLock { $0 }
-    }
-
-    /// Whether the other side has closed it.
-    func isCutOff() -> Bool {
-        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&wait, 1, 0) > 0 && wait.revents & Int16(POLLHUP) != 0
     }
 }

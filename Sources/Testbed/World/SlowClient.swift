@@ -1,0 +1,56 @@
+import Glibc
+import Synchronization
+
+/// A client of a Unix socket that sends what a test tells it to, as slowly as that does, and waits for
+/// nothing. Closed when no one holds it any more.
+public final class SlowClient: Sendable {
+    private let descriptor: Int32
+    private let text = Mutex("")
+
+    /// Connects, for up to 5 s while the server has more to accept than its backlog holds (EAGAIN). A refused
+    /// connection shows in ``isCutOff()``.
+    public init(_ path: String) {
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        for _ in 0..<500 {
+            let isConnected =
+                withUnsafePointer(to: &address) { pointer in
+                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                    }
+                } == 0
+            guard !isConnected, errno == EAGAIN else { break }
+            usleep(10_000)
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Sends text, or as much of it as the socket takes at once.
+    public func send(_ text: String) { send(Array(text.utf8)) }
+
+    /// Sends bytes, or as many of them as the socket takes at once.
+    public func send(_ bytes: [UInt8]) {
+        _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// What has come so far.
+    public func received() -> String {
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { break }
+            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
+            text.withLock { $0 += piece }
+        }
+        return text.withLock { $0 }
+    }
+
+    /// Whether the other side has closed the connection.
+    public func isCutOff() -> Bool {
+        var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return poll(&wait, 1, 0) > 0 && wait.revents & Int16(POLLHUP) != 0
+    }
+}
