@@ -73,14 +73,14 @@ let package = Package(
         .target(
             name: "Recording",
             dependencies: [
-                "BlueZ", "GATTHeartRate", "OfflineQueue",
+                "Basics", "BlueZ", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
 
         // Whether all is well.
         .target(
-            name: "Health", dependencies: ["BlueZ", "OfflineQueue", "Recording"],
+            name: "Health", dependencies: ["Basics", "BlueZ", "OfflineQueue", "Recording"],
             swiftSettings: settings),
 
         // Delivery.
@@ -191,7 +191,7 @@ let package = Package(
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "RecordingTests",
-            dependencies: ["BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
+            dependencies: ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: settings),
         .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: settings),
         .testTarget(
@@ -209,7 +209,7 @@ let package = Package(
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "EndToEndTests",
-            dependencies: ["BlueZ", "EdgeGateway", "GATTHeartRate", "Testbed"],
+            dependencies: ["Basics", "BlueZ", "EdgeGateway", "GATTHeartRate", "Testbed"],
             swiftSettings: settings),
         // Preloaded into the gateway, never linked.
         .target(name: "FastTime", path: "Tests/Chaos/FastTime", cSettings: shim),

@@ -1,3 +1,5 @@
+import Basics
+
 /// Something that happened in org.bluez or on the way to it.
 public enum BlueZEvent: Sendable, Hashable {
     case adapterAdded(Adapter)
@@ -7,8 +9,8 @@ public enum BlueZEvent: Sendable, Hashable {
     case deviceChanged(Device, isSighting: Bool)
     /// The object is gone, with or without a disconnect before.
     case deviceRemoved(path: String, address: String)
-    /// The value of a characteristic, with the `CLOCK_BOOTTIME` µs of its arrival.
-    case notification(characteristicPath: String, bytes: [UInt8], uptimeMicroseconds: Int64)
+    /// The value of a characteristic, and when it arrived.
+    case notification(characteristicPath: String, bytes: [UInt8], arrivedAt: Uptime)
     /// bluetoothd left the bus; all its objects are gone.
     case daemonGone(generation: UInt64)
     /// bluetoothd is on the bus and its objects are read; events of them precede this one.

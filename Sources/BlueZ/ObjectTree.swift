@@ -97,7 +97,7 @@ struct ObjectTree {
                 events.append(
                     .notification(
                         characteristicPath: path, bytes: bytes,
-                        uptimeMicroseconds: signal.arrivedUptimeMicroseconds))
+                        arrivedAt: signal.arrivedAt))
             } else if isNew, let name = entry.key.text {
                 _ = characteristics[path]?.set(name, to: entry.value)
             }

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import OfflineQueue
 import Recording
@@ -75,8 +76,8 @@ public struct RecordingHealth: Sendable {
             strap.isBondLost = link.isBondLost
             strap.unreachableSeconds =
                 link.isUnreachable
-                ? link.failingSince.map { Double(uptime - $0) / 1_000_000 } : nil
-            strap.fixedAgeSeconds = link.fixedAge.map { Int($0 / 1_000_000) }
+                ? link.failingSince.map { Double(uptime - $0.microseconds) / 1_000_000 } : nil
+            strap.fixedAgeSeconds = link.fixedAge.map { Int($0.microseconds / 1_000_000) }
             return strap
         }
     }
@@ -117,7 +118,7 @@ extension HealthSnapshot.Radio {
 extension HealthSnapshot.Adapter {
     fileprivate init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Int64) {
         self.init(address: state.adapter.address)
-        silentSeconds = state.silentSince.map { Double(uptime - $0) / 1_000_000 }
+        silentSeconds = state.silentSince.map { Double(uptime - $0.microseconds) / 1_000_000 }
         linkCount = state.linkCount
         let isRefused = links.contains {
             $0.adapter == state.adapter.address && $0.reason == .error(.slots)

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import GATTHeartRate
 import Logging
@@ -65,7 +66,7 @@ public actor Recorder {
                 if hasContactChanged(of: frame.address) {
                     await append(arrivals)
                     arrivals = []
-                    await noteSilence(of: frame.address, at: frame.uptimeMicroseconds)
+                    await noteSilence(of: frame.address, at: frame.uptime.microseconds)
                 }
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
@@ -86,7 +87,7 @@ public actor Recorder {
             case .daemonHung(let since):
                 await append(arrivals)
                 arrivals = []
-                await noteHang(since: since, now)
+                await noteHang(since: since?.microseconds, now)
             case .renamed(let old, let new):
                 await append(arrivals)
                 arrivals = []
@@ -115,8 +116,8 @@ public actor Recorder {
         guard let before = sessions[frame.address] else { return [] }
         let arrivals =
             sessions[frame.address]?.take(
-                frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy) ?? []
-        await tellIntake(of: frame.address, at: frame.uptimeMicroseconds)
+                frame.bytes, uptime: frame.uptime.microseconds, now: now, policy: policy) ?? []
+        await tellIntake(of: frame.address, at: frame.uptime.microseconds)
         guard let after = sessions[frame.address] else { return arrivals }
         if let contact = after.latest?.contact, contact != before.latest?.contact {
             noteContact(contact, of: frame.address)
@@ -131,7 +132,7 @@ public actor Recorder {
     private func follow(_ change: LinkChange, _ now: ClockReading) -> [Arrival] {
         if case .streaming = change.state {
             return sessions[change.address]?.beginLink(
-                at: change.uptimeMicroseconds, now: now, policy: policy) ?? []
+                at: change.uptime.microseconds, now: now, policy: policy) ?? []
         }
         return sessions[change.address]?.release(all: true, now: now, policy: policy) ?? []
     }
@@ -238,7 +239,7 @@ public actor Recorder {
     private func take(_ change: LinkChange) async {
         links[change.address] = change
         if sessions[change.address]?.silence.follow(change) == true {
-            await noteSilence(of: change.address, at: change.uptimeMicroseconds)
+            await noteSilence(of: change.address, at: change.uptime.microseconds)
         }
         logger.info(
             "link \(change.state.name)",
@@ -310,7 +311,7 @@ public actor Recorder {
 
     /// When the first frame that waits arrived, `CLOCK_BOOTTIME` µs.
     public func firstArrival(of address: String) -> Int64? {
-        waiting[address]?.first?.uptimeMicroseconds
+        waiting[address]?.first?.uptime.microseconds
     }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
@@ -331,7 +332,7 @@ public actor Recorder {
             var arrivals: [Arrival] = []
             for frame in frames {
                 arrivals += session.take(
-                    frame.bytes, uptime: frame.uptimeMicroseconds, now: now, policy: policy)
+                    frame.bytes, uptime: frame.uptime.microseconds, now: now, policy: policy)
             }
             await append(arrivals)
         }

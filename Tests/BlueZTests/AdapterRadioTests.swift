@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import BlueZ
@@ -6,14 +7,14 @@ import Testing
 struct AdapterRadioTests {
     typealias Radio = AdapterRadio<String>
     var radio = Radio()
-    var now: Int64 = 5_000_000
+    var now = Uptime.seconds(5)
 
     init() { _ = radio.handle(.usable(true), at: now) }
 
     mutating func tell(_ event: Radio.Event) -> [Radio.Action] { radio.handle(event, at: now) }
 
     mutating func wait(_ microseconds: Int64) -> [Radio.Action] {
-        now += microseconds
+        now += .microseconds(microseconds)
         guard let due = radio.nextDeadline, due <= now else { return [] }
         return radio.handle(.tick, at: now)
     }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Synchronization
 import Testbed
@@ -139,7 +140,7 @@ struct CentralTests {
         #expect(received == Array(sent.prefix(received.count)))
         #expect(
             zip(frames, frames.dropFirst()).allSatisfy {
-                $0.uptimeMicroseconds <= $1.uptimeMicroseconds
+                $0.uptime <= $1.uptime
             })
         let states = await stage.events.states().map(\.state.name)
         #expect(

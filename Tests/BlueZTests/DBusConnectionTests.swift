@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Synchronization
 import Testing
@@ -130,7 +131,7 @@ struct DBusConnectionTests {
     @Test("signals reach those who asked for them, in order, with the time of arrival")
     func signals() async throws {
         try await client.addMatch("type='signal',interface='test.Signals'")
-        let before = Uptime.microseconds()
+        let before = Uptime.now()
         for number in 0..<1000 {
             service.send(
                 .signal(
@@ -143,7 +144,7 @@ struct DBusConnectionTests {
             if seen.count >= 1000 { break }
         }
         #expect(seen.map { $0.body.first?.integer } == (0..<1000).map { $0 })
-        #expect(seen.allSatisfy { $0.arrivedUptimeMicroseconds >= before && $0.kind == .signal })
+        #expect(seen.allSatisfy { $0.arrivedAt >= before && $0.kind == .signal })
         #expect(zip(seen, seen.dropFirst()).allSatisfy { $0.arrival < $1.arrival })
     }
 

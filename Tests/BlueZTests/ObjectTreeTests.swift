@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import BlueZ
@@ -106,7 +107,7 @@ struct ObjectTreeTests {
     mutating func apply(_ signal: DBusMessage, arrival: UInt64, asOf: UInt64 = 0) -> [BlueZEvent] {
         var signal = signal
         signal.arrival = arrival
-        signal.arrivedUptimeMicroseconds = 77
+        signal.arrivedAt = Uptime(microseconds: 77)
         var events: [BlueZEvent] = []
         tree.apply(signal, asOf: asOf, into: &events)
         return events
@@ -146,7 +147,8 @@ struct ObjectTreeTests {
         let signal = Self.changed(
             Self.characteristic, Names.characteristic, ["Value": .bytes([0x06, 0x48])])
         let expected = BlueZEvent.notification(
-            characteristicPath: Self.characteristic, bytes: [0x06, 0x48], uptimeMicroseconds: 77)
+            characteristicPath: Self.characteristic, bytes: [0x06, 0x48],
+            arrivedAt: Uptime(microseconds: 77))
         #expect(apply(signal, arrival: 5, asOf: 9) == [expected])
         let empty = Self.changed(
             Self.characteristic, Names.characteristic, ["Value": .bytes([])])

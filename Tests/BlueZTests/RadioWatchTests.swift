@@ -1,89 +1,88 @@
+import Basics
 import Testing
 
 @testable import BlueZ
 
 @Suite("A radio that hears nothing")
 struct RadioWatchTests {
-    private static let second: Int64 = 1_000_000
     private var watch = RadioWatch()
-
-    private func seconds(_ count: Int64) -> Int64 { count * Self.second }
 
     @Test("is listened to more openly after 90 s, then power-cycled, then reset")
     mutating func ladder() {
-        #expect(watch.wantScan(true, at: 0) == nil)
-        #expect(watch.tick(hasLinks: false, at: seconds(89)) == nil)
-        #expect(watch.tick(hasLinks: false, at: seconds(90)) == .listenToEveryone)
+        #expect(watch.wantScan(true, at: .zero) == nil)
+        #expect(watch.tick(hasLinks: false, at: .seconds(89)) == nil)
+        #expect(watch.tick(hasLinks: false, at: .seconds(90)) == .listenToEveryone)
         #expect(watch.listensToEveryone)
-        #expect(watch.tick(hasLinks: false, at: seconds(109)) == nil)
-        #expect(watch.tick(hasLinks: false, at: seconds(110)) == .powerCycle)
-        #expect(watch.silentSince == seconds(110))
+        #expect(watch.tick(hasLinks: false, at: .seconds(109)) == nil)
+        #expect(watch.tick(hasLinks: false, at: .seconds(110)) == .powerCycle)
+        #expect(watch.silentSince == .seconds(110))
         // It did not help: more patience, then the controller itself.
-        #expect(watch.tick(hasLinks: false, at: seconds(110 + 179)) == nil)
-        #expect(watch.tick(hasLinks: false, at: seconds(110 + 180)) == .listenToEveryone)
-        #expect(watch.tick(hasLinks: false, at: seconds(110 + 200)) == .resetController)
+        #expect(watch.tick(hasLinks: false, at: .seconds(110 + 179)) == nil)
+        #expect(watch.tick(hasLinks: false, at: .seconds(110 + 180)) == .listenToEveryone)
+        #expect(watch.tick(hasLinks: false, at: .seconds(110 + 200)) == .resetController)
     }
 
     @Test("is well as soon as anybody is heard, even a stranger")
     mutating func stranger() {
-        _ = watch.wantScan(true, at: 0)
-        _ = watch.tick(hasLinks: false, at: seconds(90))
-        #expect(watch.hear(at: seconds(95)) == .listenToOurs)
+        _ = watch.wantScan(true, at: .zero)
+        _ = watch.tick(hasLinks: false, at: .seconds(90))
+        #expect(watch.hear(at: .seconds(95)) == .listenToOurs)
         #expect(!watch.listensToEveryone)
         #expect(watch.silentSince == nil)
-        #expect(watch.nextDeadline == seconds(95 + 90))
-        #expect(watch.hear(at: seconds(100)) == nil)
+        #expect(watch.nextDeadline == .seconds(95 + 90))
+        #expect(watch.hear(at: .seconds(100)) == nil)
     }
 
     @Test("is not reset while links are up, until it has been silent for long")
     mutating func links() {
-        _ = watch.wantScan(true, at: 0)
-        _ = watch.tick(hasLinks: true, at: seconds(90))
-        #expect(watch.tick(hasLinks: true, at: seconds(110)) == .listenToOurs)
-        #expect(watch.silentSince == seconds(110))
+        _ = watch.wantScan(true, at: .zero)
+        _ = watch.tick(hasLinks: true, at: .seconds(90))
+        #expect(watch.tick(hasLinks: true, at: .seconds(110)) == .listenToOurs)
+        #expect(watch.silentSince == .seconds(110))
         var actions: [RadioWatch.Action] = []
-        var times: [Int64] = []
+        var times: [Uptime] = []
         while actions.count < 4, let next = watch.nextDeadline {
             guard let action = watch.tick(hasLinks: true, at: next) else { break }
             actions.append(action)
             times.append(next)
         }
         #expect(actions == [.listenToEveryone, .listenToOurs, .listenToEveryone, .powerCycle])
-        #expect(times.last == seconds(110 + 180 + 20 + 360 + 20))
+        let total: Int64 = 110 + 180 + 20 + 360 + 20
+        #expect(times.last == .seconds(total))
     }
 
     @Test("is power-cycled beside its links when another adapter hears who has no place there")
     mutating func heardElsewhere() {
-        _ = watch.wantScan(true, at: 0)
-        watch.hearElsewhere(at: seconds(10))
-        watch.hearElsewhere(at: seconds(35))
-        #expect(watch.tick(hasLinks: true, at: seconds(40)) == .listenToEveryone)
-        #expect(watch.tick(hasLinks: true, at: seconds(60)) == .powerCycle)
+        _ = watch.wantScan(true, at: .zero)
+        watch.hearElsewhere(at: .seconds(10))
+        watch.hearElsewhere(at: .seconds(35))
+        #expect(watch.tick(hasLinks: true, at: .seconds(40)) == .listenToEveryone)
+        #expect(watch.tick(hasLinks: true, at: .seconds(60)) == .powerCycle)
         // It did not help: more patience each time.
-        #expect(watch.tick(hasLinks: true, at: seconds(119)) == nil)
-        #expect(watch.tick(hasLinks: true, at: seconds(120)) == .listenToEveryone)
+        #expect(watch.tick(hasLinks: true, at: .seconds(119)) == nil)
+        #expect(watch.tick(hasLinks: true, at: .seconds(120)) == .listenToEveryone)
         // Heard here as well: all is well.
-        _ = watch.hear(at: seconds(125))
-        #expect(watch.nextDeadline == seconds(125 + 90))
+        _ = watch.hear(at: .seconds(125))
+        #expect(watch.nextDeadline == .seconds(125 + 90))
     }
 
     @Test("is not suspected while nobody wants to hear anything")
     mutating func unwanted() {
         #expect(watch.nextDeadline == nil)
-        _ = watch.wantScan(true, at: 0)
-        _ = watch.tick(hasLinks: false, at: seconds(90))
-        #expect(watch.wantScan(false, at: seconds(92)) == .listenToOurs)
-        #expect(watch.tick(hasLinks: false, at: seconds(500)) == nil)
-        _ = watch.wantScan(true, at: seconds(600))
-        #expect(watch.tick(hasLinks: false, at: seconds(689)) == nil)
+        _ = watch.wantScan(true, at: .zero)
+        _ = watch.tick(hasLinks: false, at: .seconds(90))
+        #expect(watch.wantScan(false, at: .seconds(92)) == .listenToOurs)
+        #expect(watch.tick(hasLinks: false, at: .seconds(500)) == nil)
+        _ = watch.wantScan(true, at: .seconds(600))
+        #expect(watch.tick(hasLinks: false, at: .seconds(689)) == nil)
     }
 
     @Test("in a place without any device, patience grows to an hour")
     mutating func remotePlace() {
-        _ = watch.wantScan(true, at: 0)
-        var now: Int64 = 0
+        _ = watch.wantScan(true, at: .zero)
+        var now = Uptime.zero
         var resets = 0
-        while now < seconds(86_400) {
+        while now < .seconds(86_400) {
             guard let next = watch.nextDeadline else { break }
             now = next
             let action = watch.tick(hasLinks: false, at: now)
@@ -95,24 +94,22 @@ struct RadioWatchTests {
 
 @Suite("Links that end at a fixed age")
 struct LinkAgesTests {
-    private static let second: Int64 = 1_000_000
-
     @Test("are noticed when three of the last five agree within 2 s")
     func signature() {
         var ages = LinkAges()
-        for age: Int64 in [150, 3, 151] { ages.note(age: age * Self.second) }
+        for age: Int64 in [150, 3, 151] { ages.note(age: .seconds(age)) }
         #expect(ages.fixedAge(current: nil) == nil)
-        ages.note(age: 149 * Self.second)
-        #expect(ages.fixedAge(current: nil) == 150 * Self.second)
-        #expect(ages.fixedAge(current: 20 * Self.second) == 150 * Self.second)
+        ages.note(age: .seconds(149))
+        #expect(ages.fixedAge(current: nil) == .seconds(150))
+        #expect(ages.fixedAge(current: .seconds(20)) == .seconds(150))
     }
 
     @Test("are forgiven when a link outlives them")
     func outlived() {
         var ages = LinkAges()
-        for _ in 0..<3 { ages.note(age: 30 * Self.second) }
-        #expect(ages.fixedAge(current: 30 * Self.second) == 30 * Self.second)
-        #expect(ages.fixedAge(current: 40 * Self.second) == nil)
+        for _ in 0..<3 { ages.note(age: .seconds(30)) }
+        #expect(ages.fixedAge(current: .seconds(30)) == .seconds(30))
+        #expect(ages.fixedAge(current: .seconds(40)) == nil)
     }
 
     @Test("are not seen in short links, long links, or links of any length")
@@ -121,7 +118,7 @@ struct LinkAgesTests {
             [1, 1, 1, 1, 1], [900, 900, 901, 900, 900], [20, 40, 60, 80, 100],
         ] {
             var ages = LinkAges()
-            for age in series { ages.note(age: age * Self.second) }
+            for age in series { ages.note(age: .seconds(age)) }
             #expect(ages.fixedAge(current: nil) == nil)
         }
     }

@@ -9,7 +9,7 @@ struct SensorLinkTests {
     /// A link, its time, and what it asked for.
     struct Fixture {
         var link: SensorLink
-        var now: Int64 = 1_000_000_000
+        var now = Uptime.seconds(1_000)
 
         init(_ change: (inout LinkPolicy) -> Void = { _ in }) {
             var policy = LinkPolicy()
@@ -27,7 +27,7 @@ struct SensorLinkTests {
 
         @discardableResult
         mutating func wait(_ duration: Duration) -> [SensorLink.Action] {
-            now += duration.microseconds
+            now += duration
             guard let due = link.nextDeadline, due <= now else { return [] }
             return link.handle(.tick, at: now)
         }
@@ -63,7 +63,7 @@ struct SensorLinkTests {
             fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
             fixture.tell(.frame)
             // Its cadence is known: a frame a second.
-            fixture.now += 1_000_000
+            fixture.now += .seconds(1)
             fixture.tell(.frame)
             return fixture
         }
@@ -109,7 +109,7 @@ struct SensorLinkTests {
         #expect(fixture.link.state == .subscribing)
         fixture.tell(.subscribeFinished(attempt: attempt, nil))
         #expect(fixture.link.state == .streaming(lastFrameAt: fixture.now))
-        fixture.now += 1_000_000
+        fixture.now += .seconds(1)
         fixture.tell(.frame)
         #expect(fixture.link.state == .streaming(lastFrameAt: fixture.now))
     }
@@ -210,7 +210,7 @@ struct SensorLinkTests {
         #expect(fixture.link.state == .suspended(.outOfRange))
         #expect(fixture.link.wantsScan)
         #expect(fixture.link.nextDeadline == nil)
-        fixture.now += 60_000_000
+        fixture.now += .seconds(60)
         #expect(fixture.tell(.sighted) == [.requestSlot])
     }
 
@@ -254,7 +254,7 @@ struct SensorLinkTests {
         #expect(fixture.link.reason == .noFirstFrame)
         #expect(fixture.link.state == .absent)
         fixture.tell(.vanished)
-        fixture.now += 5_000_000
+        fixture.now += .seconds(5)
         #expect(fixture.tell(.sighted) == [.requestSlot])
         fixture.tell(.slotGranted)
         fixture.tell(.device(isConnected: true, isResolved: true))
@@ -267,9 +267,9 @@ struct SensorLinkTests {
     @Test(
         "a mute strap is found anew as often as it takes, more and more rarely, until a frame comes"
     )
-    func muteForLong() {
+    func muteForLong() throws {
         var fixture = Fixture.ready()
-        var pauses: [Int64] = []
+        var pauses: [Duration] = []
         for _ in 0..<7 {
             let begun = fixture.now
             while fixture.link.state != .connecting {
@@ -280,16 +280,17 @@ struct SensorLinkTests {
                 }
                 if !fixture.link.isQueued, fixture.link.state == .seen { fixture.wait(.seconds(1)) }
             }
-            pauses.append((fixture.now - begun) / 1_000_000)
+            pauses.append(fixture.now - begun)
             fixture.tell(.device(isConnected: true, isResolved: true))
             fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
             #expect(fixture.wait(.seconds(60)).contains(.forgetDevice))
             fixture.tell(.device(isConnected: false, isResolved: false))
             fixture.tell(.vanished)
         }
-        #expect(pauses.first == 0)
+        #expect(pauses.first == .zero)
         #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $0 <= $1 })
-        #expect((pauses.last ?? 0) >= 240 && (pauses.last ?? 0) <= 600)
+        let last = try #require(pauses.last)
+        #expect((.seconds(240) ... .seconds(600)).contains(last))
     }
 
     @Test("a strap with a frame every 20 s keeps its link, and is missed after a minute")
@@ -300,11 +301,11 @@ struct SensorLinkTests {
         fixture.tell(.frame)
         for _ in 0..<50 {
             #expect(fixture.wait(.milliseconds(19_900)) == [])
-            fixture.now += 100_000
+            fixture.now += .milliseconds(100)
             fixture.tell(.frame)
         }
         #expect(fixture.link.isStreaming)
-        #expect(fixture.link.silenceLimit == 60_000_000)
+        #expect(fixture.link.silenceLimit == .seconds(60))
         #expect(fixture.wait(.seconds(60)).contains(.disconnect))
         #expect(fixture.link.reason == .stale)
     }
@@ -312,7 +313,7 @@ struct SensorLinkTests {
     @Test("after bluetoothd hung, what was sent meanwhile is waited for")
     func awake() {
         var fixture = Fixture.streaming()
-        fixture.now += 100_000_000
+        fixture.now += .seconds(100)
         fixture.tell(.awake)
         #expect(fixture.wait(.seconds(9)) == [])
         #expect(fixture.link.isStreaming)
@@ -531,7 +532,7 @@ struct SensorLinkTests {
         #expect(first == [.disconnect, .forgetDevice])
         #expect(fixture.link.state == .absent)
         fixture.tell(.vanished)
-        fixture.now += 60_000_000
+        fixture.now += .seconds(60)
         fixture.tell(.sighted)
         fixture.tell(.slotGranted)
         fixture.tell(.device(isConnected: true, isResolved: true))
@@ -540,7 +541,7 @@ struct SensorLinkTests {
         #expect(fixture.link.state == .absent)
         fixture.tell(.vanished)
         fixture.tell(.sighted)
-        #expect(fixture.link.nextDeadline == fixture.now + 30_000_000)
+        #expect(fixture.link.nextDeadline == fixture.now + .seconds(30))
     }
 
     @Test("daemon: waits for it, or a second if it is there and just did not answer")
@@ -679,7 +680,7 @@ struct SensorLinkTests {
                 case 14: .contact(dice % 2 == 0)
                 default: .tick
                 }
-            fixture.now += dice % 3_000_000
+            fixture.now += .microseconds(dice % 3_000_000)
             let actions = fixture.tell(event)
             #expect(fixture.link.attempt >= attempt, "seed \(seed) step \(step)")
             if actions.contains(.disconnect) {

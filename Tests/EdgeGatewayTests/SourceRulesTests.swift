@@ -15,8 +15,8 @@ import Testing
         arguments: [
             ("Basics", []), ("GATTHeartRate", []), ("BlueZ", ["Basics", "CBlueZ"]),
             ("OfflineQueue", ["Basics", "GATTHeartRate"]),
-            ("Recording", ["BlueZ", "GATTHeartRate", "OfflineQueue"]),
-            ("Health", ["BlueZ", "OfflineQueue", "Recording"]),
+            ("Recording", ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue"]),
+            ("Health", ["Basics", "BlueZ", "OfflineQueue", "Recording"]),
             ("Uplink", ["Basics", "OfflineQueue", "GATTHeartRate", "CCurl"]),
             (
                 "EdgeGateway",

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import Testbed
@@ -43,7 +44,7 @@ import Testing
     }
 
     private static func date(uptime: Int64) -> Date {
-        Date(timeIntervalSinceNow: Double(uptime - Uptime.microseconds()) / 1e6)
+        Date(timeIntervalSinceNow: Double(uptime - Uptime.now().microseconds) / 1e6)
     }
 
     /// Another client is answered in a moment.

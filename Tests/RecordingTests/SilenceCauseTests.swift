@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import OfflineQueue
 import Testing
@@ -12,7 +13,7 @@ import Testing
         _ = silence.follow(
             LinkChange(
                 address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
-                uptimeMicroseconds: 0))
+                uptime: .zero))
         return silence.cause
     }
 
@@ -21,11 +22,11 @@ import Testing
         #expect(follow(.suspended(.adapter), .adapterOff) == .adapterDown)
         #expect(follow(.absent, .progress) == .outOfRange)
         #expect(follow(.seen, .heard) == .connecting)
-        #expect(follow(.streaming(lastFrameAt: 0), .progress) == nil)
+        #expect(follow(.streaming(lastFrameAt: .zero), .progress) == nil)
     }
 
     @Test mutating func aLostStrapIsLostUntilItIsHeardAgain() {
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         #expect(follow(.seen, .linkLost) == .linkLost)
         #expect(follow(.connecting, .progress) == .linkLost, "tried for at once, not heard")
         #expect(follow(.seen, .connectTimeout) == .linkLost)
@@ -43,7 +44,7 @@ import Testing
     }
 
     @Test mutating func aMuteStrapWhoseLinkIsMadeAnewIsNotOutOfRange() {
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         #expect(follow(.absent, .noFirstFrame) == .connecting)
         #expect(follow(.absent, .removed) == .outOfRange, "until it is heard again")
     }
@@ -52,9 +53,9 @@ import Testing
         func change(_ state: LinkState, _ reason: LinkReason) -> LinkChange {
             LinkChange(
                 address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
-                isUnreachable: true, uptimeMicroseconds: 0)
+                isUnreachable: true, uptime: .zero)
         }
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         _ = follow(.seen, .linkLost)
         for _ in 0..<5 {
             for (state, reason) in [
@@ -70,7 +71,7 @@ import Testing
     }
 
     @Test mutating func aHungBluetoothdExplainsAnySilence() {
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         let begins = silence.follow(isHung: true)
         #expect(begins && silence.cause == .daemonGone)
         let ends = silence.follow(isHung: false)
@@ -84,13 +85,13 @@ import Testing
     }
 
     @Test mutating func offTheSkinExplainsTheSilenceOfALinkThatIsUp() {
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         let changed = silence.follow(contact: .notDetected)
         #expect(changed && silence.cause == .noContact)
         let again = silence.follow(contact: .notDetected)
         #expect(!again)
         #expect(follow(.seen, .linkLost) == .linkLost)
-        #expect(follow(.streaming(lastFrameAt: 0), .progress) == .noContact)
+        #expect(follow(.streaming(lastFrameAt: .zero), .progress) == .noContact)
         _ = silence.follow(contact: .detected)
         #expect(silence.cause == nil)
     }
@@ -101,7 +102,7 @@ import Testing
     }
 
     @Test mutating func aStrapWhoseObjectVanishedUnderItsLinkIsLost() {
-        _ = follow(.streaming(lastFrameAt: 0), .progress)
+        _ = follow(.streaming(lastFrameAt: .zero), .progress)
         #expect(follow(.absent, .removed) == .linkLost)
     }
 }

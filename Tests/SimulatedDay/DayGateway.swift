@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import GATTHeartRate
 import Health
@@ -94,7 +95,7 @@ actor DayGateway {
             case .frame, .sighting: continue
             case .link(let link):
                 print(
-                    link.uptimeMicroseconds / 1_000_000, link.address.suffix(2), link.state.name,
+                    link.uptime.microseconds / 1_000_000, link.address.suffix(2), link.state.name,
                     link.reason.name)
             default: print(VirtualExecutors.time.now / 1_000_000, event)
             }

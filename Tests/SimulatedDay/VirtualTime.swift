@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import OfflineQueue
 import Synchronization
@@ -99,7 +100,8 @@ struct VirtualExecutors: ExecutorFactory {
 
 extension CentralClock {
     static let virtual = CentralClock(
-        now: { VirtualExecutors.time.now }, sleep: { await VirtualExecutors.time.sleep($0) })
+        now: { Uptime(microseconds: VirtualExecutors.time.now) },
+        sleep: { await VirtualExecutors.time.sleep($0) })
 }
 
 /// A wall clock that is wrong now and then; the uptime never is.

@@ -1,16 +1,18 @@
+import Basics
+
 /// Which adapter a link goes over, where several hear the sensor.
 extension Central {
-    /// How long a sensor counts as heard by an adapter, µs: as long as bluetoothd itself keeps the
+    /// How long a sensor counts as heard by an adapter: as long as bluetoothd itself keeps the
     /// object of a stranger.
-    static let heardMicroseconds: Int64 = 30_000_000
-    /// How long an adapter that refused a further link is taken to be full, µs. Others may leave.
-    static let fullMicroseconds: Int64 = 600_000_000
+    static let heardFor = Duration.seconds(30)
+    /// How long an adapter that refused a further link is taken to be full. Others may leave.
+    static let fullFor = Duration.seconds(600)
 
     /// The adapter refused a link: it is full with those it has.
     func noteFull(_ adapter: String) {
         // The one that was refused is not among them.
         linkLimits[adapter] = LinkLimit(
-            count: max(linkCount(of: adapter) - 1, 1), until: clock.now() + Self.fullMicroseconds)
+            count: max(linkCount(of: adapter) - 1, 1), until: clock.now() + Self.fullFor)
     }
 
     /// Whether an adapter has as many links as it is known to carry.
@@ -41,7 +43,7 @@ extension Central {
         let places = (devices[address] ?? [:]).values.filter { device in
             guard let adapter = adapters[device.adapter], isUsable(adapter) else { return false }
             return device.isPaired || device.isConnected
-                || heardAt[device.path].map { $0 + Self.heardMicroseconds > now } ?? false
+                || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
         }
         func rank(_ device: Device) -> (Int, Int, Int, String) {
             (
@@ -56,5 +58,5 @@ extension Central {
 /// How many links an adapter was seen to carry, and until when that is believed.
 struct LinkLimit {
     var count: Int
-    var until: Int64
+    var until: Uptime
 }

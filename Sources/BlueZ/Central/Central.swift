@@ -50,10 +50,10 @@ public actor Central {
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
     var linkLimits: [String: LinkLimit] = [:]
-    var resets: [Int64] = []
+    var resets: [Uptime] = []
     /// Devices that are watched or offer the service, by address and path.
     var devices: [String: [String: Device]] = [:]
-    var heardAt: [String: Int64] = [:]
+    var heardAt: [String: Uptime] = [:]
     var links: [String: WatchedLink] = [:]
     /// The link that a characteristic's notifications belong to.
     var subscribers: [String: WatchedLink] = [:]
@@ -61,7 +61,7 @@ public actor Central {
     var counts: [BlueZErrorClass: Int] = [:]
 
     private var alarm: Task<Void, Never>?
-    private var alarmAt: Int64?
+    private var alarmAt: Uptime?
 
     /// Makes a central that does nothing before `run`.
     ///
@@ -232,7 +232,7 @@ public actor Central {
                 handle(.release, link)
             }
             settle()
-            let until = clock.now() + Self.stopPatience.microseconds
+            let until = clock.now() + Self.stopPatience
             while !links.isEmpty, clock.now() < until { await clock.sleep(.milliseconds(20)) }
         }
         // Nothing is tried any more. Subscribers stay: frames that wait in the connection come yet.
@@ -266,7 +266,7 @@ public actor Central {
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
         alarmAt = next
-        let pause = Duration.microseconds(max(0, next - clock.now()))
+        let pause = max(.zero, next - clock.now())
         alarm = Task { [weak self, clock] in
             await clock.sleep(pause)
             if !Task.isCancelled { await self?.alarmFired() }

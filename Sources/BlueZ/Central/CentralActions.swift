@@ -35,7 +35,7 @@ extension Central {
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
                     connectionNumber: link.machine.attempt, isUnreachable: isUnreachable(link),
-                    uptimeMicroseconds: clock.now()))
+                    uptime: clock.now()))
         ])
     }
 
@@ -111,7 +111,7 @@ extension Central {
         let kind = BlueZErrorClass(fault)
         if kind == .slots { noteFull(adapter) }
         let isHeard = link.device.flatMap { heardAt[$0] }.map {
-            $0 + Self.heardMicroseconds > clock.now()
+            $0 + Self.heardFor > clock.now()
         }
         if kind == .auth || (kind == .transientRadio && isHeard == true) {
             link.connectFailures = min(link.connectFailures + 1, 1000)
@@ -173,7 +173,7 @@ extension Central {
             ofDevice: device, service: link.service, uuid: link.characteristic)
         if found != nil { return found }
         _ = try? await client.refresh(device: device)
-        let until = clock.now() + Self.servicesPatience.microseconds
+        let until = clock.now() + Self.servicesPatience
         while true {
             let found = await client.characteristic(
                 ofDevice: device, service: link.service, uuid: link.characteristic)

@@ -147,7 +147,7 @@ extension Central {
     public func forget(address: String) async {
         let address = address.uppercased()
         unwatch(address: address)
-        let until = clock.now() + Self.stopPatience.microseconds
+        let until = clock.now() + Self.stopPatience
         while links[address] != nil, clock.now() < until { await clock.sleep(Self.inspectPause) }
         guard let client else { return }
         for device in await client.devices where device.address == address {

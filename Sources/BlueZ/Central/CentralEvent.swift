@@ -1,3 +1,5 @@
+import Basics
+
 /// What a `Central` tells.
 public enum CentralEvent: Sendable, Hashable {
     case frame(SensorFrame)
@@ -12,8 +14,8 @@ public enum CentralEvent: Sendable, Hashable {
     case bus(isPresent: Bool)
     /// A sensor's battery, in percent.
     case battery(address: String, percent: Int)
-    /// bluetoothd is on the bus and has not answered since then, `CLOCK_BOOTTIME` µs; nil: it does again.
-    case daemonHung(since: Int64?)
+    /// bluetoothd is on the bus and has not answered since then; nil: it does again.
+    case daemonHung(since: Uptime?)
     /// bluetoothd knows a sensor by its identity address from now on.
     case renamed(from: String, to: String)
     /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
@@ -24,8 +26,8 @@ public enum CentralEvent: Sendable, Hashable {
 public struct SensorFrame: Sendable, Hashable {
     public let address: String
     public let bytes: [UInt8]
-    /// `CLOCK_BOOTTIME` µs of arrival.
-    public let uptimeMicroseconds: Int64
+    /// When it arrived.
+    public let uptime: Uptime
     /// The connection number it came over: changes with every connect.
     public let connectionNumber: UInt64
 }
@@ -38,20 +40,20 @@ public struct LinkChange: Sendable, Hashable {
     public let connectionNumber: UInt64
     /// The sensor is heard, and no link to it comes about.
     public let isUnreachable: Bool
-    /// `CLOCK_BOOTTIME` µs.
-    public let uptimeMicroseconds: Int64
+    /// When.
+    public let uptime: Uptime
 
     /// A change of a link's state.
     public init(
         address: String, state: LinkState, reason: LinkReason, connectionNumber: UInt64,
-        isUnreachable: Bool = false, uptimeMicroseconds: Int64
+        isUnreachable: Bool = false, uptime: Uptime
     ) {
         self.address = address
         self.state = state
         self.reason = reason
         self.connectionNumber = connectionNumber
         self.isUnreachable = isUnreachable
-        self.uptimeMicroseconds = uptimeMicroseconds
+        self.uptime = uptime
     }
 }
 
@@ -69,8 +71,8 @@ public struct Sighting: Sendable, Hashable {
     public let isPaired: Bool
     /// The address of the adapter that heard it.
     public let adapter: String
-    /// `CLOCK_BOOTTIME` µs.
-    public let uptimeMicroseconds: Int64
+    /// When it was last heard.
+    public let uptime: Uptime
 }
 
 /// A link as it stands.
@@ -86,25 +88,25 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let isBondLost: Bool
     /// It is heard, and again and again no link to it comes about.
     public let isUnreachable: Bool
-    /// Since when attempts to connect fail, `CLOCK_BOOTTIME` µs.
-    public let failingSince: Int64?
+    /// Since when attempts to connect fail.
+    public let failingSince: Uptime?
     /// Links in a row over which it sent nothing.
     public let muteLinks: Int
-    /// How long it may be silent before its link is made anew: by its own cadence, µs.
-    public let silenceLimit: Int64
+    /// How long it may be silent before its link is made anew: by its own cadence.
+    public let silenceLimit: Duration
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
-    /// Since when the link is up, `CLOCK_BOOTTIME` µs.
-    public let upSince: Int64?
-    /// The age in µs at which the sensor ends its links again and again.
-    public let fixedAge: Int64?
+    /// Since when the link is up.
+    public let upSince: Uptime?
+    /// The age at which the sensor ends its links again and again.
+    public let fixedAge: Duration?
 }
 
 /// An adapter as it stands.
 public struct AdapterSnapshot: Sendable, Hashable {
     public let adapter: Adapter
-    /// Since when it hears nothing at all though it listens to everyone, `CLOCK_BOOTTIME` µs.
-    public let silentSince: Int64?
+    /// Since when it hears nothing at all though it listens to everyone.
+    public let silentSince: Uptime?
     /// It has refused a further link, and still has as many.
     public let isFull: Bool
     public let linkCount: Int
@@ -112,14 +114,14 @@ public struct AdapterSnapshot: Sendable, Hashable {
 
 /// Where a `Central` gets its time from.
 public struct CentralClock: Sendable {
-    /// `CLOCK_BOOTTIME` µs.
-    public var now: @Sendable () -> Int64
+    /// The present.
+    public var now: @Sendable () -> Uptime
     /// Sleeps; returns early when the task is cancelled.
     public var sleep: @Sendable (Duration) async -> Void
 
     /// Makes a clock.
     public init(
-        now: @escaping @Sendable () -> Int64, sleep: @escaping @Sendable (Duration) async -> Void
+        now: @escaping @Sendable () -> Uptime, sleep: @escaping @Sendable (Duration) async -> Void
     ) {
         self.now = now
         self.sleep = sleep
@@ -127,7 +129,7 @@ public struct CentralClock: Sendable {
 
     /// The machine's own.
     public static let system = CentralClock(
-        now: { Uptime.microseconds() }, sleep: { try? await Task.sleep(for: $0) })
+        now: { Uptime.now() }, sleep: { try? await Task.sleep(for: $0) })
 }
 
 /// The settings of a `Central`.

@@ -1,3 +1,5 @@
+import Basics
+
 /// From org.bluez to the links.
 extension Central {
     func take(_ batch: [BlueZEvent]) {
@@ -17,7 +19,7 @@ extension Central {
                 frames.append(
                     .frame(
                         SensorFrame(
-                            address: link.address, bytes: bytes, uptimeMicroseconds: uptime,
+                            address: link.address, bytes: bytes, uptime: uptime,
                             connectionNumber: link.machine.attempt)))
             } else {
                 // What came before is told before.
@@ -258,6 +260,6 @@ extension Central {
             address: device.address, addressType: device.addressType, name: device.name,
             rssi: device.rssi, services: device.uuids, isConnected: device.isConnected,
             isPaired: device.isPaired, adapter: adapters[device.adapter]?.address ?? "",
-            uptimeMicroseconds: heardAt[device.path] ?? clock.now())
+            uptime: heardAt[device.path] ?? clock.now())
     }
 }

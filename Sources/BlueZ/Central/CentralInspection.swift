@@ -53,7 +53,7 @@ extension Central {
         }
         if let agent { beginBonding(address, agent) }
         let limit = deadline ?? (agent == nil ? Self.inspectDeadline : Self.bondDeadline)
-        await awaitStream(of: address, since: begun, until: begun + limit.microseconds)
+        await awaitStream(of: address, since: begun, until: begun + limit)
         seek(address, false)
         if agent != nil { await endBonding(address) }
         // A bond gives it another address.
@@ -122,7 +122,8 @@ extension Central {
         unwatch(address: address)
     }
 
-    private func awaitStream(of address: String, since begun: Int64, until deadline: Int64) async {
+    private func awaitStream(of address: String, since begun: Uptime, until deadline: Uptime) async
+    {
         while clock.now() < deadline, !Task.isCancelled {
             guard let link = links[renames[address] ?? address], !link.machine.isStreaming else {
                 return
@@ -137,7 +138,7 @@ extension Central {
     }
 
     /// Whether nothing will come of waiting on.
-    private func isHopeless(_ link: WatchedLink, since begun: Int64) -> Bool {
+    private func isHopeless(_ link: WatchedLink, since begun: Uptime) -> Bool {
         let now = clock.now()
         let places = devices[link.address] ?? [:]
         // The first time bluetoothd may have remembered services that it no longer has.
@@ -154,18 +155,19 @@ extension Central {
         default: break
         }
         let isHeard = places.values.contains { device in
-            device.isConnected || (heardAt[device.path] ?? .min) >= begun - Self.heardMicroseconds
+            device.isConnected
+                || heardAt[device.path].map { $0 >= begun - Self.heardFor } ?? false
         }
         seek(link.address, !isHeard)
         let patience = isHeard ? Self.reachPatience : Self.hearPatience
-        return now - (link.soughtSince ?? begun) >= patience.microseconds
+        return now - (link.soughtSince ?? begun) >= patience
     }
 
     private func wantsBond(_ link: WatchedLink) -> Bool {
         !link.reasons.isDisjoint(with: [.error(.auth), .error(.permission)])
     }
 
-    private func fault(of address: String, since begun: Int64) -> InspectionFault {
+    private func fault(of address: String, since begun: Uptime) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
         if link.hadPrivateAddress, link.bondFault != nil || link.machine.isStreaming {
@@ -183,7 +185,7 @@ extension Central {
             return link.agent == nil ? .wantsBond : .unanswered
         }
         let wasHeard = (devices[address] ?? [:]).keys.contains {
-            heardAt[$0].map { $0 >= begun - Self.heardMicroseconds } ?? false
+            heardAt[$0].map { $0 >= begun - Self.heardFor } ?? false
         }
         return wasHeard ? .notConnected : .notHeard
     }

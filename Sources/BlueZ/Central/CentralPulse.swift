@@ -1,7 +1,9 @@
+import Basics
+
 /// A bluetoothd that hangs, and sensors that are heard and cannot be connected to.
 extension Central {
-    /// How long a sensor that cannot be connected to counts as heard, µs.
-    static let unreachableMicroseconds: Int64 = 120_000_000
+    /// How long a sensor that cannot be connected to counts as heard.
+    static let unreachableFor = Duration.seconds(120)
 
     /// Whether bluetoothd is on the bus and does not answer.
     public func isDaemonHung() -> Bool { pulse.hungSince != nil || isDaemonSilent }
@@ -27,7 +29,7 @@ extension Central {
         }
     }
 
-    private func takeAnswer(_ isAnswered: Bool, askedAt: Int64) {
+    private func takeAnswer(_ isAnswered: Bool, askedAt: Uptime) {
         let begins = pulse.noteAnswer(isAnswered, askedAt: askedAt)
         if isAnswered {
             hearDaemon()
@@ -45,7 +47,7 @@ extension Central {
         endHang(at: now)
     }
 
-    func endHang(at now: Int64) {
+    func endHang(at now: Uptime) {
         mailbox.post([.daemonHung(since: nil)])
         for link in links.values { handle(.awake, link) }
         for path in watches.keys { watches[path]?.rest(at: now) }
@@ -68,14 +70,14 @@ extension Central {
 
     /// When a sensor that could not be connected to has not been heard for so long that it is simply
     /// away.
-    func forgottenAt(_ link: WatchedLink) -> Int64? {
+    func forgottenAt(_ link: WatchedLink) -> Uptime? {
         guard isUnreachable(link) else { return nil }
-        return (link.failedHeardAt ?? 0) + Self.unreachableMicroseconds
+        return (link.failedHeardAt ?? .zero) + Self.unreachableFor
     }
 
     func forgetFailures(of link: WatchedLink) {
-        let heard = devices[link.address]?.keys.compactMap { heardAt[$0] }.max() ?? 0
-        if heard + Self.unreachableMicroseconds > clock.now() {
+        let heard = devices[link.address]?.keys.compactMap { heardAt[$0] }.max() ?? .zero
+        if heard + Self.unreachableFor > clock.now() {
             link.failedHeardAt = heard
             return
         }

@@ -1,6 +1,8 @@
+import Basics
+
 /// The power of adapters, and mending one that hangs.
 extension Central {
-    private static let hourMicroseconds: Int64 = 3_600_000_000
+    private static let hour = Duration.seconds(3_600)
     /// How long `stop` waits for an adapter to be powered on again.
     private static let stopPowerPatience = Duration.seconds(2)
 
@@ -9,7 +11,7 @@ extension Central {
     /// - Parameter isThorough: resets the controller itself, where somebody can.
     func resetAdapter(_ path: String, isThorough: Bool) {
         let now = clock.now()
-        resets.removeAll { $0 + Self.hourMicroseconds < now }
+        resets.removeAll { $0 + Self.hour < now }
         // A bluetoothd that hangs would carry it out later, when nothing is wrong any more.
         guard client != nil, let adapter = adapters[path], settings.power != .never,
             !pulse.isInDoubt, resets.count < settings.adapterResetsPerHourMax

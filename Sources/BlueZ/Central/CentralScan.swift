@@ -1,3 +1,5 @@
+import Basics
+
 /// The radio: scanning, and whose turn it is to connect.
 extension Central {
     func handle(_ event: AdapterRadio<String>.Event, radioAt path: String) {

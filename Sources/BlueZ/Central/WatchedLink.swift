@@ -1,3 +1,5 @@
+import Basics
+
 /// A link and what of org.bluez belongs to it. Confined to its `Central`.
 final class WatchedLink {
     /// Changes when bluetoothd learns the identity address of a sensor while it is bonded.
@@ -28,18 +30,18 @@ final class WatchedLink {
     var connectFailures = 0 {
         didSet { if connectFailures == 0 { failingSince = nil } }
     }
-    /// When the first of them failed, `CLOCK_BOOTTIME` µs.
-    var failingSince: Int64?
-    /// When the sensor was last heard before such a failure, `CLOCK_BOOTTIME` µs.
-    var failedHeardAt: Int64?
+    /// When the first of them failed.
+    var failingSince: Uptime?
+    /// When the sensor was last heard before such a failure.
+    var failedHeardAt: Uptime?
     /// Links without the service or characteristic since the inspection began.
     var cacheFailures = 0
-    /// Since when a person waits for a link to come about, `CLOCK_BOOTTIME` µs.
-    var soughtSince: Int64?
+    /// Since when a person waits for a link to come about.
+    var soughtSince: Uptime?
     /// Its address changes every few minutes, and there is no bond to know it by.
     var hadPrivateAddress = false
-    /// Since when the link is up, `CLOCK_BOOTTIME` µs.
-    var upSince: Int64?
+    /// Since when the link is up.
+    var upSince: Uptime?
     var ages = LinkAges()
     /// The attempt that holds the radio.
     var slotAttempt: UInt64?

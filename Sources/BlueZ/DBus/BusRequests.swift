@@ -1,3 +1,4 @@
+import Basics
 import CBlueZ
 import Synchronization
 
@@ -6,15 +7,14 @@ enum BusRequest: Sendable {
     case call(BusCall)
     case cancel(id: UInt64)
     case send(DBusMessage)
-    case gather(microseconds: Int64, isPatient: @Sendable (DBusMessage) -> Bool)
+    case gather(for: Duration, isPatient: @Sendable (DBusMessage) -> Bool)
 }
 
 /// A method call on its way, and whom to wake with the answer.
 struct BusCall: Sendable {
     let id: UInt64
     let message: DBusMessage
-    /// `CLOCK_BOOTTIME`, µs.
-    let deadlineMicroseconds: Int64
+    let deadline: Uptime
     let continuation: CheckedContinuation<Result<DBusMessage, DBusFault>, Never>
 }
 

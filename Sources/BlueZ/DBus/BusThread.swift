@@ -1,3 +1,4 @@
+import Basics
 import CBlueZ
 
 #if canImport(Glibc)
@@ -19,9 +20,9 @@ struct BusThread {
     static let lullMilliseconds: Int32 = 25
     /// Messages that come closer than this are a crowd: eight sensors that send once a second are
     /// not, and are read at once.
-    static let crowdMicroseconds: Int64 = 50_000
+    static let crowd = Duration.milliseconds(50)
     /// How long a closing connection may try to send what is still queued.
-    static let farewellMicroseconds: Int64 = 200_000
+    static let farewell = Duration.milliseconds(200)
 
     private let bus: OpaquePointer
     private let requests: BusRequests
@@ -31,10 +32,10 @@ struct BusThread {
     private var arrivals: UInt64 = 0
     /// Messages that can wait, and until when they do.
     private var gathered: [DBusMessage] = []
-    private var gatheredUntil: Int64 = 0
-    private var gatherMicroseconds: Int64 = 0
+    private var gatheredUntil = Uptime.zero
+    private var gatherTime = Duration.zero
     /// When a message that can wait was read before.
-    private var gatheredAt: Int64 = 0
+    private var gatheredAt = Uptime.zero
     private var isPatient: @Sendable (DBusMessage) -> Bool = { _ in false }
 
     /// Starts the thread, which opens the bus and tells how that went.
@@ -100,7 +101,7 @@ struct BusThread {
             let mayHaveMore = readMessages()
             let isCrowded = gathered.count > gatheredBefore && isCrowd()
             endOverdueCalls()
-            if !gathered.isEmpty, gatheredUntil <= Uptime.microseconds() { handOver() }
+            if !gathered.isEmpty, gatheredUntil <= Uptime.now() { handOver() }
             if isClosed || !cbz_bus_is_open(bus) { return }
             if isCrowded, !mayHaveMore, outstanding.isEmpty {
                 cbz_waker_wait(requests.waker, Self.lullMilliseconds)
@@ -111,9 +112,9 @@ struct BusThread {
 
     /// Whether messages that can wait follow one another closely; asked when one has come.
     private mutating func isCrowd() -> Bool {
-        let now = Uptime.microseconds()
+        let now = Uptime.now()
         defer { gatheredAt = now }
-        return now - gatheredAt < Self.crowdMicroseconds
+        return now - gatheredAt < Self.crowd
     }
 
     /// Fails what is outstanding, sends what it may, and lets go of the bus.
@@ -127,8 +128,8 @@ struct BusThread {
         let fault = DBusFault(name: DBusFault.disconnected, text: "the bus connection has ended")
         for call in outstanding.values { call.continuation.resume(returning: .failure(fault)) }
         outstanding = [:]
-        let until = Uptime.microseconds() + Self.farewellMicroseconds
-        while cbz_bus_is_open(bus), cbz_bus_has_output(bus), Uptime.microseconds() < until {
+        let until = Uptime.now() + Self.farewell
+        while cbz_bus_is_open(bus), cbz_bus_has_output(bus), Uptime.now() < until {
             cbz_bus_wait(bus, requests.waker, 10)
         }
         cbz_bus_close(bus)
@@ -139,8 +140,8 @@ struct BusThread {
         switch request {
         case .send(let message):
             _ = transmit(message)
-        case .gather(let microseconds, let isPatient):
-            gatherMicroseconds = microseconds
+        case .gather(let time, let isPatient):
+            gatherTime = time
             self.isPatient = isPatient
         case .cancel(let id):
             // Calls outstanding are few and cancelling is rare: no second index.
@@ -181,7 +182,7 @@ struct BusThread {
         var count = 0
         while count < Self.messagesPerTurnMax, let raw = cbz_bus_pop(bus) {
             count += 1
-            let outcome = reader.read(raw, uptimeMicroseconds: Uptime.microseconds())
+            let outcome = reader.read(raw, at: Uptime.now())
             cbz_message_free(raw)
             arrivals += 1
             switch outcome {
@@ -189,7 +190,7 @@ struct BusThread {
                 message.arrival = arrivals
                 guard !answerCall(with: message) else { continue }
                 if gathered.isEmpty {
-                    gatheredUntil = message.arrivedUptimeMicroseconds + gatherMicroseconds
+                    gatheredUntil = message.arrivedAt + gatherTime
                 }
                 isUrgent = isUrgent || !isPatient(message)
                 gathered.append(message)
@@ -234,8 +235,8 @@ struct BusThread {
 
     private mutating func endOverdueCalls() {
         guard !outstanding.isEmpty else { return }
-        let now = Uptime.microseconds()
-        for (serial, call) in outstanding where call.deadlineMicroseconds <= now {
+        let now = Uptime.now()
+        for (serial, call) in outstanding where call.deadline <= now {
             outstanding[serial] = nil
             let fault = DBusFault(
                 name: DBusFault.noReply,
@@ -245,12 +246,12 @@ struct BusThread {
     }
 
     private func sleepMilliseconds() -> Int32 {
-        var next = gathered.isEmpty ? Int64.max : gatheredUntil
-        for call in outstanding.values { next = min(next, call.deadlineMicroseconds) }
-        guard next < .max else { return -1 }
-        let left = next - Uptime.microseconds()
+        var next = gathered.isEmpty ? nil : gatheredUntil
+        for call in outstanding.values { next = min(next ?? call.deadline, call.deadline) }
+        guard let next else { return -1 }
+        let left = max(.zero, next - Uptime.now())
         // Rounded up, so that the thread does not wake just before the deadline.
-        return Int32(clamping: max(0, (left + 999) / 1000))
+        return Int32(clamping: (left + .microseconds(999)).microseconds / 1000)
     }
 }
 

@@ -67,11 +67,11 @@ public final class DBusConnection: BusConnection {
         _ message: DBusMessage, deadline: Duration
     ) async throws(DBusFault) -> DBusMessage {
         let id = requests.makeID()
-        let (due, overflow) = Uptime.microseconds().addingReportingOverflow(deadline.microseconds)
+        let due = Uptime.now() + deadline
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let call = BusCall(
-                    id: id, message: message, deadlineMicroseconds: overflow ? .max : due,
+                    id: id, message: message, deadline: due,
                     continuation: continuation)
                 switch requests.post(.call(call)) {
                 case nil:
@@ -133,7 +133,7 @@ public final class DBusConnection: BusConnection {
     public func gather(
         for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool
     ) {
-        _ = requests.post(.gather(microseconds: pause.microseconds, isPatient: isPatient))
+        _ = requests.post(.gather(for: pause, isPatient: isPatient))
     }
 
     /// Incoming messages dropped because their consumer was too slow. A client that sees it grow

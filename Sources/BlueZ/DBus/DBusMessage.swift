@@ -1,3 +1,5 @@
+import Basics
+
 /// One D-Bus message, sent or received.
 ///
 /// Source: D-Bus Specification, "Message Protocol".
@@ -23,8 +25,8 @@ public struct DBusMessage: Sendable, Hashable {
     public var body: [DBusValue]
     /// The caller wants no answer.
     public var isReplyUnwanted = false
-    /// `CLOCK_BOOTTIME` in µs when the message was taken from the bus.
-    public var arrivedUptimeMicroseconds: Int64 = 0
+    /// When the message was taken from the bus.
+    public var arrivedAt = Uptime.zero
     /// The order of arrival on its connection; orders signals against replies.
     public var arrival: UInt64 = 0
 

@@ -1,3 +1,4 @@
+import Basics
 import CBlueZ
 
 /// Turns libdbus's messages into `DBusMessage`.
@@ -26,7 +27,7 @@ struct DBusReader {
     }
 
     /// Reads a message; `raw` stays the caller's.
-    mutating func read(_ raw: OpaquePointer, uptimeMicroseconds: Int64) -> Outcome {
+    mutating func read(_ raw: OpaquePointer, at now: Uptime) -> Outcome {
         let header = cbz_message_header(raw)
         guard let kind = Self.kind(of: header.kind) else { return .ignored }
         var message = DBusMessage(
@@ -37,7 +38,7 @@ struct DBusReader {
         message.sender = text(header.sender)
         message.serial = header.serial
         message.isReplyUnwanted = header.no_reply
-        message.arrivedUptimeMicroseconds = uptimeMicroseconds
+        message.arrivedAt = now
 
         valuesLeft = Self.valuesMax
         isOverBound = false

@@ -15,14 +15,14 @@ public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
 /// Whoever powers an adapter off owns powering it on. A call that nobody answered in time may be
 /// carried out all the same, minutes later, when a hung bluetoothd goes on; so the debt lasts until the
 /// adapter has been on for a while after an answered power-on. bluetoothd takes calls in order: an
-/// answer to that one shows that the power-off is no longer queued. Times are `CLOCK_BOOTTIME` µs.
+/// answer to that one shows that the power-off is no longer queued.
 struct AdapterPower: Sendable, Hashable {
     /// What the kernel's own management interface needs to take a controller down.
-    static let offMicroseconds: Int64 = 2_000_000
+    static let offTime = Duration.seconds(2)
     /// First and longest pause before a power-on that failed is repeated.
     static let retry = Backoff(first: .seconds(1), longest: .seconds(30))
     /// How long the adapter must have been on before the debt is settled.
-    static let settledMicroseconds: Int64 = 60_000_000
+    static let settledTime = Duration.seconds(60)
 
     enum Event: Sendable, Hashable {
         case seen(isPowered: Bool)
@@ -55,7 +55,7 @@ struct AdapterPower: Sendable, Hashable {
     /// The gateway has asked for the power to be cut, and it is not yet certain that it is back.
     private(set) var isOwed: Bool
     /// When a `tick` is due, if ever.
-    private(set) var nextDeadline: Int64?
+    private(set) var nextDeadline: Uptime?
     private var phase = Phase.idle
     private var isPowered: Bool?
     private var backoff = Self.retry
@@ -67,7 +67,7 @@ struct AdapterPower: Sendable, Hashable {
 
     private var wantsOn: Bool { policy != .never && (isOwed || policy == .always) }
 
-    mutating func handle(_ event: Event, at now: Int64) -> Action? {
+    mutating func handle(_ event: Event, at now: Uptime) -> Action? {
         switch event {
         case .seen(let isPowered):
             self.isPowered = isPowered
@@ -76,7 +76,7 @@ struct AdapterPower: Sendable, Hashable {
                 if !isPowered, wantsOn { return powerOn() }
                 if phase == .idle, isPowered, isOwed {
                     phase = .watching
-                    nextDeadline = now + Self.settledMicroseconds
+                    nextDeadline = now + Self.settledTime
                 }
                 return nil
             case .goingOff, .pausing, .goingOn, .waiting: return nil
@@ -90,17 +90,17 @@ struct AdapterPower: Sendable, Hashable {
         case .offEnded:
             guard phase == .goingOff else { return nil }
             phase = .pausing
-            nextDeadline = now + Self.offMicroseconds
+            nextDeadline = now + Self.offTime
             return nil
         case .onEnded(let isDone):
             guard phase == .goingOn else { return nil }
             if isDone {
                 backoff.reset()
                 phase = .watching
-                nextDeadline = now + Self.settledMicroseconds
+                nextDeadline = now + Self.settledTime
             } else {
                 phase = .waiting
-                nextDeadline = now + backoff.next().microseconds
+                nextDeadline = now + backoff.next()
             }
             return nil
         case .tick:

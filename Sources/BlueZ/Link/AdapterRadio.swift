@@ -3,18 +3,18 @@ import Basics
 /// One adapter's radio, which can scan or connect but not well do both: a value that decides which.
 ///
 /// One connect at a time; the scan is paused before it and taken up after it. `Key` names whoever
-/// wants to connect. Times are `CLOCK_BOOTTIME` µs.
+/// wants to connect.
 struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     /// Between the end of a scan and a connect, so that the controller is out of scanning.
-    static var pauseMicroseconds: Int64 { 250_000 }
+    static var pause: Duration { .milliseconds(250) }
     /// First and longest pause before a scan that could not be started is tried again.
     static var retry: Backoff { Backoff(first: .seconds(1), longest: .seconds(30)) }
     /// A scan is ended and begun anew after this time: a stalled one says it is on and hears nothing.
-    static var renewMicroseconds: Int64 { 600_000_000 }
+    static var renewal: Duration { .seconds(600) }
     /// A resting time of the queue: after this many connects without a scan, one scan period is due.
     static var connectsInRowMax: Int { 4 }
     /// The scan period that is due then.
-    static var scanTurnMicroseconds: Int64 { 2_000_000 }
+    static var scanTurn: Duration { .seconds(2) }
 
     enum Event: Sendable, Hashable {
         case usable(Bool)
@@ -60,15 +60,15 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     private var isHeld = false
     private var isScanFirst = false
     /// No connect before.
-    private var quietUntil: Int64 = 0
+    private var quietUntil = Uptime.zero
     /// No scan before.
-    private var retryAt: Int64 = 0
+    private var retryAt = Uptime.zero
     private var backoff = Self.retry
-    private var scanningSince: Int64 = 0
+    private var scanningSince = Uptime.zero
     private var connectsInRow = 0
 
     /// When a `tick` is due, if ever.
-    var nextDeadline: Int64? {
+    var nextDeadline: Uptime? {
         guard isUsable, !isHeld else { return nil }
         switch scan {
         case .off:
@@ -76,8 +76,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             return isScanWanted && holder == nil ? retryAt : nil
         case .on:
             return queue.isEmpty || isScanFirst
-                ? scanningSince + Self.renewMicroseconds
-                : scanningSince + Self.scanTurnMicroseconds
+                ? scanningSince + Self.renewal
+                : scanningSince + Self.scanTurn
         case .starting, .stopping: return nil
         }
     }
@@ -86,7 +86,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         isScanWanted && (isScanFirst || connectsInRow >= Self.connectsInRowMax)
     }
 
-    mutating func handle(_ event: Event, at now: Int64) -> [Action] {
+    mutating func handle(_ event: Event, at now: Uptime) -> [Action] {
         switch event {
         case .usable(let isUsable):
             guard isUsable != self.isUsable else { return [] }
@@ -96,7 +96,7 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             holder = nil
             queue = []
             backoff.reset()
-            retryAt = 0
+            retryAt = .zero
             connectsInRow = 0
         case .wantScan(let isWanted):
             isScanWanted = isWanted
@@ -115,12 +115,12 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case .scanFailed:
             guard scan == .starting else { break }
             scan = .off
-            retryAt = now + backoff.next().microseconds
+            retryAt = now + backoff.next()
             connectsInRow = 0
         case .scanStopped:
             guard scan == .stopping else { break }
             scan = .off
-            quietUntil = now + Self.pauseMicroseconds
+            quietUntil = now + Self.pause
         case .renewScan:
             guard scan == .on, !isHeld else { break }
             scan = .stopping
@@ -132,14 +132,14 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case .scanLost:
             guard scan == .on else { break }
             scan = .off
-            retryAt = now + Self.retry.first.microseconds
+            retryAt = now + Self.retry.first
         case .tick:
             break
         }
         return decide(at: now)
     }
 
-    private mutating func decide(at now: Int64) -> [Action] {
+    private mutating func decide(at now: Uptime) -> [Action] {
         guard isUsable, !isHeld else { return [] }
         switch scan {
         case .starting, .stopping:
@@ -147,9 +147,9 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
         case .on:
             let isTurnOver =
                 connectsInRow < Self.connectsInRowMax
-                || now >= scanningSince + Self.scanTurnMicroseconds
+                || now >= scanningSince + Self.scanTurn
             let mustYield = !queue.isEmpty && isTurnOver && !isScanFirst
-            let isOld = now >= scanningSince + Self.renewMicroseconds
+            let isOld = now >= scanningSince + Self.renewal
             guard mustYield || isOld || !isScanWanted else { return [] }
             if mustYield { connectsInRow = 0 }
             scan = .stopping

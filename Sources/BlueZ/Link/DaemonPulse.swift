@@ -1,49 +1,51 @@
+import Basics
+
 /// Notices a bluetoothd that is on the bus and does nothing: a value that decides when to ask it.
 ///
-/// While frames and adverts come it is not asked at all. Times are `CLOCK_BOOTTIME` µs.
+/// While frames and adverts come it is not asked at all.
 struct DaemonPulse: Sendable, Hashable {
     /// Nothing was heard for so long although straps stream: bluetoothd is asked. Below the time in
     /// which a silent strap's link is torn down, so that a hang is not mistaken for it.
-    static let quietMicroseconds: Int64 = 4_000_000
+    static let quiet = Duration.seconds(4)
     /// The same while no strap streams.
-    static let idleMicroseconds: Int64 = 20_000_000
+    static let idle = Duration.seconds(20)
     /// How long the answer may take.
     static let answerPatience = Duration.seconds(5)
 
-    private var heardAt: Int64
+    private var heardAt: Uptime
     private var isAsking = false
     /// Whether straps stream, whose frames would be heard.
     var expectsFrames = false
     /// Since when nothing was heard, if a question was not answered either.
-    private(set) var hungSince: Int64?
+    private(set) var hungSince: Uptime?
 
-    init(at now: Int64) { heardAt = now }
+    init(at now: Uptime) { heardAt = now }
 
     /// It may hang: nothing was heard, and a question is open.
     var isInDoubt: Bool { isAsking || hungSince != nil }
 
     /// When a `tick` is due, if ever.
-    var nextDeadline: Int64? {
+    var nextDeadline: Uptime? {
         isAsking
-            ? nil : heardAt + (expectsFrames ? Self.quietMicroseconds : Self.idleMicroseconds)
+            ? nil : heardAt + (expectsFrames ? Self.quiet : Self.idle)
     }
 
     /// Something came from bluetoothd; true if that ends a hang.
-    mutating func hear(at now: Int64) -> Bool {
+    mutating func hear(at now: Uptime) -> Bool {
         heardAt = max(heardAt, now)
         defer { hungSince = nil }
         return hungSince != nil
     }
 
     /// Looks at the time; true if bluetoothd is to be asked now.
-    mutating func tick(at now: Int64) -> Bool {
+    mutating func tick(at now: Uptime) -> Bool {
         guard let nextDeadline, nextDeadline <= now else { return false }
         isAsking = true
         return true
     }
 
     /// The question was answered or not; true if that begins a hang.
-    mutating func noteAnswer(_ isAnswered: Bool, askedAt: Int64) -> Bool {
+    mutating func noteAnswer(_ isAnswered: Bool, askedAt: Uptime) -> Bool {
         isAsking = false
         // Something came after the question was asked.
         guard !isAnswered, heardAt <= askedAt else { return false }

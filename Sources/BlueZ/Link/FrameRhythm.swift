@@ -2,15 +2,15 @@
 /// value without a clock.
 struct FrameRhythm: Sendable, Hashable {
     static let gapsMax = 5
-    /// Shorter gaps are of frames that were held up, µs.
-    static let gapMicrosecondsMin: Int64 = 8_000
+    /// Shorter gaps are of frames that were held up.
+    static let gapMin = Duration.milliseconds(8)
 
-    private var gaps: [Int64] = []
-    /// The typical time between two frames, µs; nil while unknown.
-    private(set) var typical: Int64?
+    private var gaps: [Duration] = []
+    /// The typical time between two frames; nil while unknown.
+    private(set) var typical: Duration?
 
-    mutating func note(gap: Int64) {
-        guard gap >= Self.gapMicrosecondsMin else { return }
+    mutating func note(gap: Duration) {
+        guard gap >= Self.gapMin else { return }
         if gaps.count >= Self.gapsMax { gaps.removeFirst() }
         gaps.append(gap)
         typical = gaps.sorted()[gaps.count / 2]

@@ -7,28 +7,28 @@ struct LinkAges: Sendable {
     static let endingsKept = 5
     static let endingsAlike = 3
     /// How far ages that agree may be from their median.
-    static let toleranceMicroseconds: Int64 = 2_000_000
+    static let tolerance = Duration.seconds(2)
     /// Ages that can be such a signature: a shorter link is a bad radio link, a longer one a walk.
-    static let signatureMicroseconds: ClosedRange<Int64> = 10_000_000...240_000_000
+    static let signature = Duration.seconds(10) ... .seconds(240)
 
-    private var ages: [Int64] = []
+    private var ages: [Duration] = []
 
     /// A link was lost that had lasted so long.
-    mutating func note(age: Int64) {
+    mutating func note(age: Duration) {
         ages.append(age)
         if ages.count > Self.endingsKept { ages.removeFirst() }
     }
 
-    /// The age in µs at which links end, if they do.
+    /// The age at which links end, if they do.
     ///
     /// - Parameter current: the age of the present link, if there is one: one that has outlived the
     ///   others ends the suspicion.
-    func fixedAge(current: Int64?) -> Int64? {
-        for candidate in ages.reversed() where Self.signatureMicroseconds.contains(candidate) {
-            let alike = ages.filter { abs($0 - candidate) <= Self.toleranceMicroseconds }
+    func fixedAge(current: Duration?) -> Duration? {
+        for candidate in ages.reversed() where Self.signature.contains(candidate) {
+            let alike = ages.filter { max($0 - candidate, candidate - $0) <= Self.tolerance }
             guard alike.count >= Self.endingsAlike else { continue }
             let median = alike.sorted()[alike.count / 2]
-            if let current, current > median + 2 * Self.toleranceMicroseconds { return nil }
+            if let current, current > median + Self.tolerance * 2 { return nil }
             return median
         }
         return nil

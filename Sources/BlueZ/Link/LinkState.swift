@@ -1,3 +1,5 @@
+import Basics
+
 /// Where the link to one sensor stands.
 public enum LinkState: Sendable, Hashable {
     /// Not heard yet, or not there any more.
@@ -10,7 +12,7 @@ public enum LinkState: Sendable, Hashable {
     /// Services known; notifications asked for.
     case subscribing
     /// Notifications are on. Before the first frame the time is that of the subscription.
-    case streaming(lastFrameAt: Int64)
+    case streaming(lastFrameAt: Uptime)
     case suspended(Suspension)
     /// Asked to end, and not ended yet.
     case draining

@@ -4,8 +4,7 @@ import Basics
 ///
 /// Straps out of range are normal, a radio that hears nobody is not. The scan asks for our sensors
 /// only, so before anything is done the adapter is made to listen to everyone: that alone restarts a
-/// stalled scan, and one stranger's advert shows that the radio is well. Times are
-/// `CLOCK_BOOTTIME` µs.
+/// stalled scan, and one stranger's advert shows that the radio is well.
 struct RadioWatch: Sendable {
     /// Silence that is borne first; a strap advertises every second or more often. Doubles with each
     /// step that did not help, because a place may really be without any other Bluetooth device.
@@ -15,9 +14,9 @@ struct RadioWatch: Sendable {
     static let quietAlone = Backoff(first: .seconds(30), longest: .seconds(3_600))
     /// Steps without help after which links that are up are sacrificed as well, some 12 min: other
     /// straps wait to be heard, and a power-cycle costs those that stream 10 s.
-    static let stepsBesideLinks: Int64 = 3
+    static let stepsBesideLinks = 3
     /// How long everyone is listened to. A phone or beacon nearby is heard within seconds.
-    static let everyoneMicroseconds: Int64 = 20_000_000
+    static let everyoneTime = Duration.seconds(20)
 
     enum Action: Sendable, Hashable {
         case listenToEveryone
@@ -34,30 +33,29 @@ struct RadioWatch: Sendable {
 
     private var phase = Phase.ours
     private var isScanWanted = false
-    private var quietSince: Int64 = 0
-    private var steps: Int64 = 0
+    private var quietSince = Uptime.zero
+    private var steps = 0
     /// Another adapter has heard such a sensor since this one heard anybody.
     private var isHeardElsewhere = false
     /// Since when nothing was heard although everyone was listened to; nil while the radio hears.
-    private(set) var silentSince: Int64?
+    private(set) var silentSince: Uptime?
 
     /// Whether adverts of everyone are asked for.
     var listensToEveryone: Bool { phase == .everyone }
 
     /// When `tick` is due, if ever.
-    var nextDeadline: Int64? { isScanWanted ? quietSince + patience : nil }
+    var nextDeadline: Uptime? { isScanWanted ? quietSince + patience : nil }
 
-    private var patience: Int64 {
+    private var patience: Duration {
         switch phase {
         case .ours:
-            (isHeardElsewhere ? Self.quietAlone : Self.quiet).pause(after: Int(steps) + 1)
-                .microseconds
-        case .everyone: Self.everyoneMicroseconds
+            (isHeardElsewhere ? Self.quietAlone : Self.quiet).pause(after: steps + 1)
+        case .everyone: Self.everyoneTime
         }
     }
 
     /// Somebody wants to hear sensors, or nobody does any more.
-    mutating func wantScan(_ isWanted: Bool, at now: Int64) -> Action? {
+    mutating func wantScan(_ isWanted: Bool, at now: Uptime) -> Action? {
         guard isWanted != isScanWanted else { return nil }
         isScanWanted = isWanted
         quietSince = now
@@ -67,7 +65,7 @@ struct RadioWatch: Sendable {
     }
 
     /// An advert came through, anybody's.
-    mutating func hear(at now: Int64) -> Action? {
+    mutating func hear(at now: Uptime) -> Action? {
         quietSince = now
         steps = 0
         isHeardElsewhere = false
@@ -78,7 +76,7 @@ struct RadioWatch: Sendable {
     }
 
     /// Another adapter heard a sensor that it has no place for.
-    mutating func hearElsewhere(at now: Int64) {
+    mutating func hearElsewhere(at now: Uptime) {
         guard isScanWanted, !isHeardElsewhere else { return }
         isHeardElsewhere = true
         steps = 0
@@ -86,12 +84,12 @@ struct RadioWatch: Sendable {
     }
 
     /// bluetoothd hung: what was not heard meanwhile says nothing of the radio.
-    mutating func rest(at now: Int64) { quietSince = now }
+    mutating func rest(at now: Uptime) { quietSince = now }
 
     /// Looks at the time.
     ///
     /// - Parameter hasLinks: links of this adapter are up, which a reset would cut.
-    mutating func tick(hasLinks: Bool, at now: Int64) -> Action? {
+    mutating func tick(hasLinks: Bool, at now: Uptime) -> Action? {
         guard let deadline = nextDeadline, deadline <= now else { return nil }
         quietSince = now
         if phase == .ours {

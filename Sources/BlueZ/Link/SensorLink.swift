@@ -3,7 +3,7 @@ import Basics
 /// The link to one sensor: a value that is told what happens and answers what to do.
 ///
 /// `absent → seen → connecting → resolving → subscribing → streaming`, and `suspended`. It knows no
-/// D-Bus and no heart rate. Times are `CLOCK_BOOTTIME` µs, given with each event; `nextDeadline`
+/// D-Bus and no heart rate. The time is given with each event; `nextDeadline`
 /// tells when a `tick` is due. Answers carry the attempt they belong to, and those of an older
 /// attempt change nothing.
 public struct SensorLink: Sendable {
@@ -81,7 +81,7 @@ public struct SensorLink: Sendable {
     var isWorn = true
     var isConnected = false
     /// We disconnect, and the end has not come yet.
-    var teardownUntil: Int64?
+    var teardownUntil: Uptime?
     /// How often bluetoothd was made to forget the device since the last frame.
     var forgets = 0
     /// Links in a row over which no frame came.
@@ -90,10 +90,10 @@ public struct SensorLink: Sendable {
     var attemptsUnheard = 0
     var busyInRow = 0
     /// End of the present step, or of the back-off.
-    var deadline: Int64?
-    var refreshAt: Int64?
+    var deadline: Uptime?
+    var refreshAt: Uptime?
     /// No attempt before.
-    var retryAt: Int64 = 0
+    var retryAt = Uptime.zero
 
     /// A link that waits for bluetoothd.
     ///
@@ -105,7 +105,7 @@ public struct SensorLink: Sendable {
     }
 
     /// When a `tick` is due, if ever.
-    public var nextDeadline: Int64? {
+    public var nextDeadline: Uptime? {
         guard case .streaming(let lastFrameAt) = state else {
             guard let refreshAt else { return deadline }
             return deadline.map { min($0, refreshAt) } ?? refreshAt
@@ -132,24 +132,24 @@ public struct SensorLink: Sendable {
         }
     }
 
-    /// How long the sensor may be silent, in µs: by its own cadence, once that is known.
-    public var silenceLimit: Int64 {
-        let ofCadence = min(3 * (rhythm.typical ?? 0), Self.silenceMicrosecondsMax)
+    /// How long the sensor may be silent: by its own cadence, once that is known.
+    public var silenceLimit: Duration {
+        let ofCadence = min((rhythm.typical ?? .zero) * 3, Self.silenceMax)
         guard isWorn, !(wasSilent && !hasFrame), rhythm.typical != nil || !hasFrame else {
-            return max(policy.staleWithoutContact.microseconds, ofCadence)
+            return max(policy.staleWithoutContact, ofCadence)
         }
-        return max((hasFrame ? policy.stale : policy.firstFrame).microseconds, ofCadence)
+        return max((hasFrame ? policy.stale : policy.firstFrame), ofCadence)
     }
 
-    /// However rarely a sensor sends, it is not waited for longer, µs.
-    static let silenceMicrosecondsMax: Int64 = 900_000_000
+    /// However rarely a sensor sends, it is not waited for longer.
+    static let silenceMax = Duration.seconds(900)
 
     /// Takes an event in; the actions are to be carried out in their order.
-    public mutating func handle(_ event: Event, at now: Int64) -> [Action] {
+    public mutating func handle(_ event: Event, at now: Uptime) -> [Action] {
         switch event {
         case .frame: return takeFrame(at: now)
         case .bonding:
-            if state == .subscribing { deadline = now + policy.bond.microseconds }
+            if state == .subscribing { deadline = now + policy.bond }
             return []
         case .awake:
             if isStreaming { state = .streaming(lastFrameAt: now) }

@@ -2,7 +2,7 @@ import Basics
 
 /// The way down: failures, losses, and the end that was asked for.
 extension SensorLink {
-    mutating func takeDisconnection(at now: Int64) -> [Action] {
+    mutating func takeDisconnection(at now: Uptime) -> [Action] {
         let wasTornDown = teardownUntil != nil
         teardownUntil = nil
         switch state {
@@ -19,14 +19,14 @@ extension SensorLink {
     }
 
     /// The link is gone without our doing: often back in a moment, so tried at once.
-    private mutating func lose(_ reason: LinkReason, at now: Int64) -> [Action] {
+    private mutating func lose(_ reason: LinkReason, at now: Uptime) -> [Action] {
         forgetLink()
         attemptsUnheard = 0
         retryAt = now + nextPause()
         return becomeSeen(reason, at: now)
     }
 
-    mutating func takeRemoval(at now: Int64) -> [Action] {
+    mutating func takeRemoval(at now: Uptime) -> [Action] {
         switch state {
         case .suspended(.daemon), .suspended(.adapter):
             return []
@@ -45,20 +45,20 @@ extension SensorLink {
 
     /// A step failed; the class of the error decides what next.
     mutating func fail(
-        _ reason: LinkReason, _ error: BlueZErrorClass, at now: Int64
+        _ reason: LinkReason, _ error: BlueZErrorClass, at now: Uptime
     ) -> [Action] {
         var actions: [Action] = []
         let wasConnecting = state == .connecting
         if wasConnecting, reason == .connectTimeout || error == .busy {
             // Ends the pending attempt, ours or a forgotten one.
             actions.append(.disconnect)
-            teardownUntil = now + policy.teardown.microseconds
+            teardownUntil = now + policy.teardown
         } else if wasConnecting {
             // A failed attempt may have connected all the same: look, and adopt it.
             actions.append(.refresh)
         } else if isConnected, !isNotifyPending {
             actions.append(.disconnect)
-            teardownUntil = now + policy.teardown.microseconds
+            teardownUntil = now + policy.teardown
         }
         forgetLink()
         busyInRow = error == .busy ? busyInRow + 1 : 0
@@ -82,7 +82,7 @@ extension SensorLink {
             // changed is as it should be.
             let rarely = Backoff(first: policy.personPause, longest: policy.personPause * 16)
             let pause = forgets == 0 ? policy.busyPause : rarely.pause(after: forgets)
-            retryAt = now + pause.microseconds
+            retryAt = now + pause
             forgets = min(forgets + 1, 1_000)
             actions.append(.forgetDevice)
             enter(.absent, reason)
@@ -98,16 +98,15 @@ extension SensorLink {
         return actions
     }
 
-    /// Of the back-off, µs.
-    private mutating func nextPause() -> Int64 { backoff.next(using: &random).microseconds }
+    private mutating func nextPause() -> Duration { backoff.next(using: &random) }
 
-    private func leastPause(after error: BlueZErrorClass) -> Int64 {
+    private func leastPause(after error: BlueZErrorClass) -> Duration {
         switch error {
-        case .transientRadio, .unknown, .gone: 0
-        case .busy, .daemon: policy.busyPause.microseconds
-        case .slots: policy.slotsPause.microseconds
-        case .notPowered: policy.notPoweredPause.microseconds
-        case .auth, .permission, .cache: policy.personPause.microseconds
+        case .transientRadio, .unknown, .gone: .zero
+        case .busy, .daemon: policy.busyPause
+        case .slots: policy.slotsPause
+        case .notPowered: policy.notPoweredPause
+        case .auth, .permission, .cache: policy.personPause
         }
     }
 
@@ -127,14 +126,14 @@ extension SensorLink {
 
     // MARK: Release
 
-    mutating func beginRelease(at now: Int64) -> [Action] {
+    mutating func beginRelease(at now: Uptime) -> [Action] {
         let withdrawal = dropSlot()
         switch state {
         case .draining:
             return []
         case .subscribing where isNotifyPending, .streaming where isNotifyPending:
             enter(.draining, .released)
-            deadline = now + policy.subscribeGrace.microseconds
+            deadline = now + policy.subscribeGrace
             return withdrawal
         case .connecting, .resolving, .subscribing, .streaming:
             let isSubscribed = isStreaming
@@ -145,9 +144,9 @@ extension SensorLink {
         }
     }
 
-    mutating func endLink(at now: Int64) -> [Action] {
+    mutating func endLink(at now: Uptime) -> [Action] {
         isNotifyPending = false
-        deadline = now + policy.teardown.microseconds
+        deadline = now + policy.teardown
         return [.disconnect]
     }
 

@@ -36,12 +36,12 @@ extension SensorLink {
         }
         backoff.reset()
         busyInRow = 0
-        retryAt = 0
+        retryAt = .zero
         enter(.absent, .progress)
         return []
     }
 
-    mutating func takeSighting(at now: Int64) -> [Action] {
+    mutating func takeSighting(at now: Uptime) -> [Action] {
         attemptsUnheard = 0
         guard wantsScan else { return [] }
         // Who waits for a place does not wait out the pause once there is one.
@@ -50,7 +50,7 @@ extension SensorLink {
     }
 
     /// Waits for the end of the back-off, if one is left, then for the radio.
-    mutating func becomeSeen(_ reason: LinkReason, at now: Int64) -> [Action] {
+    mutating func becomeSeen(_ reason: LinkReason, at now: Uptime) -> [Action] {
         enter(.seen, reason)
         let earliest = max(retryAt, teardownUntil ?? retryAt)
         if earliest > now {
@@ -61,7 +61,7 @@ extension SensorLink {
         return [.requestSlot]
     }
 
-    mutating func endBackoff(at now: Int64) -> [Action] {
+    mutating func endBackoff(at now: Uptime) -> [Action] {
         backoff.reset()
         busyInRow = 0
         retryAt = now
@@ -69,18 +69,18 @@ extension SensorLink {
         return becomeSeen(reason, at: now)
     }
 
-    mutating func takeSlot(at now: Int64) -> [Action] {
+    mutating func takeSlot(at now: Uptime) -> [Action] {
         guard state == .seen, isQueued else { return [.withdrawSlot] }
         isQueued = false
         attempt += 1
         attemptsUnheard += 1
         teardownUntil = nil
         enter(.connecting, .progress)
-        deadline = now + policy.connect.microseconds
+        deadline = now + policy.connect
         return [.connect(attempt: attempt)]
     }
 
-    mutating func finishConnect(_ error: BlueZErrorClass?, at now: Int64) -> [Action] {
+    mutating func finishConnect(_ error: BlueZErrorClass?, at now: Uptime) -> [Action] {
         guard state == .connecting else { return [] }
         if let error { return fail(.error(error), error, at: now) }
         return beginResolving(.progress, at: now)
@@ -88,16 +88,16 @@ extension SensorLink {
 
     /// Connected: the services come next. `Connected` may never be signalled, so the properties are
     /// got now and again until they are resolved.
-    mutating func beginResolving(_ reason: LinkReason, at now: Int64) -> [Action] {
+    mutating func beginResolving(_ reason: LinkReason, at now: Uptime) -> [Action] {
         isConnected = true
         enter(.resolving, reason)
-        deadline = now + policy.resolve.microseconds
-        refreshAt = now + policy.refresh.microseconds
+        deadline = now + policy.resolve
+        refreshAt = now + policy.refresh
         return [.refresh]
     }
 
     mutating func takeDevice(
-        _ isConnected: Bool, _ isResolved: Bool, at now: Int64
+        _ isConnected: Bool, _ isResolved: Bool, at now: Uptime
     ) -> [Action] {
         self.isConnected = isConnected
         guard isConnected else { return takeDisconnection(at: now) }
@@ -121,16 +121,16 @@ extension SensorLink {
     }
 
     private mutating func beginSubscribing(
-        _ reason: LinkReason = .progress, at now: Int64
+        _ reason: LinkReason = .progress, at now: Uptime
     ) -> [Action] {
         enter(.subscribing, reason)
-        deadline = now + policy.subscribe.microseconds
+        deadline = now + policy.subscribe
         isNotifyPending = true
         hasFrame = false
         return [.subscribe(attempt: attempt)]
     }
 
-    mutating func finishSubscribe(_ error: BlueZErrorClass?, at now: Int64) -> [Action] {
+    mutating func finishSubscribe(_ error: BlueZErrorClass?, at now: Uptime) -> [Action] {
         isNotifyPending = false
         if state == .draining { return endLink(at: now) }
         guard state == .subscribing else { return [] }
@@ -139,7 +139,7 @@ extension SensorLink {
         return []
     }
 
-    mutating func takeFrame(at now: Int64) -> [Action] {
+    mutating func takeFrame(at now: Uptime) -> [Action] {
         switch state {
         case .streaming(let lastFrameAt):
             if hasFrame { rhythm.note(gap: now - lastFrameAt) }
@@ -149,7 +149,7 @@ extension SensorLink {
             let grace = deadline
             enter(.streaming(lastFrameAt: now), .progress)
             if isNotifyPending {
-                deadline = (grace ?? now) + policy.subscribeGrace.microseconds
+                deadline = (grace ?? now) + policy.subscribeGrace
             }
         default:
             return []
@@ -165,11 +165,11 @@ extension SensorLink {
         return []
     }
 
-    func isOver(_ time: Int64?, at now: Int64) -> Bool {
+    func isOver(_ time: Uptime?, at now: Uptime) -> Bool {
         time.map { $0 <= now } ?? false
     }
 
-    mutating func tick(at now: Int64) -> [Action] {
+    mutating func tick(at now: Uptime) -> [Action] {
         switch state {
         case .seen where isOver(deadline, at: now),
             .suspended(.adapterFull) where isOver(deadline, at: now):
@@ -179,12 +179,12 @@ extension SensorLink {
         case .resolving where isOver(deadline, at: now):
             return fail(.resolveTimeout, .transientRadio, at: now)
         case .resolving where isOver(refreshAt, at: now):
-            refreshAt = now + policy.refresh.microseconds
+            refreshAt = now + policy.refresh
             return [.refresh]
         case .subscribing where isOver(deadline, at: now):
             if reason != .subscribeTimeout {
                 enter(.subscribing, .subscribeTimeout)
-                deadline = now + policy.subscribeGrace.microseconds
+                deadline = now + policy.subscribeGrace
                 return []
             }
             isNotifyPending = false
@@ -198,7 +198,7 @@ extension SensorLink {
         }
     }
 
-    private mutating func tickStreaming(_ lastFrameAt: Int64, at now: Int64) -> [Action] {
+    private mutating func tickStreaming(_ lastFrameAt: Uptime, at now: Uptime) -> [Action] {
         if isNotifyPending {
             guard isOver(deadline, at: now) else { return [] }
             isNotifyPending = false

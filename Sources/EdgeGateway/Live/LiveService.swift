@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import GATTHeartRate
@@ -64,7 +65,8 @@ extension LiveStrap {
             rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
             batteryPercent: session?.batteryPercent, secondsSinceFrame: age,
             link: link?.state.kind ?? "absent",
-            linkSeconds: link?.upSince.map { Double(uptime - $0) / 1_000_000 }, rssi: link?.rssi)
+            linkSeconds: link?.upSince.map { Double(uptime - $0.microseconds) / 1_000_000 },
+            rssi: link?.rssi)
     }
 }
 

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import Synchronization
@@ -153,14 +154,14 @@ public final class FastClock: Sendable {
 
     /// One step: a short sleep, then a wait for who is still at work.
     private func tick(_ number: Int) {
-        let began = Uptime.microseconds()
+        let began = Uptime.now().microseconds
         // Its turn comes after those that are ready to run.
         Task.detached {
             for _ in 1..<Self.turns { await Task.yield() }
             self.stepDone.store(number, ordering: .releasing)
         }
         usleep(UInt32(Self.step))
-        let slept = Uptime.microseconds()
+        let slept = Uptime.now().microseconds
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
         wait(atMost: Self.gatewayPatience) { gatewayIsAtWork }
         // A little late is usual; more than that is a pause of the host, which the world skips.
@@ -171,8 +172,8 @@ public final class FastClock: Sendable {
     }
 
     private func wait(atMost patience: Int64, while isAtWork: () -> Bool) {
-        let end = Uptime.microseconds() + patience
-        while isAtWork(), Uptime.microseconds() < end, !isStopped.load(ordering: .relaxed) {
+        let end = Uptime.now().microseconds + patience
+        while isAtWork(), Uptime.now().microseconds < end, !isStopped.load(ordering: .relaxed) {
             usleep(UInt32(Self.pollPause))
         }
     }

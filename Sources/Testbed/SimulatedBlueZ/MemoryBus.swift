@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Synchronization
 
@@ -259,7 +260,7 @@ public final class MemoryBus: Sendable {
         state.clients[name]?.arrivals += 1
         var message = message
         message.arrival = state.clients[name]?.arrivals ?? 0
-        message.arrivedUptimeMicroseconds = state.world.now
+        message.arrivedAt = Uptime(microseconds: state.world.now)
         return message
     }
 

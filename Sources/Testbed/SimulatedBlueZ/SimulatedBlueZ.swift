@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 
 /// bluetoothd and a radio full of straps, on a private bus.
@@ -218,14 +219,14 @@ public actor SimulatedBlueZ {
     /// Moves simulated time on, at the pace `stepped`.
     public func advance(by duration: Duration) {
         let (seconds, attoseconds) = duration.components
-        world.uptimeMicroseconds = Uptime.microseconds()
+        world.uptimeMicroseconds = Uptime.now().microseconds
         world.advance(to: world.now + seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
         flush()
     }
 
     /// Brings the world to the present.
     func catchUp() {
-        world.uptimeMicroseconds = Uptime.microseconds()
+        world.uptimeMicroseconds = Uptime.now().microseconds
         if case .stepped = pace { return }
         let (now, before) = (pace.now, caughtUp)
         caughtUp = now
@@ -287,7 +288,7 @@ public actor SimulatedBlueZ {
 extension SimulatedBlueZ.Pace {
     /// The time by its clock, in µs.
     fileprivate var now: Int64 {
-        guard case .following(let clock) = self else { return Uptime.microseconds() }
+        guard case .following(let clock) = self else { return Uptime.now().microseconds }
         return clock.now
     }
 
