@@ -1,4 +1,4 @@
-/// The link to one sensor: a value that is told what happens and answers what to do.
+/// The link to one sensor: a value that takes events and returns what to do.
 ///
 /// `absent → seen → connecting → resolving → subscribing → streaming`, and `suspended`. It knows no
 /// D-Bus and no heart rate. Times are `CLOCK_BOOTTIME` µs, given with each event; `nextDeadline`
@@ -92,9 +92,7 @@ public struct SensorLink: Sendable {
     /// No attempt before.
     var retryAt: Int64 = 0
 
-    /// A link that waits for bluetoothd.
-    ///
-    /// - Parameter seed: of the jitter.
+    /// A link that waits for bluetoothd. `seed` is that of the jitter.
     public init(policy: LinkPolicy = LinkPolicy(), seed: UInt64) {
         self.policy = policy
         backoff = Backoff(seed: seed)
