@@ -98,7 +98,7 @@ struct ServerFixture {
     }
 }
 
-/// A connection that waits for nothing, closed when nobody holds it any more.
+/// A connection that waits for nothing, closed with its last reference.
 final class BareClient: Sendable {
     private let descriptor: Int32
     private let text = Mutex("")
