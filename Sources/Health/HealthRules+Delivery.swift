@@ -59,8 +59,9 @@ extension HealthRules {
             return HealthCondition(
                 .patientHeld, subject: subject,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
-                    + "wears it: \(held.hold.meaning) (\(held.hold.reason)); samples are held",
-                advice: held.hold.remedy)
+                    + "wears it (\(held.hold.reason)); samples are held",
+                advice: "the patient must share an organization with the practitioner; see "
+                    + "docs/operations.md, \"Why a delivery is held\"")
         }
     }
 
