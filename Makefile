@@ -4,7 +4,7 @@ DEMO_SECONDS ?= 60
 FLAKY_ROUNDS ?= 10
 export DEMO_SECONDS
 
-.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet release manual package \
+.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet release manual docs package \
 	test-package test-installed lint fuzz bench clean
 
 demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -68,6 +68,9 @@ release:               ## every program
 manual: release        ## man pages and shell completions, in .build/manual
 	deploy/manual .build/release/edge-gateway .build/manual
 
+docs: release          ## the libraries' documentation as web pages, in .build-docs
+	deploy/docs .build/release .build-docs
+
 package: manual        ## the Debian package, in .build/deb
 	@deploy/setup --package
 	deploy/package
@@ -81,7 +84,7 @@ test-installed: package ## the life of an installed gateway: systemd, reboot, up
 	Tests/Installed/run .build/deb/*.deb .build/release/stand-in-exchange
 
 lint:
-	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks
+	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks Examples
 
 fuzz:                  ## the frame decoder under libFuzzer
 	@deploy/setup --test

@@ -14,7 +14,7 @@ public actor BlueZClient {
     /// queue that commits every few seconds and a live page. Handing over costs more than a
     /// notification does: with eight straps at 1 Hz this takes half the CPU time that 100 ms take.
     static let gatherPause = Duration.milliseconds(500)
-    /// The same while somebody looks at a screen: a rate is to be on it within half a second.
+    /// The same while a screen shows rates: a rate is to be on it within half a second.
     static let watchedGatherPause = Duration.milliseconds(100)
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
@@ -35,11 +35,10 @@ public actor BlueZClient {
     private var isWatched: Bool
     private var retry: Task<Void, Never>?
 
-    /// Makes a client on a connection that nobody else reads `incoming()` of.
+    /// Makes a client on a connection whose `incoming()` has no other reader.
     ///
-    /// - Parameters:
-    ///   - generation: the last generation of the client before, so that it only grows.
-    ///   - isWatched: somebody looks at a screen (``setWatched(_:)``).
+    /// `generation` is the last generation of the client before, so that it only grows; `isWatched` says
+    /// that a screen shows rates (``setWatched(_:)``).
     public init(
         connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system,
         isWatched: Bool = false
@@ -56,7 +55,7 @@ public actor BlueZClient {
         connection.close()
     }
 
-    /// Notifications are handed over sooner while somebody looks at a screen.
+    /// Notifications are handed over sooner while a screen shows rates.
     public func setWatched(_ isWatched: Bool) {
         self.isWatched = isWatched
         connection.gather(

@@ -1,6 +1,6 @@
 /// What org.bluez has told of its objects: adapters, devices, services, characteristics by path.
 ///
-/// A value without I/O: messages go in, events come out. Properties that nobody reads (manufacturer
+/// A value without I/O: messages go in, events come out. Properties that the gateway does not read (manufacturer
 /// data of strangers' adverts, say) are passed over, and the number of objects is bounded.
 struct ObjectTree {
     /// Objects of one kind at most. bluetoothd itself forgets strangers 30 s after discovery.
@@ -143,7 +143,7 @@ struct ObjectTree {
     private mutating func addInterfaces(
         _ interfaces: DBusValue, at path: String, arrival: UInt64, _ events: inout [BlueZEvent]
     ) {
-        // Whatever their order, what is said of a device comes after the device.
+        // Whatever their order, events about a device come after the device itself.
         let entries = interfaces.entries ?? []
         let battery = entries.filter { $0.key.text == Names.battery }
         for entry in entries.filter({ $0.key.text != Names.battery }) + battery {

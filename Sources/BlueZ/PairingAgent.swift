@@ -2,7 +2,7 @@
 public enum PairingQuestion: Sendable, Hashable {
     /// The sensor shows a code of six digits: which? Answered by `passkey`.
     case enterPasskey
-    /// The person types this code, 0…999,999, into the sensor. Nobody waits for an answer.
+    /// The person types this code, 0…999,999, into the sensor. bluetoothd waits for no answer.
     case typePasskey(UInt32)
     /// The sensor shows a code: is it this one? Answered by `yes` or `no`.
     case confirmPasskey(UInt32)
@@ -13,7 +13,7 @@ public enum PairingAnswer: Sendable, Hashable {
     /// 0…999,999.
     case passkey(UInt32)
     case yes
-    /// Also: nobody is there to ask.
+    /// Also: no person is there to ask.
     case no
 }
 

@@ -73,7 +73,7 @@ void cbz_read_enter(cbz_iter *iter, cbz_iter *inside) {
 uint64_t cbz_read_fixed(cbz_iter *iter) {
     DBusBasicValue value = {.u64 = 0};
     int type = dbus_message_iter_get_arg_type(of(iter));
-    // Reading a descriptor would duplicate it, and nobody here would close the copy.
+    // Reading a descriptor would duplicate it, and nothing here would close the copy.
     if (!dbus_type_is_fixed(type) || type == DBUS_TYPE_UNIX_FD) return 0;
     dbus_message_iter_get_basic(of(iter), &value);
     switch (type) {

@@ -36,7 +36,7 @@ struct CopyFilter: Hashable, Sendable {
 
     /// The typical time between frames, copies aside, µs; nil while unknown.
     private(set) var cadence: Int64?
-    /// How often each frame arrives, as far as known; 1 where nobody else listens.
+    /// How often each frame arrives, as far as known; 1 where no other program listens.
     private(set) var copies = 1
 
     private var gaps: [Int64] = []

@@ -16,7 +16,7 @@ public struct PlausibilityJudge: Hashable, Sendable {
     public static let changePerSecondMax = 100
 
     /// After a silence this long, nothing that came before counts, microseconds: the sensor may have
-    /// been taken off and put on somebody else.
+    /// been taken off and put on another person.
     public static let silenceMicrosecondsMax: Int64 = 10_000_000
 
     private var lastUptime: Int64?

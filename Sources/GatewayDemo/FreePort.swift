@@ -2,7 +2,7 @@ import Glibc
 
 /// Ports of this machine's loopback.
 enum FreePort {
-    /// `wanted` if nobody has it, else one that the kernel chooses; nil if there is none.
+    /// `wanted` if no other program has it, else one that the kernel chooses; nil if there is none.
     static func near(_ wanted: UInt16) -> UInt16? { taken(wanted) ?? taken(0) }
 
     /// Binds a port for a moment.

@@ -1,4 +1,4 @@
-/// What a rule needs to know of the time before: whether anything moved. Fed by whoever looks at regular
+/// What a rule needs to know of the time before: whether anything moved. Fed by the monitor, which looks at regular
 /// intervals; asking changes nothing.
 public struct HealthHistory: Sendable {
     /// What is counted at one look.
@@ -51,9 +51,7 @@ public struct HealthHistory: Sendable {
 
     public init() {}
 
-    /// Takes over what was counted.
-    ///
-    /// - Parameter uptime: when, `CLOCK_BOOTTIME` µs.
+    /// Takes over what was counted at `uptime`, `CLOCK_BOOTTIME` µs.
     public mutating func note(_ counts: Counts, at uptime: Int64) {
         stored = counts.stored.reduce(into: [:]) { next, one in
             next[one.key] = Self.follow(stored[one.key], one.value, uptime)

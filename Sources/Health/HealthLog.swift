@@ -1,4 +1,4 @@
-/// Since when each condition holds, as somebody who looks at regular intervals knows it.
+/// Since when each condition holds, as far as looks at regular intervals can tell.
 public struct HealthLog: Sendable {
     private struct Key: Hashable {
         var name: HealthName
@@ -23,7 +23,7 @@ public struct HealthLog: Sendable {
     public init(startedAt uptime: Int64) { lastLook = uptime }
 
     /// Takes over what holds at a look. A condition that is new began after the look before: it counts
-    /// from then, so that whoever asks between two looks gets the same beginning as whoever asks later.
+    /// from then, so that a caller between two looks gets the same beginning as a later one.
     public mutating func look(_ conditions: [HealthCondition], at uptime: Int64) -> Change {
         var change = Change()
         var next: [Key: (began: Int64, condition: HealthCondition)] = [:]

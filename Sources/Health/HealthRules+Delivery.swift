@@ -21,21 +21,13 @@ extension HealthRules {
                         : "edge-gateway enroll LINK with a new invitation of this patient")
             ]
         }
-        switch delivery.hold {
-        case "no-consent":
+        if let hold = delivery.hold {
             return [
                 HealthCondition(
-                    .consentMissing, subject: name,
-                    message: "\(name): the patient has not consented to heart rate; "
-                        + "samples are held")
+                    hold.reason == "no-consent" ? .consentMissing : .deliveryHeld, subject: name,
+                    message: "\(name): \(hold.meaning) (\(hold.reason)); samples are held",
+                    advice: "\(hold.remedy); delivery resumes by itself")
             ]
-        case let reason?:
-            return [
-                HealthCondition(
-                    .deliveryHeld, subject: name,
-                    message: "\(name): the exchange takes nothing (\(reason)); samples are held")
-            ]
-        case nil: break
         }
         if let stopped = delivery.stopped {
             return [
@@ -58,7 +50,7 @@ extension HealthRules {
     private static func parts(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
         delivery.heldStraps.map { held in
             let subject = "\(delivery.name) \(held.strap)"
-            guard held.reason != "no-consent" else {
+            guard held.hold.reason != "no-consent" else {
                 return HealthCondition(
                     .consentMissing, subject: subject,
                     message: "\(held.label): the patient who wears it has not consented to heart "
@@ -67,7 +59,7 @@ extension HealthRules {
             return HealthCondition(
                 .patientHeld, subject: subject,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
-                    + "wears it (\(held.reason)); samples are held",
+                    + "wears it (\(held.hold.reason)); samples are held",
                 advice: "the patient must share an organization with the practitioner; see "
                     + "docs/operations.md, \"Why a delivery is held\"")
         }

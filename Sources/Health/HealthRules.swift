@@ -1,8 +1,8 @@
-/// What is not well, judged from a snapshot: pure, so that whoever asks gets the same answer and asking
+/// What is not well, judged from a snapshot: pure, so that every caller gets the same answer and asking
 /// changes nothing.
 ///
 /// The rules of a subject are in a file of their own. Two kinds: what a part says of itself, and, in
-/// ``HealthRules/flow(_:)``, whether heartbeats arrive where they belong, whatever the cause.
+/// `HealthRules.flow`, whether heartbeats arrive where they belong, whatever the cause.
 public enum HealthRules {
     /// The conditions that hold, in the order in which a person mends them.
     public static func conditions(of snapshot: HealthSnapshot) -> [HealthCondition] {
@@ -23,7 +23,7 @@ public struct HealthCondition: Sendable, Equatable {
     /// What to do, one line.
     public var advice: String
 
-    /// - Parameter advice: what to do; the name's own remedy if there is nothing more exact to say.
+    /// Makes a condition. Without `advice` it has the name's own remedy.
     public init(
         _ name: HealthName, subject: String = "", message: String, advice: String? = nil
     ) {

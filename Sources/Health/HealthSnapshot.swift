@@ -143,7 +143,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// The tokens are there and cannot be read.
         public var hasUnreadableTokens = false
         /// Why all its samples are held.
-        public var hold: String?
+        public var hold: Hold?
         /// Why the last request brought no usable answer, in a few words.
         public var fault: String?
         /// Why the task that delivers does not run.
@@ -162,12 +162,25 @@ public struct HealthSnapshot: Sendable, Equatable {
         public struct HeldStrap: Sendable, Equatable {
             public var strap: Int64
             public var label: String
-            public var reason: String
+            public var hold: Hold
 
-            public init(strap: Int64, label: String, reason: String) {
+            public init(strap: Int64, label: String, hold: Hold) {
                 self.strap = strap
                 self.label = label
+                self.hold = hold
+            }
+        }
+
+        /// Why samples are held: the stored reason, and its words for a person.
+        public struct Hold: Sendable, Equatable {
+            public var reason: String
+            public var meaning: String
+            public var remedy: String
+
+            public init(reason: String, meaning: String, remedy: String) {
                 self.reason = reason
+                self.meaning = meaning
+                self.remedy = remedy
             }
         }
 

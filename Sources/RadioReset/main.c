@@ -34,8 +34,8 @@ static int fail(const char *step, int error) {
     return 1;
 }
 
-// 0 if whoever is at the other end of the connection may ask, or -errno. Without a connection nobody but the
-// caller itself is there, whose own privilege counts.
+// 0 if the peer of the connection may ask for a reset, or -errno. Without a connection the caller's own
+// privilege counts.
 static int check_peer(const char *user) {
     struct ucred peer;
     socklen_t size = sizeof peer;

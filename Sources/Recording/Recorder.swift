@@ -38,9 +38,7 @@ public actor Recorder {
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
 
-    /// A recorder that records nobody yet.
-    ///
-    /// - Parameter policy: for disputed frames.
+    /// A recorder without a sensor yet; `policy` is that for disputed frames.
     public init(
         queue: SampleQueue, central: Central, clock: any GatewayClock, policy: DecodePolicy,
         logger: Logger
@@ -108,7 +106,7 @@ public actor Recorder {
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
         if let count = waiting[frame.address]?.count {
-            // The assignment begins with the oldest that is kept: those before are nobody's.
+            // The assignment begins with the oldest that is kept: those before belong to no assignment.
             if count >= Self.waitingFramesMax { waiting[frame.address]?.removeFirst() }
             waiting[frame.address]?.append(frame)
             return []
@@ -296,7 +294,7 @@ public actor Recorder {
         if sessions[address] == nil { waiting[address] = [] }
     }
 
-    /// No assignment came: what waited was nobody's.
+    /// No assignment came: what waited belongs to no patient.
     public func abandonPairing(_ address: String) {
         waiting[address] = nil
     }

@@ -4,7 +4,7 @@ import OfflineQueue
 
 /// What would explain it if a strap sent nothing now: a value that follows its link and its contact.
 struct SilenceCause: Equatable {
-    /// Nil while frames are expected. A link that nobody has told of yet waits for bluetoothd.
+    /// Nil while frames are expected. A link without any event yet waits for bluetoothd.
     var cause: GapCause? { isHung ? .daemonGone : linkCause }
     private var linkCause: GapCause? = .daemonGone
     private var isHung = false

@@ -64,7 +64,7 @@ struct AdapterPowerTests {
         #expect(power.handle(.seen(isPowered: false), at: .zero) == .powerOn)
     }
 
-    @Test("an adapter that somebody else switched off: always, never, or if it was ours")
+    @Test("an adapter that another program switched off: always, never, or if it was ours")
     func policies() {
         var always = AdapterPower(policy: .always)
         #expect(always.handle(.seen(isPowered: true), at: .zero) == nil)

@@ -53,7 +53,7 @@ struct CentralAdaptersTests {
                 }
             })
         let connects = await stage.bluez.callCount("Connect")
-        // Dozens of adverts of the waiting strap later, nobody has tried again.
+        // Dozens of adverts of the waiting strap later, there was no further attempt.
         await stage.forget()
         #expect(await stage.until { $0.count > 100 })
         #expect(await stage.bluez.callCount("Connect") == connects)

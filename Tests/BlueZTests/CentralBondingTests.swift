@@ -43,7 +43,7 @@ struct CentralBondingTests {
             reading: [], agent: agent, deadline: deadline)
     }
 
-    @Test("a strap that wants none gets none, though somebody is there to ask")
+    @Test("a strap that wants none gets none, though a person is there to ask")
     func open() async throws {
         let stage = try await stage(.open)
         let person = Person(.yes)
@@ -55,7 +55,7 @@ struct CentralBondingTests {
         await stage.end()
     }
 
-    @Test("just works: the bond is made and nobody is asked", arguments: [true, false])
+    @Test("just works: the bond is made without a question", arguments: [true, false])
     func justWorks(onDemand: Bool) async throws {
         let stage = try await stage(.encrypted) { $0.bondsOnDemand = onDemand }
         let person = Person(.no)
@@ -104,7 +104,7 @@ struct CentralBondingTests {
         await stage.end()
     }
 
-    @Test("a wrong code is told as a refused bond, soon")
+    @Test("a wrong code is soon reported as a refused bond")
     func wrongPasskey() async throws {
         let stage = try await stage(.passkeyShown(7042)) { $0.bondsOnDemand = false }
         let person = Person(.passkey(1))
@@ -155,7 +155,7 @@ struct CentralBondingTests {
         await stage.end()
     }
 
-    @Test("without anybody to ask, a strap that wants a bond is told apart from an absent one")
+    @Test("without a person to ask, a strap that wants a bond is distinguished from an absent one")
     func noAgent() async throws {
         let stage = try await stage(.encrypted)
         await #expect(throws: InspectionFault.wantsBond) {

@@ -21,7 +21,7 @@ struct CentralFieldTests {
         PairingAgent(address: address) { _ in .yes }
     }
 
-    @Test("an adapter that somebody switches off is on again, and the frames go on")
+    @Test("an adapter that is switched off is on again, and the frames go on")
     func switchedOff() async throws {
         let stage = try await Stage()
         await stage.start()
@@ -35,7 +35,7 @@ struct CentralFieldTests {
     }
 
     @Test(
-        "with if-ours, an adapter that somebody switches off stays off", arguments: [true, false])
+        "with if-ours, an adapter that is switched off stays off", arguments: [true, false])
     func policy(isOwed: Bool) async throws {
         let stage = try await Stage(
             adapters: [SimulatedAdapter(startsPowered: false)],
@@ -59,7 +59,7 @@ struct CentralFieldTests {
         await stage.end()
     }
 
-    @Test("what advertises heart rate and has none is told within seconds, and nothing is left")
+    @Test("what advertises heart rate and has none is reported within seconds, and nothing is left")
     func noHeartRate() async throws {
         let stage = try await Stage(each: {
             $0.hasHeartRate = false
@@ -74,7 +74,8 @@ struct CentralFieldTests {
         await stage.end()
     }
 
-    @Test("a strap that cannot be connected to is told within two attempts, and by its snapshot")
+    @Test(
+        "a strap that cannot be connected to is reported within two attempts, and by its snapshot")
     func unreachable() async throws {
         let stage = try await Stage()
         let fault = DBusFault(name: "org.bluez.Error.Failed", text: "le-connection-abort-by-local")
@@ -113,7 +114,9 @@ struct CentralFieldTests {
         await stage.end()
     }
 
-    @Test("a strap with a private address that refuses a bond is told at once, and nothing is left")
+    @Test(
+        "a strap with a private address that refuses a bond is reported at once, and nothing is left"
+    )
     func refusedBond() async throws {
         let stage = try await Stage(straps: [Self.rotating])
         let fault = DBusFault(

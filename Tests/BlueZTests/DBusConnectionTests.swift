@@ -78,7 +78,7 @@ struct DBusConnectionTests {
         task.cancel()
     }
 
-    @Test("a call nobody answers ends at its deadline, and the late answer is dropped")
+    @Test("a call without an answer ends at its deadline, and the late answer is dropped")
     func deadline() async throws {
         let late = Mutex<DBusMessage?>(nil)
         let task = try await serve(service, name: "test.Echo") { call in

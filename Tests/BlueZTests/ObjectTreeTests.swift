@@ -142,7 +142,7 @@ struct ObjectTreeTests {
             ])
     }
 
-    @Test("a notification is told with its time, even one older than the snapshot")
+    @Test("a notification is reported with its time, even one older than the snapshot")
     mutating func notification() {
         let signal = Self.changed(
             Self.characteristic, Names.characteristic, ["Value": .bytes([0x06, 0x48])])
@@ -197,7 +197,7 @@ struct ObjectTreeTests {
         #expect(device.rssi == nil)
     }
 
-    @Test("what nobody reads is no event")
+    @Test("a property that is not read is no event")
     mutating func uninteresting() {
         _ = tree.replace(with: Self.objects, arrival: 1)
         let signal = Self.changed(Self.device, Names.device, ["TxPower": .int16(4)])

@@ -22,7 +22,7 @@ struct RadioWatchTests {
         #expect(watch.tick(hasLinks: false, at: .seconds(110 + 200)) == .resetController)
     }
 
-    @Test("is well as soon as anybody is heard, even a stranger")
+    @Test("is well as soon as any device is heard, even a foreign one")
     mutating func stranger() {
         _ = watch.wantScan(true, at: .zero)
         _ = watch.tick(hasLinks: false, at: .seconds(90))
@@ -66,7 +66,7 @@ struct RadioWatchTests {
         #expect(watch.nextDeadline == .seconds(125 + 90))
     }
 
-    @Test("is not suspected while nobody wants to hear anything")
+    @Test("is not suspected while no sensor is wanted")
     mutating func unwanted() {
         #expect(watch.nextDeadline == nil)
         _ = watch.wantScan(true, at: .zero)

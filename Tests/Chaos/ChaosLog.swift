@@ -22,7 +22,7 @@ final class ChaosLog: Sendable {
     var full: [(from: Int64, until: Int64)] { state.withLock { $0.full } }
     var notes: [String] { state.withLock { $0.notes } }
 
-    /// How often the daemon ended that nobody had killed.
+    /// How often the daemon ended without a kill.
     var unexpectedDeaths: Int { state.withLock { $0.unexpectedDeaths } }
 
     /// What did not flow while the gateway said that it was well.

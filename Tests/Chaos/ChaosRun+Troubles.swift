@@ -57,7 +57,7 @@ extension ChaosRun {
         clock.lead(port: exchange.port, to: isCut ? Self.deadPort : Int(proxy.socketPath) ?? 0)
     }
 
-    /// "discard", where nobody has listened for decades.
+    /// "discard", where no server has listened for decades.
     private static let deadPort = 9
 
     private func injectFault(_ choice: UInt64, _ seconds: Double) async {
@@ -68,7 +68,7 @@ extension ChaosRun {
                 ? .duration(.seconds(seconds)) : .requests(1 + Int(choice >> 40 % 3)))
     }
 
-    /// A clock that nobody has set: 1970 or so, hours late, days early.
+    /// A clock that was never set: 1970 or so, hours late, days early.
     private static func wrong(_ choice: UInt64) -> Int64 {
         let hour: Int64 = 3_600_000_000
         let choices = [-56 * 365 * 24 * hour, -3 * hour, -2 * hour / 60, hour / 2, 90 * 24 * hour]

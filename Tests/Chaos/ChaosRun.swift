@@ -108,12 +108,12 @@ final class ChaosRun: Sendable {
         straps.setPatient(of: ChaosStraps.shared, nil)
         let address = TestWorld.addresses[ChaosStraps.shared]
         guard try await command("pair", address, "--enrollment", "e\(index)") != nil else { return }
-        // What is under way belongs to whoever the gateway says.
+        // What is under way belongs to the patient that the gateway names.
         await clock.sleep(for: .seconds(Self.waySecondsMax))
         straps.setPatient(of: ChaosStraps.shared, Self.patients[index])
     }
 
-    /// A technician comes by: enrolls again whoever the exchange has locked out.
+    /// A technician comes by: enrolls again where the exchange has revoked access.
     func enrollAgain() async throws {
         for (index, patient) in Self.patients.enumerated() {
             guard let list = try await command("enrollments", "--json"),

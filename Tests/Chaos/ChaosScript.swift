@@ -20,7 +20,7 @@ struct ChaosScript {
         case diskFull
         /// The clock moves by less than ``ChaosScript/stepMicroseconds`` and is still called right.
         case clockStep
-        /// The clock is far off and nobody vouches for it.
+        /// The clock is far off and not trusted.
         case clockWrong
         case strapAway, linkLost
         /// The last strap is given to the other patient.

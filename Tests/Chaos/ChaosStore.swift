@@ -94,7 +94,7 @@ struct ChaosStore {
             .read { try Int.fetchOne($0, sql: sql) ?? 0 }
     }
 
-    /// Samples of boots whose clock nobody ever vouched for, which wait for a person.
+    /// Samples of boots whose clock was never trusted, which wait for a person.
     func clockless() throws -> Int {
         try number(
             """
@@ -106,7 +106,7 @@ struct ChaosStore {
 
     /// Where samples and gaps do not tile their assignment, as far as samples are still there.
     ///
-    /// Looked at on the world's own clock: from the begin of an assignment, what was known reaches
+    /// Checked on the world's own clock: from the begin of an assignment, what was known reaches
     /// up to each sample or gap in turn, over at most the silence that is no gap.
     func holes(_ clock: FastClock) throws -> [String] {
         struct Piece {

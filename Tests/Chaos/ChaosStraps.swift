@@ -17,7 +17,7 @@ final class ChaosStraps: Sendable {
         /// UTC µs, by the truth.
         var at: Int64
         var content: Content
-        /// Whether somebody was subscribed: then it went to the bus.
+        /// Whether a client was subscribed: then it went to the bus.
         var wentOut: Bool
         /// The patient; nil while the strap changes hands.
         var patient: Int?
@@ -39,7 +39,7 @@ final class ChaosStraps: Sendable {
     /// All frames of a strap, by their numbers.
     func sent(_ strap: Int) -> [Sent] { state.withLock { $0.sent[strap] } }
 
-    /// Who wears a strap from now on; nil while nobody can say.
+    /// Who wears a strap from now on; nil while that is unknown.
     func setPatient(of strap: Int, _ patient: Int?) {
         state.withLock { $0.patients[strap] = patient }
     }

@@ -28,7 +28,7 @@ import Testing
         try await ChaosRun.run(
             seed: seed, speed: speed, connections: Int(hours * 500),
             frameSeconds: Self.frameSeconds,
-            // Nothing is pruned: the gaps are looked at from sample to sample.
+            // Nothing is pruned: the gaps are checked from sample to sample.
             settings: ["EDGE_GATEWAY_STORAGE_KEEP_DELIVERED_HOURS": "8760"]
         ) { run in
             var store = ChaosStore(path: run.storePath)

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// What `status` says is not well is made real, each of it, and is said by its name, with since when and
+/// Every health item of `status` is provoked, and is reported by its name, with its beginning and
 /// what to do.
 @Suite struct HealthTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
@@ -43,9 +43,9 @@ import Testing
         }
     }
 
-    /// It used to begin when somebody first asked: a technician in the morning was told that the adapter
+    /// It used to begin with the first request: a technician in the morning read that the adapter
     /// had gone a moment ago.
-    @Test func aConditionBeganWhenItBeganThoughNobodyAsked() async throws {
+    @Test func aConditionHasItsOwnBeginningNotThatOfTheFirstRequest() async throws {
         try await TestWorld.runFast { world, clock in
             try await world.gateway.start()
             try await world.pass(seconds: 10)

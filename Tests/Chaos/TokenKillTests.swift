@@ -130,7 +130,7 @@ import Testing
             let names = try FileManager.default.contentsOfDirectory(atPath: state.path)
                 .filter { $0.hasPrefix("tokens-") }
             #expect(names.count == ChaosRun.patients.count)
-            // Root reads whatever its mode is: behind a link it is refused to anybody.
+            // Root reads whatever its mode is: behind a link it is refused to every user.
             for name in names {
                 let file = state.appending(path: name)
                 let aside = state.appending(path: "aside-" + name)

@@ -1,4 +1,4 @@
-"""What requests of control_api.py may not do: take minutes, leave this machine, write elsewhere, or empty the lists that are looked at."""
+"""What requests of control_api.py may not do: take minutes, leave this machine, write elsewhere, or empty the lists under test."""
 
 import os
 

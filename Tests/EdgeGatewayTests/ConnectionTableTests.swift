@@ -75,7 +75,7 @@ import Testing
         for id in 1...4 { _ = table.add(id, of: visitor) }
         for id in 5...6 { _ = table.add(id, of: operatorPeer) }
         #expect(table.add(7, of: .address("192.0.2.3")) == 1)
-        // As many as anybody: its own place goes, and nobody is displaced in turn for ever.
+        // As many as anybody: its own place goes, and no viewer is displaced in turn for ever.
         #expect(table.add(8, of: visitor) == 2)
     }
 }
@@ -117,13 +117,13 @@ import Testing
         #expect((0..<10).flatMap { take(viewers, viewer($0, nil), 4) }.count == 8)
     }
 
-    @Test func theOperatorTakesThePlaceOfWhoeverHasTheMost() {
+    @Test func theOperatorTakesThePlaceOfTheVisitorWhoHasTheMost() {
         let viewers = Viewers()
         let machine = take(viewers, Viewer(scope: .full, holder: .machine), 40)
         #expect(machine.count == Viewers.perHolderMax)
         let shares = take(viewers, share, 40)
         #expect(shares.count == Viewers.countMax - Viewers.perHolderMax)
-        #expect(viewers.take(share, end: {}) == nil, "a share displaces nobody")
+        #expect(viewers.take(share, end: {}) == nil, "a share displaces no viewer")
         nonisolated(unsafe) var ended = 0
         let places = (0..<3).compactMap { _ in
             viewers.take(Viewer(scope: .full, holder: .operatorToken), end: {})

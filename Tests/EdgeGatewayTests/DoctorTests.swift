@@ -136,7 +136,7 @@ private final class Tree {
     }
 
     /// "Ada", and how fast her heart beat, used to be in it.
-    @Test func aReportNamesNobodyAndHasNoRate() throws {
+    @Test func aReportNamesNoPersonAndHasNoRate() throws {
         var status = StatusReport.sample
         status.sensors[0].name = "Ada Lovelace"
         status.sensors[0].bpm = 137

@@ -54,7 +54,7 @@ import Uplink
     }
 
     private static func terms(_ device: String) -> EnrollmentTerms {
-        // Nobody listens there.
+        // No server listens there.
         EnrollmentTerms(
             name: "e1", origin: "http://127.0.0.1:9", fhirBase: "http://127.0.0.1:9/FHIR/R5",
             clientID: "gw", patient: "40001", device: device,

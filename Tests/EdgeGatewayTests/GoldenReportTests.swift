@@ -146,7 +146,7 @@ import Testing
         #expect(String(decoding: data, as: UTF8.self) + "\n" == (try Self.golden(name)))
     }
 
-    /// What stands in no document is no contract.
+    /// A field without documentation is no contract.
     @Test func everyFieldIsInTheDocuments() throws {
         let docs = Self.root.deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "docs")

@@ -105,7 +105,7 @@ import Testing
         _ = try await shares.make(sensor: nil, expires: later.addingTimeInterval(1), at: later)
     }
 
-    @Test func aDamagedFileOfSharesLetsNobodyInAndIsReplaced() async throws {
+    @Test func aDamagedFileOfSharesAdmitsNoViewerAndIsReplaced() async throws {
         let (_, directory) = try shares()
         try "[{\"token\":".write(
             toFile: directory + "/shares.json", atomically: true, encoding: .utf8)

@@ -21,10 +21,10 @@ import Testing
         #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
         #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
         #expect(await session.ask(.enterPasskey, of: address) == .no)
-        #expect(await !session.close(address), "somebody was there")
+        #expect(await !session.close(address), "a person was there")
     }
 
-    @Test func aQuestionThatNobodyCanAnswerIsRefusedAndRemembered() async {
+    @Test func aQuestionWithoutAPersonIsRefusedAndRemembered() async {
         let session = PairingSession()
         await session.open(address, passkey: nil, isAttended: false)
         #expect(await session.ask(.enterPasskey, of: address) == .no)

@@ -171,9 +171,9 @@ import Testing
 
 /// Where a file to import is put together.
 @Suite struct ImportSessionTests {
-    @Test func partsFollowOneAnotherIntoAFileNobodyElseMayRead() async throws {
+    @Test func partsFollowOneAnotherIntoAFileThatNoOtherUserMayRead() async throws {
         let directory = FileManager.default.temporaryDirectory
-            .appending(path: "desk-\(UInt32.random(in: 0 ... .max))").path
+            .appending(path: "import-\(UInt32.random(in: 0 ... .max))").path
         try FileManager.default.createDirectory(
             atPath: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -199,7 +199,7 @@ import Testing
         #expect(await session.progress.state == "idle")
     }
 
-    /// Whoever deletes the store's log deletes samples: it is never among what is to be deleted.
+    /// Deleting the store's log deletes samples: it is never among what is to be deleted.
     @Test func aLogThatIsNotEmptyAfterErasingHasAnotherRemedyThanDeletion() {
         let report = EraseReport(
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,

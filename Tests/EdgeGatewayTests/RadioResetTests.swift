@@ -112,7 +112,7 @@ import Testing
     }
 
     /// Everybody in the gateway's group used to be able to drop all links.
-    @Test(.enabled(if: geteuid() == 0, "being somebody else takes root"))
+    @Test(.enabled(if: geteuid() == 0, "running as another user takes root"))
     func onlyTheDaemonsUserMayAskForAReset() async throws {
         let stranger = try await ask(as: "65534", helperWords: ["daemon"])
         #expect(stranger == "check who asks: Operation not permitted\n")

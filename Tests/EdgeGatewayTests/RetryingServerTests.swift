@@ -46,7 +46,7 @@ import Testing
                     fault.reason == "page.listen: \(place) cannot be opened: Address already in use"
                 )
                 try await fixture.eventually("commands") { await fixture.isAnswered() }
-                // A link that nobody can open is not handed out.
+                // A link that cannot be opened is not handed out.
                 let share = await #expect(throws: ProblemReport.self) {
                     try await fixture.gateway.sharing.share(ShareRequest(hours: 1))
                 }
@@ -143,7 +143,7 @@ import Testing
         try? FileManager.default.removeItem(at: directory)
     }
 
-    @Test func aSocketThatSomebodyServesIsLeftAlone() async throws {
+    @Test func aSocketThatAnotherProgramServesIsLeftAlone() async throws {
         try await ServerFixture.run { fixture in
             try await fixture.serving([fixture.control()]) {
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
@@ -153,7 +153,7 @@ import Testing
                 } throws: {
                     if case .taken? = $0 as? ControlSocketPlace.Fault { true } else { false }
                 }
-                // Also where nobody knows of the lock.
+                // Also where that program does not use the lock.
                 unlink(fixture.settings.socketPath + ".lock")
                 let third = ControlSocketPlace(fixture.settings.socketPath)
                 #expect {
@@ -279,7 +279,7 @@ import Testing
         }
     }
 
-    @Test func connectionsThatSayNothingKeepNobodyOut() async throws {
+    @Test func silentConnectionsKeepNoOtherOut() async throws {
         var limits = ControlServer.limits
         limits.connectionsMax = 20
         limits.perPeerMax = 16
@@ -310,7 +310,7 @@ import Testing
     }
 }
 
-/// Whoever looks changes nothing.
+/// Users who may only read change nothing.
 @Suite struct LookingTests {
     @Test func noGetAndNoHeadChangesTheStoreOrAFile() async throws {
         try await ServerFixture.run { fixture in

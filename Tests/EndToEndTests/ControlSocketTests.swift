@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    /// It used to hand a link out, and to refuse whoever then stood there with a phone.
+    /// It used to hand a link out, and then to refuse the phone that opened it.
     @Test func aResolutionThatIsNoneIsRefusedBeforeAPhoneIsFetched() async throws {
         let settings = ["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(Int.random(in: 20_000..<32_000))"]
         try await TestWorld.run(settings: settings) { fixture in
@@ -115,13 +115,13 @@ import Testing
         }
     }
 
-    /// Who may is told by the kernel, not by what anybody says.
-    @Test(.enabled(if: geteuid() == 0, "being somebody else takes root"))
+    /// The kernel says who may, not the request.
+    @Test(.enabled(if: geteuid() == 0, "running as another user takes root"))
     func whoIsNotInTheGroupMayLookAndChangeNothing() async throws {
         let settings = ["EDGE_GATEWAY_CONTROL_CHANGE_GROUP": "daemon"]
         try await TestWorld.run(settings: settings) { fixture in
             let socket = fixture.gateway.directory.appending(path: "control.sock").path
-            // Whoever may write the socket may look.
+            // Every user who may write the socket may look.
             chmod(fixture.gateway.directory.path, 0o755)
             chmod(socket, 0o666)
             func status(_ words: [String], as group: Int) async throws -> String {

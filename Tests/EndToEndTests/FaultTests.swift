@@ -193,7 +193,7 @@ import Testing
         try? FileManager.default.removeItem(atPath: disk)
     }
 
-    /// Fills the disk, and waits until that is said and samples wait in memory.
+    /// Fills the disk, and waits until that is reported and samples wait in memory.
     private static func fill(_ fixture: TestWorld, _ filler: String) async throws -> GatewayStatus {
         // It ends when the disk is full.
         _ = try await Command.run("/bin/dd", ["if=/dev/zero", "of=\(filler)", "bs=4k"])

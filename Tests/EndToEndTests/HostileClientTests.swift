@@ -60,7 +60,7 @@ import Testing
         fixture.gateway.directory.appending(path: "control.sock").path
     }
 
-    @Test func aByteASecondDisturbsNobodyAndAHeadThatNeverEndsIsCutOff() async throws {
+    @Test func aByteASecondDisturbsNoOtherAndAHeadThatNeverEndsIsCutOff() async throws {
         try await recording { fixture in
             let heads = (0..<20).map { _ in SlowClient(socket(fixture)) }
             let bodies = (0..<20).map { _ in SlowClient(socket(fixture)) }
@@ -91,7 +91,7 @@ import Testing
             for client in clients {
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
-            // A rate that changes as often as it is looked: the buffers shall fill soon.
+            // A rate that changes at each look: the buffers fill soon.
             let hurrying = Task {
                 var rate: UInt8 = 60
                 while !Task.isCancelled {
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func fiveHundredConnectionsAtOnceDisturbNobody() async throws {
+    @Test func fiveHundredConnectionsAtOnceDisturbNoOther() async throws {
         try await recording { fixture in
             let clients = (0..<500).map { _ in SlowClient(socket(fixture)) }
             try await expectAnswered(fixture, "beside 500 who say nothing")

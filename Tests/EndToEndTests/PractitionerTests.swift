@@ -138,7 +138,7 @@ import Testing
                 await fixture.exchange.storedCount(patient: 40001) > others + 2
             }
             await fixture.exchange.movePatient(40002, to: 20002)
-            // Looked at once a minute.
+            // Checked once a minute.
             try await fixture.eventually("released", withinSeconds: 120) { status in
                 !status.health.contains { $0.name == "patient-held" }
             }
@@ -174,7 +174,7 @@ import Testing
             let listed = try await fixture.command("enrollments", "--json")
             #expect(listed.contains(#""no-consent" : 1"#))
             await fixture.exchange.grantConsent(patient: 40002)
-            // Looked at once a minute.
+            // Checked once a minute.
             try await fixture.eventually("released", withinSeconds: 120) {
                 $0.balance.held["no-consent"] == nil
             }

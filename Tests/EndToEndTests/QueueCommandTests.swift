@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test func releasedSamplesAreDeliveredWithTheTimesSomebodyVouchedFor() async throws {
+    @Test func releasedSamplesAreDeliveredWithTheTimesThatAPersonSet() async throws {
         try await TestWorld.run(settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"]) { fixture in
             try await fixture.put(on: 0)
             let status = try await fixture.eventually("samples") { $0.balance.stored >= 3 }
@@ -272,7 +272,7 @@ import Testing
         }
     }
 
-    @Test func aSalvageIsShownUntilSomebodyAcknowledgesIt() async throws {
+    @Test func aSalvageIsShownUntilItIsAcknowledged() async throws {
         try await TestWorld.run { fixture in
             try await recordUnenrolled(fixture)
             await fixture.gateway.stop()

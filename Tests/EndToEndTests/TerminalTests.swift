@@ -36,7 +36,7 @@ import Testing
             let pairing = Task {
                 try await atTerminal(fixture, "pair \(TestWorld.addresses[0])", copy: copy)
             }
-            // The heartbeat comes when somebody has wondered for a while what it waits for.
+            // The heartbeat comes when a person has wondered for a while what it waits for.
             try await fixture.eventually("it says what it waits for") { _ in
                 (try? String(contentsOfFile: copy, encoding: .utf8))?.contains("pairing: ") == true
             }

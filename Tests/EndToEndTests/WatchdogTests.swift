@@ -106,7 +106,7 @@ import Testing
         await Self.remove(disk)
     }
 
-    @Test func aDaemonThatNobodyWatchesFeedsNobody() async throws {
+    @Test func aDaemonWithoutAWatchdogFeedsNone() async throws {
         try await TestWorld.run(starts: false) { fixture in
             let systemd = try NotifySocket()
             try await fixture.gateway.start(with: ["NOTIFY_SOCKET": systemd.path])

@@ -106,7 +106,7 @@ import Testing
         #expect(log.began(radio) == 130 * Self.second)
     }
 
-    /// Whoever asks first must not make the beginning that others are told.
+    /// The first caller must not set the beginning that others get.
     @Test func whoAsksBetweenTwoLooksGetsTheBeginningThatTheNextLookGives() {
         var log = HealthLog(startedAt: 0)
         _ = log.look([], at: 15 * Self.second)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Health
 
-/// Each rule, one row a case: what is the case, and what is said of it.
+/// Each rule, one row a case: the facts, and the item that follows.
 @Suite struct HealthRulesTests {
     private static let second: Int64 = 1_000_000
 
@@ -16,6 +16,10 @@ import Testing
         snapshot.deliveries = [HealthSnapshot.Delivery(id: 1, name: "e1")]
         change(&snapshot)
         return snapshot
+    }
+
+    private static func hold(_ reason: String) -> HealthSnapshot.Delivery.Hold {
+        .init(reason: reason, meaning: "the exchange refuses", remedy: "ask its operator")
     }
 
     private func names(_ change: (inout HealthSnapshot) -> Void) -> [HealthName] {
@@ -80,12 +84,12 @@ import Testing
     ]
     private static let deliveries = [
         Row(.enrollAgain) { $0.deliveries[0].wantsEnrolling = true },
-        Row(.consentMissing) { $0.deliveries[0].hold = "no-consent" },
-        Row(.deliveryHeld) { $0.deliveries[0].hold = "device-unknown" },
+        Row(.consentMissing) { $0.deliveries[0].hold = hold("no-consent") },
+        Row(.deliveryHeld) { $0.deliveries[0].hold = hold("device-unknown") },
         Row(.exchangeUnreachable) { $0.deliveries[0].fault = "answers 503" },
         Row(.serviceStopped) { $0.deliveries[0].stopped = "it ended by itself" },
         Row(.patientHeld) {
-            $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", reason: "no-grant")]
+            $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", hold: hold("no-grant"))]
         },
         Row(.deliveryStalled) {
             $0.deliveries[0].pending = 700
@@ -164,7 +168,7 @@ import Testing
             } == [.strapUnreachable])
     }
 
-    /// The reason comes from whoever knows it; the end-to-end rule speaks only where nobody does.
+    /// The reason comes from the part that knows it; the end-to-end rule speaks only where none does.
     @Test func aDeliveryThatSaysWhyItStandsIsNotAlsoCalledStalled() {
         #expect(
             names {
@@ -175,7 +179,7 @@ import Testing
             } == [.exchangeUnreachable])
     }
 
-    @Test func anotherDeliverysTroubleExcusesNobody() {
+    @Test func anotherDeliverysTroubleIsNoExcuse() {
         #expect(
             names {
                 $0.deliveries.append(.init(id: 2, name: "e2"))

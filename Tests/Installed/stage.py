@@ -1,4 +1,4 @@
-"""What the story of an installed gateway is told with: the box, the straps' and the exchange's accounts."""
+"""The parts of the story of an installed gateway: the box, the straps' and the exchange's accounts."""
 import json
 import os
 import shutil

@@ -160,14 +160,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         playing, (path, _, query) = self.playing, self.path.partition("?")
-        if playing.life is None:  # stopped: on a connection from before there is nobody either
+        if playing.life is None:  # stopped: on a connection from before there is no server either
             self.close_connection = True
             return
         playing.asked.append(path)
         if path in ("/", "/enroll"):
             return self.page("page.html" if path == "/" else "enroll.html")
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
-            return self.problem(401, "token-needed", "this link is not in force", "ask again")
+            return self.problem(401, "token-needed", "this link is not valid any more", "ask again")
         if playing.full and path in ("/v1/live", "/v1/live/now"):
             return self.problem(503, "too-many-viewers", "32 viewers are watching", "close one")
         if path == "/v1/live":
@@ -193,7 +193,7 @@ class Handler(BaseHTTPRequestHandler):
             if body["token"] == playing.token:
                 return self.send(204, Set_Cookie=f"edge-gateway={playing.token}; Path=/; HttpOnly; "
                                  "SameSite=Strict")
-            return self.problem(401, "bad-token", "this link is wrong or no longer in force",
+            return self.problem(401, "bad-token", "this link is wrong or not valid any more",
                                 "ask for a new one: edge-gateway share")
         if self.path == "/v1/enroll-once":
             playing.enrolled.append(body)

@@ -140,7 +140,7 @@ def test_the_first_paint_is_within_a_fifth_of_a_second(server, visit):
     assert min(times) <= 200
 
 
-def test_a_page_is_small_and_asks_nobody_else(server, visit):
+def test_a_page_is_small_and_asks_no_other_server(server, visit):
     for name in ("page.html", "enroll.html"):
         words = document(name)
         assert len(words.encode()) < 60_000

@@ -134,7 +134,7 @@ def test_a_wrong_link_says_so_and_a_right_one_can_be_pasted(server, visit):
     page.get_by_label("Link or token").fill(f"{server.url}#{server.token}")
     page.keyboard.press("Enter")
     page.wait_for_selector(".badge.live")
-    # A share that is stopped ends where it is looked at.
+    # A share that is stopped ends where it is displayed.
     server.token = "u" * 43
     server.stop()
     server.start()

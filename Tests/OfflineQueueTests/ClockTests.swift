@@ -3,7 +3,7 @@ import Testing
 
 @testable import OfflineQueue
 
-@Suite("Times somebody vouches for")
+@Suite("Trusted times")
 struct ClockTests {
     let store: TestStore
 
@@ -60,7 +60,7 @@ struct ClockTests {
         #expect(after.last?.timeMicroseconds == clock.read().wallMicroseconds)
     }
 
-    @Test func aTrustedArrivalVouchesForItsBoot() async throws {
+    @Test func aTrustedArrivalGivesItsBootATime() async throws {
         let clock = ManualClock(isTrusted: false)
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
@@ -71,7 +71,7 @@ struct ClockTests {
         #expect(try await queue.balance().pending == 2)
     }
 
-    @Test func aBootThatEndedUntrustedStaysHeldUntilSomebodyVouches() async throws {
+    @Test func aBootThatEndedUntrustedStaysHeldUntilAPersonSetsItsTime() async throws {
         let clock = ManualClock(isTrusted: false)
         let first = try await store.open(clock, bootID: "boot-1")
         let worn = try await Worn(first)
@@ -128,7 +128,7 @@ struct ClockTests {
         #expect(try await queue.balance().isBalanced)
     }
 
-    /// The year 1970 would be vouched for, and with it every sample of the boot.
+    /// The year 1970 would be trusted, and with it every sample of the boot.
     @Test func aClockThatIsSetWhileItIsReadIsNotTrusted() {
         var states = [false, true]
         let reading = SystemClock.read(

@@ -121,7 +121,7 @@ struct DamageFuzzTests {
                 #expect(sample.timeMicroseconds == original.timeMicroseconds, "seed \(seed)")
             }
         }
-        // A table nobody had looked at yet.
+        // A table that was not read yet.
         if (try? await queue.balance()) == nil {
             clock.advance(seconds: 700)
             await queue.commitIfDue()

@@ -228,7 +228,7 @@ struct ErasingTests {
         #expect(try await queue.audit().isClean)
     }
 
-    @Test func theLogIsEmptiedOnceNobodyReadsTheStore() async throws {
+    @Test func theLogIsEmptiedOnceNoReaderIsLeft() async throws {
         let store = try TestStore()
         let clock = ManualClock()
         let queue = try await store.open(clock)

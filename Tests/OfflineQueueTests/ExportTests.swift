@@ -204,7 +204,7 @@ struct ExportTests {
         #expect(summary.added == 0 && summary.known == 10)
     }
 
-    @Test func samplesWithoutATimeAreHeldUntilSomebodyVouches() async throws {
+    @Test func samplesWithoutATimeAreHeldUntilAPersonSetsIt() async throws {
         clock.set { $0.isTrusted = false }
         try await recordWithoutNetwork()
         let lines = try export(store)

@@ -34,7 +34,7 @@ struct GapLedgerTests {
     @Test func samplesThatComeLateMakeDataOfWhatWasTakenForASilence() {
         let gaps = history(until: 101) { ledger in
             for second in Int64(1)...10 { ledger.sample(at: second * Self.second) }
-            // Looked at meanwhile, its parts are found one by one.
+            // Read meanwhile, its parts are found one by one.
             _ = ledger.open(at: 20 * Self.second)
             ledger.note(.daemonGone, at: 22 * Self.second)
             _ = ledger.open(at: 50 * Self.second)

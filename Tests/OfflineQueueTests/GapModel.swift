@@ -1,7 +1,7 @@
 import OfflineQueue
 
 /// What the gaps of one run must be, said as simply as possible: the run is cut into slots of 100 ms,
-/// and each slot is looked at by itself.
+/// and each slot is checked by itself.
 struct GapModel {
     static let slot: Int64 = 100_000
     static let bound: Int64 = 3_000_000
@@ -48,7 +48,7 @@ struct GapModel {
 
     private func spans(_ from: Int64, _ until: Int64) -> [Span] {
         var slots = stride(from: from, to: until, by: Int(Self.slot)).map { cause($0) }
-        // Runs of slots nobody explained.
+        // Runs of slots without a cause.
         var at = 0
         while at < slots.count {
             guard slots[at] == nil else {

@@ -154,7 +154,7 @@ struct GapTests {
             try await told(queue, worn.assignment) == ["600.0 adapter-down", "130.0 gateway-off"])
     }
 
-    @Test func timeAcrossBootsIsToldOnlyIfBothClocksAreVouchedFor() async throws {
+    @Test func timeAcrossBootsIsKnownOnlyIfBothClocksAreTrusted() async throws {
         clock.set { $0.isTrusted = false }
         var queue = try await store.open(clock, bootID: "boot-1")
         let worn = try await Worn(queue)

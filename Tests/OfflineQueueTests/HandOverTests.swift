@@ -44,9 +44,9 @@ struct HandOverTests {
     }
 
     /// Any history of pairing, handing over, ending, binding late, re-enrolling, dying letters and
-    /// restarts: each frame goes to whoever wore the strap when it came, and to nobody else.
+    /// restarts: each frame goes to the patient who wore the strap when it came, and to no other.
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
-    func whoeverWoreItGetsIt(seed: UInt64) async throws {
+    func eachFrameGoesToThePatientWhoWoreTheStrap(seed: UInt64) async throws {
         var run = try await HandOverRun(seed: seed)
         for _ in 0..<200 { try await run.step() }
         try await run.finish()
@@ -70,7 +70,7 @@ private struct HandOverRun {
         Owner(delivery: 1), Owner(delivery: 2), Owner(delivery: 3, patient: "ada"),
         Owner(delivery: 3, patient: "bob"),
     ]
-    /// By assignment; none while it is nobody's.
+    /// By assignment; none while it belongs to no patient.
     var owner: [Int64: Owner] = [:]
     var worn: Assignment?
     /// By the number in the frame.
@@ -125,13 +125,13 @@ private struct HandOverRun {
             Int.random(in: 0..<5, using: &random) == 0 ? nil : owners.randomElement(using: &random)
         let assignment = try await queue.assign(
             sensor: strap, enrollment: next?.delivery, patient: next?.patient)
-        // One that was nobody's becomes the next one's, with all it has; none is ever taken away.
+        // One without a patient becomes the next one's, with all it has; none is ever taken away.
         if let known = owner[assignment.id] { #expect(known == next) }
         if let next { owner[assignment.id] = next }
         worn = assignment
     }
 
-    /// One that was nobody's, over or not, is found an owner; one that has one keeps it.
+    /// One without a patient, over or not, is found an owner; one that has one keeps it.
     private mutating func bindLate() async throws {
         guard let next = owners.randomElement(using: &random),
             let assignment = try await queue.assignments().randomElement(using: &random)
@@ -184,7 +184,7 @@ private struct HandOverRun {
         try await queue.requeue(deadLetters: Array(dead.shuffled(using: &random).prefix(2)))
     }
 
-    /// Everything somebody may have is delivered; the rest is nobody's.
+    /// Everything that belongs to a patient is delivered; the rest belongs to none.
     mutating func finish() async throws {
         try await queue.flush()
         for delivery in [1, 2] as [Int64] {

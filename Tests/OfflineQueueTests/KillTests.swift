@@ -81,7 +81,7 @@ struct KillTests {
                 case .pruneRows, .pruneCursor: 5
                 case .pruned, .ledgerKept: 20
                 case .assignmentChanged, .assignmentGaps: 6
-                // In tests of their own: here nobody is erased, the schema is new, the disk has room.
+                // In tests of their own: here no patient is erased, the schema is new, the disk has room.
                 case .eraseRegistry, .erased, .migrate, .asideTakenUp: nil
                 case .migrated, .ledgersClosed, .runBegun, .runEnded, .closed: 5
                 }

@@ -21,7 +21,7 @@ enum KilledWriter {
 
     /// Runs in the child: records, delivers, prunes, hands over, stops and starts again; in each round on.
     /// `first` is the number of the first frame, `notes` the path beside which it says what is durable.
-    /// Returns if nobody kills it.
+    /// Returns if it is not killed.
     static func run(
         _ path: String, noting notes: String? = nil, round: Int, first: Int, steps: Int = .max,
         synchronous: String? = nil,

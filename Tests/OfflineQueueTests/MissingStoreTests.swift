@@ -14,7 +14,7 @@ struct MissingStoreTests {
         for companion in companions { _ = unlink(store.path + companion) }
     }
 
-    @Test func aStoreThatVanishedIsReportedUntilSomebodyHasSeenIt() async throws {
+    @Test func aStoreThatVanishedIsReportedUntilItIsAcknowledged() async throws {
         try await store.open(clock).close()
         try remove("", "-wal", "-shm", ".lock")
         var queue = try await store.open(clock)
@@ -127,7 +127,7 @@ struct ChecksumWalkTests {
         }
     }
 
-    @Test func damageIsFoundWhileNobodyReadsIt() async throws {
+    @Test func damageIsFoundInTheBackground() async throws {
         var (queue, worn) = try await worn(rows: 450)
         await step(queue, 10)
         #expect(await queue.health().damagedRows == 0)
@@ -135,7 +135,7 @@ struct ChecksumWalkTests {
         clock.advance(seconds: 61)
         await step(queue, 4)
         #expect(await queue.health().damagedRows == 2)
-        // It stays, until somebody has seen it; then the same rows are no news.
+        // It stays until it is acknowledged; then the same rows are no news.
         try await queue.close()
         queue = try await store.open(clock)
         #expect(await queue.health().damagedRows == 2)

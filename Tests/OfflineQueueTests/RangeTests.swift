@@ -45,7 +45,7 @@ struct RangeTests {
         #expect(ids(found) == [[1, 2, 3], [4]])
         #expect(found.map(\.isEnded) == [true, false])
         let cut = try await queue.nextRanges(enrollment: enrollment, perSegment: 2, limit: 100)
-        #expect(cut.first?.isEnded == false, "the third one was not looked at")
+        #expect(cut.first?.isEnded == false, "the third one was not read")
     }
 
     @Test func theSameSamplesAsTheNextBatchAndSettledInTheSameWay() async throws {

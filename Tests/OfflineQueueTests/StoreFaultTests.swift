@@ -137,7 +137,7 @@ struct StoreFaultTests {
             try await queue.beat(worn.assignment, bpm: UInt8(sent % 200), clock)
         }
         #expect(try await queue.audit().isClean)
-        // What is stored can still be read; a delivery that cannot write its progress is told so.
+        // What is stored can still be read; a delivery that cannot write its progress gets an error.
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 1)
         #expect(batch.count == 1)
         disk.makeRoom()

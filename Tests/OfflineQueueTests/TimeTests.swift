@@ -62,7 +62,7 @@ struct TimeTests {
         clock.set { $0.wallMicroseconds += step * 1_000_000 }
         try await queue.beat(worn.assignment, clock)
         clock.advance(seconds: 1)
-        // No longer vouched for: counted on from when it was, not from the step.
+        // No longer trusted: counted on from when it was, not from the step.
         clock.set { $0.isTrusted = false }
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()

@@ -104,7 +104,7 @@ struct WaitingTests {
         #expect(try await queue.balance().stored == 0)
     }
 
-    @Test func withoutATrustedClockNobodyCanReleaseSamplesIntoAnotherAge() async throws {
+    @Test func withoutATrustedClockSamplesCannotBeReleasedIntoAnotherAge() async throws {
         let store = try TestStore()
         let clock = ManualClock(isTrusted: false)
         let queue = try await store.open(clock)

@@ -17,7 +17,7 @@ import Testing
         return silence.cause
     }
 
-    @Test mutating func aLinkThatNobodyHasToldOfWaitsForBluetoothd() {
+    @Test mutating func aLinkWithoutAnyEventWaitsForBluetoothd() {
         #expect(silence.cause == .daemonGone)
         #expect(follow(.suspended(.adapter), .adapterOff) == .adapterDown)
         #expect(follow(.absent, .progress) == .outOfRange)

@@ -140,7 +140,7 @@ final class Day {
         case .mute: bus.setMute(subject, true)
         case .deaf:
             bus.deafen(subject)
-            // Otherwise nobody listens.
+            // Otherwise there is no listener.
             for strap in straps.prefix(2) { bus.setOnAir(strap, false) }
         case .resolvedEarly:
             bus.setHabits { $0.resolvesEarly = true }

@@ -126,7 +126,7 @@ actor DayGateway {
         history.note(counts, at: reading.uptimeMicroseconds)
         stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]
         guard stored.count > Self.unnoticedMinutesMax else { return }
-        // Nobody delivers in this world.
+        // There is no delivery in this world.
         let conditions = HealthRules.conditions(of: snapshot).filter { $0.name != .notEnrolled }
         for sensor in try await queue.sensors()
         where stored.first?[sensor.id] == counts.stored[sensor.id] {

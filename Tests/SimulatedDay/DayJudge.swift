@@ -131,7 +131,7 @@ struct DayJudge {
                 if trouble.end - trouble.begin > 2 * Self.settling,
                     case .gap(let cause) = seconds[index][middle], !expected.contains(cause)
                 {
-                    faults.append("\(trouble.kind) at \(middle) s is told as \(cause.rawValue)")
+                    faults.append("\(trouble.kind) at \(middle) s is recorded as \(cause.rawValue)")
                 } else if trouble.end - trouble.begin > 2 * Self.settling,
                     seconds[index][middle] == .sampled, !expected.isEmpty
                 {
@@ -169,7 +169,7 @@ struct DayJudge {
             let received = index < counts.count ? counts[index].received : 0
             if received > sent { faults.append("\(strap): \(received) received of \(sent) sent") }
             let lost = sent - received
-            // What was on its way when bluetoothd, the bus or the gateway ended belongs to nobody.
+            // What was on its way when bluetoothd, the bus or the gateway ended belongs to no patient.
             let endings = day.script.troubles.count {
                 [.bluetoothdRestart, .busRestart, .gatewayOff].contains($0.kind)
             }

@@ -26,7 +26,7 @@ struct DayScript {
         case doubled
         /// Connected, subscribed, and silent.
         case mute
-        /// The adapter scans and hears nobody.
+        /// The adapter scans and hears nothing.
         case deaf
         /// `ServicesResolved` comes before the services.
         case resolvedEarly

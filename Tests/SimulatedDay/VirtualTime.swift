@@ -7,7 +7,7 @@ import Synchronization
 /// The only thread and the only clock of the simulation: Swift's executor and a list of sleepers.
 ///
 /// Everything asynchronous runs here, one job after the other, so that a day with the same seed is
-/// the same day. Time moves on only when nobody has anything left to do.
+/// the same day. Time moves on only when no task has anything left to do.
 final class VirtualTime: TaskExecutor, SerialExecutor {
     private struct Sleeper {
         var due: Int64

@@ -225,7 +225,7 @@ struct ExchangeDataPointTests {
         #expect(oracle.count { $0 != "accepted" } > 100)
         let good = await session.post(Sample.bundle(of: [Self.observation.text]))
         #expect(good?.verdicts == ["201 Created"])
-        // In a bundle, what cannot be read is told from what is refused for another reason.
+        // In a bundle, what cannot be read is distinguished from what is refused for another reason.
         for (document, verdict) in zip(documents, oracle)
         where verdict.hasPrefix("refused: Observation: ") {
             let answer = await session.post(Sample.bundle(of: [document.text]))

@@ -34,7 +34,7 @@ struct ExchangeEntryTests {
             observation: Sample.observation(subject: "Patient/abc"),
             status: 422, saying: "Field 'id' expected a number but got 'abc'."),
         Refusal(
-            name: "somebody else's patient",
+            name: "another practitioner's patient",
             observation: Sample.observation(subject: "Patient/40002"), status: 403,
             saying: "The Subject Patient does not match the current user."),
         Refusal(
@@ -151,7 +151,7 @@ struct ExchangeEntryTests {
         await session.exchange.stop()
     }
 
-    @Test("identifiers are the whole server's, whoever's they are; without one all is stored")
+    @Test("identifiers are unique on the whole server; without one all is stored")
     func identifiers() async throws {
         let peter = try await EnrolledExchange()
         let key = ExchangeSeed.standard.practitionerKeys[0]

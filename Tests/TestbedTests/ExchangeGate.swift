@@ -35,7 +35,7 @@ final class Gate: Sendable {
     }
 
     /// Returns when one more sleeper has come than the last time this was asked.
-    func waitUntilSomebodySleeps() async {
+    func waitUntilATaskSleeps() async {
         while true {
             let done = state.withLock { state -> Bool in
                 guard state.arrivals > state.seen else { return false }

@@ -55,7 +55,7 @@ enum JSON: Decodable, Hashable {
     var array: [JSON]? { if case .array(let values) = self { values } else { nil } }
 }
 
-/// A client that sends exactly the bytes it is told to: chunked bodies, byte order marks, halves
+/// A client that sends exactly the given bytes: chunked bodies, byte order marks, halves
 /// of requests. One connection per request, on a thread of its own.
 struct Wire: Sendable {
     let port: Int

@@ -255,7 +255,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(10)))
-    func aFloodOfStrangersIsShownOnlyIfSomebodyWantsAll() async throws {
+    func aFloodOfStrangersIsShownOnlyToAScanForAll() async throws {
         let scene = try await Scene.set()
         try await scene.bluez.flood(count: 100)
         try await scene.call(

@@ -12,7 +12,7 @@ private typealias Fixture = SimulatedBlueZFixture
         ])
     ]
 
-    @Test func nothingIsHeardUntilSomebodyDiscovers() throws {
+    @Test func nothingIsHeardWithoutDiscovery() throws {
         let fixture = try Fixture()
         fixture.wait(seconds: 60)
         #expect(fixture.messages.isEmpty)

@@ -37,7 +37,7 @@ final class SimulatedBlueZFixture {
         messages += world.takeOutbox()
     }
 
-    /// Sends one frame of the strap's; false if nobody is subscribed.
+    /// Sends one frame of the strap's; false if no client is subscribed.
     func emit(_ frame: [UInt8]) -> Bool {
         let isSent = world.emit(frame, from: Self.strap)
         messages += world.takeOutbox()

@@ -138,7 +138,7 @@ import Testing
         #expect(await task.value == .cancelled)
     }
 
-    @Test func nobodyListeningIsNoConnectionAndCertainlyNotSent() async throws {
+    @Test func withoutAServerThereIsNoConnectionAndNothingWasSent() async throws {
         let server = try RawServer { _, _ in }
         let origin = try Self.origin(server)
         server.stop()

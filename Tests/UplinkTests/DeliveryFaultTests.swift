@@ -5,7 +5,7 @@ import Testing
 
 @testable import Uplink
 
-/// What is said of a delivery that does not deliver.
+/// The reported fault of a delivery that does not deliver.
 @Suite struct DeliveryFaultTests {
     @Test(
         "an exchange that answers nothing useful is reported within two minutes, and delivery resumes within one",

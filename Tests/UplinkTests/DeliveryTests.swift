@@ -132,7 +132,7 @@ private struct DeliveryDrive {
         #expect(delivery.step(2) == .fetch(limit: 100))
     }
 
-    @Test func anEmptyQueueIsLookedAtLaterOrWhenNudged() {
+    @Test func anEmptyQueueIsReadAgainLaterOrWhenWoken() {
         var delivery = Delivery()
         #expect(delivery.step(0) == .fetch(limit: 100))
         delivery.fetched([], hasMore: false, 0)

@@ -173,7 +173,7 @@ import Testing
             await FileDestination(path: "/nonexistent/points").isMended(.exchangeFault) == false)
     }
 
-    @Test func aSampleThatNamesNobodyIsTheEnrollmentsPatients() async throws {
+    @Test func aSampleWithoutAPatientBelongsToTheEnrollmentsPatient() async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
         var sample = Self.point(1)

@@ -13,7 +13,7 @@ private struct WardDrive {
     /// Patients of whom the exchange says that they are well, whatever it does with their samples.
     var claimed: Set<String> = []
     var answer: DeliveryAnswer?
-    /// Patients whose samples somebody on the way calls too large.
+    /// Patients whose samples a proxy calls too large.
     var tooLarge: Set<String> = []
     var delivered: [(at: Int64, number: Int, patient: String)] = []
     var probes: [(at: Int64, patient: String)] = []
@@ -119,7 +119,7 @@ private struct WardDrive {
         #expect(drive.delivery.heldPatients.isEmpty)
     }
 
-    @Test func aTrialThatIsTooLargeHoldsItsPatientAndNobodyElse() {
+    @Test func aTrialThatIsTooLargeHoldsItsPatientAlone() {
         var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
         drive.run(seconds: 30)
         drive.refused = [:]
@@ -147,7 +147,7 @@ private struct WardDrive {
         #expect(drive.numbers(of: "b").count == 30)
     }
 
-    @Test func aTrialThatTellsNothingHoldsNobodyBack() {
+    @Test func aTrialWithAnUnclearAnswerHoldsNoPatient() {
         var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
         drive.run(seconds: 30)
         drive.refused = [:]

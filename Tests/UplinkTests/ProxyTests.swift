@@ -96,7 +96,7 @@ struct ProxyTests {
             let proxy = try RawServer { connection, _ in connection.send(words) }
             defer { proxy.stop() }
             guard case .failure(let fault) = try await Self.get(proxyPort: proxy.port) else {
-                Issue.record("answered by nobody")
+                Issue.record("no server answered")
                 continue
             }
             #expect(fault.certainlyNotSent, "\(fault)")

@@ -32,7 +32,7 @@ private actor RecordingDestination: Destination {
         case ..<trouble: return .notSent(retryAtMicroseconds: nil)
         case ..<(2 * trouble): return .unanswered("timeout")
         case ..<(3 * trouble):
-            // All of it is stored, and nobody hears of it.
+            // All of it is stored, and the answer is lost.
             _ = store(points)
             return .unanswered("timeout")
         case ..<(4 * trouble):
@@ -247,7 +247,7 @@ private final class Gateway {
 
     @Test func samplesOfABootWhoseClockIsTrustedLateMakeDataPointsOfTheirOwn() async throws {
         let delivery = try await DeliveryFixture(samples: 0, resolution: .sixtySeconds)
-        // Recorded while nobody vouched for the clock.
+        // Recorded while the clock was not trusted.
         let untrusted = StillClock(
             uptime: delivery.clock.read().uptimeMicroseconds, isTrusted: false)
         for second in 0..<30 {

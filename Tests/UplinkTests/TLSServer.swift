@@ -11,7 +11,7 @@ final class TLSServer: Sendable {
         case issued(days: Int)
         /// From the authority for another host.
         case otherHost
-        /// Vouches for itself.
+        /// Self-signed.
         case selfSigned
     }
 

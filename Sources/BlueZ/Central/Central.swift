@@ -63,9 +63,8 @@ public actor Central {
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
 
-    /// Makes a central that does nothing before `run`.
-    ///
-    /// - Parameter connect: opens a connection to the bus, again and again if need be.
+    /// Makes a central that does nothing before `run`. It calls `connect` for each connection to the bus
+    /// that it needs.
     public init(
         settings: CentralSettings, clock: CentralClock = .system,
         connect: @escaping Connect = { () async throws(DBusFault) in try await DBusConnection.open()
@@ -112,7 +111,7 @@ public actor Central {
         await finish(nil)
     }
 
-    /// Frames are told sooner, which costs more, while somebody looks at a screen.
+    /// Frames are handed over sooner, which costs more, while a screen shows rates.
     public func setWatched(_ isWatched: Bool) async {
         self.isWatched = isWatched
         await client?.setWatched(isWatched)

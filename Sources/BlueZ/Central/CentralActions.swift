@@ -67,7 +67,7 @@ extension Central {
         }
     }
 
-    /// A sensor that was let go and is wanted again; whoever pairs it now is not forgotten.
+    /// A sensor that was let go and is wanted again; if it is paired now, its bond stays.
     private func begin(anew link: WatchedLink) {
         watch(link.address, link.service, link.characteristic, isTemporary: link.isTemporary)
         links[link.address]?.agent = link.agent

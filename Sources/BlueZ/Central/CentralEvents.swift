@@ -22,7 +22,7 @@ extension Central {
                             address: link.address, bytes: bytes, uptime: uptime,
                             connectionNumber: link.machine.attempt)))
             } else {
-                // What came before is told before.
+                // Events keep their order.
                 mailbox.post(frames)
                 frames = []
                 isQuiet = take(event) && isQuiet
@@ -190,7 +190,7 @@ extension Central {
         if isSighting {
             let now = clock.now()
             heardAt[device.path] = now
-            // Foreign sensors are told of only to those who scan.
+            // Only a scan gets events of foreign sensors.
             if link != nil || scanRequests > 0 {
                 mailbox.post([.sighting(sighting(of: device))])
             }

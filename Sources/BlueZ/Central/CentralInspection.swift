@@ -21,6 +21,9 @@ extension Central {
     /// follows finds the link up.
     ///
     /// - Parameters:
+    ///   - address: of the sensor, as BlueZ spells it.
+    ///   - service: the 128-bit UUID that the sensor must have.
+    ///   - characteristic: the 128-bit UUID whose notifications the sensor must have.
     ///   - reading: 128-bit UUIDs of the characteristics to read.
     ///   - agent: asks a person for what a bond needs; without one no bond is made. A bond that the
     ///     sensor has forgotten is then removed and made anew.
@@ -116,7 +119,7 @@ extension Central {
     static let noCharacteristic = DBusFault(
         name: "org.bluez.Error.DoesNotExist", text: "no such characteristic")
 
-    /// Ends the link of a sensor that nobody else watches or looks at by now.
+    /// Ends the link of a sensor that is neither recorded nor inspected by now.
     private func letGo(_ address: String, ifLastInspection number: Int) {
         guard let link = links[address], link.isTemporary, link.inspection == number else { return }
         unwatch(address: address)
@@ -144,7 +147,7 @@ extension Central {
         // The first time bluetoothd may have remembered services that it no longer has.
         let isOther = !places.values.contains { $0.offers(service: settings.service) }
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
-        // Nobody is there to make a bond with.
+        // No person is there to confirm a bond.
         if link.agent == nil, wantsBond(link) { return true }
         switch link.machine.state {
         case .resolving, .subscribing, .streaming, .draining:
@@ -236,7 +239,7 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case notConnected
     /// Connected, without the service or the characteristic that was asked for.
     case noHeartRate
-    /// It lets nobody subscribe without a bond, and there was no agent.
+    /// It allows no subscription without a bond, and there was no agent.
     case wantsBond
     /// A bond was tried for and refused.
     case bondRefused(DBusFault)

@@ -8,7 +8,7 @@ extension Central {
     /// Whether bluetoothd is on the bus and does not answer.
     public func isDaemonHung() -> Bool { pulse.hungSince != nil || isDaemonSilent }
 
-    /// Silence is nobody's fault while bluetoothd may hang, and a call made now would wait in its queue.
+    /// Silence says nothing while bluetoothd may hang, and a call made now would wait in its queue.
     func isHeld(_ link: WatchedLink) -> Bool {
         pulse.hungSince != nil || (pulse.isInDoubt && link.machine.isStreaming)
     }

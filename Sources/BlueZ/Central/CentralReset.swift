@@ -8,7 +8,7 @@ extension Central {
 
     /// Power-cycles an adapter, at most so many times an hour as the settings allow.
     ///
-    /// - Parameter isThorough: resets the controller itself, where somebody can.
+    /// - Parameter isThorough: resets the controller itself, where the helper for it is installed.
     func resetAdapter(_ path: String, isThorough: Bool) {
         let now = clock.now()
         resets.removeAll { $0 + Self.hour < now }

@@ -22,7 +22,7 @@ final class WatchedLink {
     /// Why there is no bond, if one was tried for.
     var bondFault: DBusFault?
     var hasTriedBond = false
-    /// The person said no, or nobody was there to say anything.
+    /// The person said no, or no person was there to answer.
     var isDeclined = false
     /// Why it was in its states since the inspection began.
     var reasons: Set<LinkReason> = []

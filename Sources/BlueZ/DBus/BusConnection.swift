@@ -2,8 +2,7 @@
 /// under a clock of its own.
 public protocol BusConnection: Sendable {
     /// Calls a method and returns the whole answer, which tells when it arrived among the signals.
-    ///
-    /// - Parameter deadline: after it the call fails with `DBusFault.noReply`.
+    /// After `deadline` the call fails with `DBusFault.noReply`.
     func request(_ message: DBusMessage, deadline: Duration) async throws(DBusFault) -> DBusMessage
 
     /// Sends a signal, a reply or an error; does not wait. False if it was not queued.
@@ -27,7 +26,7 @@ public protocol BusConnection: Sendable {
 }
 
 extension BusConnection {
-    /// Who owns a well-known name; nil if nobody does.
+    /// Who owns a well-known name; nil if no program does.
     func owner(of name: String) async throws(DBusFault) -> String? {
         do throws(DBusFault) {
             let answer = try await request(

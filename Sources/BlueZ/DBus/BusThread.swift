@@ -12,7 +12,7 @@ struct BusThread {
     static let outstandingMax = 1024
     /// The largest message taken; a larger one ends the connection, as the specification asks.
     static let messageSizeMax = 16 << 20
-    /// Messages read in one turn before requests and deadlines are looked at again.
+    /// Messages read in one turn before requests and deadlines have their turn.
     static let messagesPerTurnMax = 512
     /// In a crowd, messages that can wait are left in the socket for so long and then read
     /// together: waking up for each costs more than reading it. Their time of arrival becomes that
@@ -221,7 +221,7 @@ struct BusThread {
         return true
     }
 
-    /// A message over our bounds: whoever waits for an answer gets an error.
+    /// A message over our bounds: a call that waits for this answer gets an error.
     private mutating func refuse(_ message: DBusMessage) {
         let fault = DBusFault(name: DBusFault.limitsExceeded, text: "the message is too large")
         if message.kind == .call {

@@ -48,8 +48,8 @@ public final class DBusConnection: BusConnection {
 
     /// Calls a method and returns the arguments of its answer.
     ///
-    /// - Parameter deadline: after it the call fails with `DBusFault.noReply` and an answer that
-    ///   still comes is dropped. Cancelling the task does the same at once.
+    /// After `deadline` the call fails with `DBusFault.noReply`, and an answer that still comes is
+    /// dropped. Cancelling the task does the same at once.
     public func call(
         destination: String, path: String, interface: String, member: String,
         arguments: [DBusValue] = [], deadline: Duration

@@ -69,7 +69,7 @@ public struct DBusMessage: Sendable, Hashable {
             errorName: fault.name, body: fault.text.isEmpty ? [] : [.string(fault.text)])
     }
 
-    /// The error answer to a call that nobody here understands.
+    /// The error answer to a call for a method that is not served here.
     public static func unknownMethod(_ call: DBusMessage) -> DBusMessage {
         .error(
             to: call,

@@ -2,7 +2,7 @@ import Basics
 
 /// Whether the gateway powers adapters on.
 public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
-    /// Any adapter that is off, whoever switched it off.
+    /// Any adapter that is off, however it was switched off.
     case always
     /// The gateway never touches the power of an adapter, not even to mend one that hangs.
     case never
@@ -12,7 +12,7 @@ public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
 
 /// The power of one adapter: a value that decides when it is switched off and on.
 ///
-/// Whoever powers an adapter off owns powering it on. A call that nobody answered in time may be
+/// The program that powers an adapter off owns powering it on. A call that was not answered in time may be
 /// carried out all the same, minutes later, when a hung bluetoothd goes on; so the debt lasts until the
 /// adapter has been on for a while after an answered power-on. bluetoothd takes calls in order: an
 /// answer to that one shows that the power-off is no longer queued.

@@ -2,7 +2,7 @@ import Basics
 
 /// One adapter's radio, which can scan or connect but not well do both: a value that decides which.
 ///
-/// One connect at a time; the scan is paused before it and taken up after it. `Key` names whoever
+/// One connect at a time; the scan is paused before it and taken up after it. `Key` names the sensor that
 /// wants to connect.
 struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     /// Between the end of a scan and a connect, so that the controller is out of scanning.

@@ -2,7 +2,7 @@ import Basics
 
 /// Notices an adapter that says it scans and hears nothing at all: a value that decides what to do.
 ///
-/// Straps out of range are normal, a radio that hears nobody is not. The scan asks for our sensors
+/// Straps out of range are normal, a radio that hears no device at all is not. The scan asks for our sensors
 /// only, so before anything is done the adapter is made to listen to everyone: that alone restarts a
 /// stalled scan, and one stranger's advert shows that the radio is well.
 struct RadioWatch: Sendable {
@@ -35,7 +35,7 @@ struct RadioWatch: Sendable {
     private var isScanWanted = false
     private var quietSince = Uptime.zero
     private var steps = 0
-    /// Another adapter has heard such a sensor since this one heard anybody.
+    /// Another adapter has heard such a sensor since this one last heard a device.
     private var isHeardElsewhere = false
     /// Since when nothing was heard although everyone was listened to; nil while the radio hears.
     private(set) var silentSince: Uptime?
@@ -54,7 +54,7 @@ struct RadioWatch: Sendable {
         }
     }
 
-    /// Somebody wants to hear sensors, or nobody does any more.
+    /// The gateway begins or ends to look for sensors.
     mutating func wantScan(_ isWanted: Bool, at now: Uptime) -> Action? {
         guard isWanted != isScanWanted else { return nil }
         isScanWanted = isWanted
@@ -64,7 +64,7 @@ struct RadioWatch: Sendable {
         return phase == .everyone ? .listenToOurs : nil
     }
 
-    /// An advert came through, anybody's.
+    /// An advert of any device came through.
     mutating func hear(at now: Uptime) -> Action? {
         quietSince = now
         steps = 0

@@ -1,6 +1,6 @@
 import Basics
 
-/// The link to one sensor: a value that is told what happens and answers what to do.
+/// The link to one sensor: a value that takes events and returns what to do.
 ///
 /// `absent → seen → connecting → resolving → subscribing → streaming`, and `suspended`. It knows no
 /// D-Bus and no heart rate. The time is given with each event; `nextDeadline`
@@ -95,9 +95,7 @@ public struct SensorLink: Sendable {
     /// No attempt before.
     var retryAt = Uptime.zero
 
-    /// A link that waits for bluetoothd.
-    ///
-    /// - Parameter seed: of the jitter.
+    /// A link that waits for bluetoothd. `seed` is that of the jitter.
     public init(policy: LinkPolicy = LinkPolicy(), seed: UInt64) {
         self.policy = policy
         backoff = Backoff(first: policy.backoffBase, longest: policy.backoffMax)

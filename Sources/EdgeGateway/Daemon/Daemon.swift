@@ -17,7 +17,7 @@ struct Daemon {
     ///
     /// - Throws: ``SettingsFault`` when it cannot start, in one line with advice.
     func run() async throws {
-        // Files and the socket are nobody else's business; the socket's mode is set on its own.
+        // Files and the socket are for this user alone; the socket's mode is set on its own.
         umask(0o077)
         let problems = settings.problems()
         if let fatal = problems.first(where: \.stopsDaemon) {

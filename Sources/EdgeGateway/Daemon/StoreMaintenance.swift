@@ -5,7 +5,7 @@ import ServiceLifecycle
 /// The store's housekeeping: commits that are due, the clock, old delivered samples, and a look at every row
 /// now and then.
 struct StoreMaintenance: Service {
-    /// How often a due commit and the clock are looked at; bounds how late a commit can be.
+    /// How often it checks for a due commit and a changed clock; bounds how late a commit can be.
     private static let tick = Duration.seconds(1)
     /// Delivered samples are pruned this often: deleting more rarely means longer transactions.
     private static let ticksPerPrune = 600

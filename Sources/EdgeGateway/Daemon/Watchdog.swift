@@ -13,7 +13,7 @@ struct Watchdog: Service {
     /// Feedings in one period of systemd's: two may be late on a loaded machine.
     private static let feedingsPerPeriod: Int64 = 3
 
-    /// Between two feedings; nil where nobody watches.
+    /// Between two feedings; nil without a watchdog.
     let pause: Duration?
     let queue: SampleQueue
     let recorder: Recorder

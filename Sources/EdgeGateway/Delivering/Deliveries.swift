@@ -20,7 +20,7 @@ actor Deliveries {
     private var deliveries: [Int64: Delivery] = [:]
     /// How often each enrollment's delivery was asked to start: the latest one counts.
     private var starts: [Int64: Int] = [:]
-    /// Deliveries that ended though nobody ended them, and wait to be started again, with the reason.
+    /// Deliveries that ended by themselves, and wait to be started again, with the reason.
     private(set) var ended: [Int64: String] = [:]
     /// Enrollments whose tokens could not be read when their delivery was last to start.
     private(set) var unreadable: Set<Int64> = []
@@ -34,7 +34,7 @@ actor Deliveries {
 
     /// Starts the delivery of an enrollment, with the tokens in its file where it needs some.
     ///
-    /// - Returns: false when there are no usable tokens: then somebody has to enroll again.
+    /// - Returns: false when there are no usable tokens: then a person has to enroll again.
     @discardableResult
     func start(_ enrollment: Enrollment, tokens file: TokenFile) async -> Bool {
         let turn = starts[enrollment.id, default: 0] + 1
@@ -133,7 +133,7 @@ actor Deliveries {
         do {
             unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
         } catch {
-            // Nobody knows: the samples rest as if a request had been sent just now.
+            // Unknown: the samples rest as if a request had been sent just now.
             unanswered = clock.read().uptimeMicroseconds
         }
         return DeliveryRunner(

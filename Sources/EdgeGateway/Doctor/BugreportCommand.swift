@@ -93,7 +93,7 @@ struct BugreportCommand: AsyncParsableCommand {
         return String(decoding: data, as: UTF8.self)
     }
 
-    /// Nobody else may read it, and a file that is there is not overwritten.
+    /// No other user may read it, and an existing file is not overwritten.
     private static func write(_ text: String, to path: String) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -108,7 +108,7 @@ struct BugreportCommand: AsyncParsableCommand {
 }
 
 extension StatusReport {
-    /// The state without what is somebody's: patients, and what hearts do at this moment.
+    /// The state without personal data: patients, and what hearts do at this moment.
     var withoutPeople: StatusReport {
         var report = self
         for index in report.sensors.indices { report.sensors[index].bpm = nil }

@@ -62,7 +62,7 @@ struct ExchangeChecks {
             "install ca-certificates, or set uplink.ca_file to the authority of that server"
         case .tls(.wrongHost):
             "the link names another host than the certificate; ask for a new link"
-        case .tls: "look at uplink.ca_file and at what stands between here and the exchange"
+        case .tls: "check uplink.ca_file, and look for a proxy between here and the exchange"
         case .plainHTTPRefused: "use https"
         default: "look at cable, Wi-Fi, route and firewall: curl -v URL"
         }

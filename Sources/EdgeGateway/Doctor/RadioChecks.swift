@@ -115,7 +115,7 @@ struct RadioChecks {
         } catch {
             if error.name.hasSuffix("AccessDenied") {
                 return .fault(
-                    name, "D-Bus does not let this user to bluetoothd",
+                    name, "D-Bus denies this user access to bluetoothd",
                     "add the user to the group bluetooth, or install the policy in deploy/dbus")
             }
             if error.name.hasSuffix("ServiceUnknown") || error.name.hasSuffix("NameHasNoOwner") {
@@ -125,7 +125,7 @@ struct RadioChecks {
         }
     }
 
-    /// What Debian's files say: bluetoothd tells its version to nobody over D-Bus.
+    /// What Debian's files say: bluetoothd does not give its version over D-Bus.
     private func bluezVersion() -> String? {
         guard let status = FileManager.default.contents(atPath: tree.root + "/var/lib/dpkg/status")
         else { return nil }

@@ -3,7 +3,7 @@ import Foundation
 /// Takes out of a text what must not leave a gateway: addresses, patients, names that people gave, and whatever
 /// may be a secret.
 ///
-/// It goes by shape, so that it also finds what nobody thought of: an address by its colons, a secret by
+/// It goes by shape, so that it also finds what no list names: an address by its colons, a secret by
 /// its length. Names are known: each stands under a label instead. What it takes away by mistake is missed less
 /// than what it leaves.
 struct Redactor {
@@ -27,7 +27,7 @@ struct Redactor {
     }
 
     /// A labelled name for everything that people named in these reports. The names that enrollments get by
-    /// themselves (`e1`) name nobody and stay.
+    /// themselves (`e1`) name no person and stay.
     static func labels(
         sensors: [SensorReport], enrollments: [EnrollmentReport]
     ) -> [String: String] {

@@ -28,7 +28,7 @@ enum CredentialSource {
         guard data.count <= bytesMax else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "read \(path): the file is too long to be one of these")
+                message: "read \(path): the file is too long for a credential")
         }
         return trimmed(data)
     }

@@ -5,9 +5,9 @@ import Uplink
 struct EnrollCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enroll",
-        abstract: "Lets the gateway deliver: by an invitation, a practitioner key, or into a file.",
+        abstract: "Authorizes delivery: by an invitation, a practitioner's key, or into a file.",
         discussion: """
-            An invitation link or a key is a credential: whoever has it can upload as this patient. \
+            An invitation link or a key is a credential: anyone who has it can upload as this patient. \
             Give `-` to read a link from standard input, so that it stays out of the shell's \
             history. A practitioner key serves many patients: `pair --patient` names the patient.
 
@@ -62,6 +62,9 @@ struct EnrollCommand: AsyncParsableCommand {
         Terminal.print("enrolled as \(report.name) \(way) \(report.exchange)")
         if let held = report.held {
             Terminal.print("  held: \(held)")
+            if let reason = HoldReason(rawValue: held) {
+                Terminal.print("    \(reason.meaning)\n    do: \(reason.remedy)")
+            }
         } else if report.kind == "practitioner-key" {
             Terminal.print(
                 "  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
@@ -102,7 +105,8 @@ struct EnrollCommand: AsyncParsableCommand {
 
 struct EnrollmentsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "enrollments", abstract: "Lists the enrollments and their delivery.",
+        commandName: "enrollments",
+        abstract: "Lists the enrollments and the state of their deliveries.",
         discussion: "Example: edge-gateway enrollments --json")
 
     @OptionGroup var daemon: DaemonOptions

@@ -1,6 +1,6 @@
 import OfflineQueue
 
-/// How enrollments are named: as somebody asks, or e1, e2 and so on.
+/// How enrollments are named: as a person asks, or e1, e2 and so on.
 enum EnrollmentName {
     /// The name of an enrollment: as asked for, or as the one has that it takes the place of.
     ///
@@ -12,7 +12,7 @@ enum EnrollmentName {
         if let same, same.terms.name != asked {
             throw ProblemReport(
                 code: .nameTaken,
-                message: "this is the enrollment \(same.terms.name); it is not made a second time",
+                message: "this enrollment exists already, as \(same.terms.name)",
                 advice: "enroll again with --name \(same.terms.name), or without a name")
         }
         guard same != nil || !existing.contains(where: { $0.terms.name == asked }) else {

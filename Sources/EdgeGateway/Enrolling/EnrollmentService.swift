@@ -30,7 +30,7 @@ struct EnrollmentService: Sendable {
     static func check(resolution: String?) throws {
         guard let resolution, Resolution(rawValue: resolution) == nil else { return }
         throw ProblemReport(
-            code: .badRequest, message: "there is no resolution of that name",
+            code: .badRequest, message: "unknown resolution",
             advice: "raw (one data point a frame), 10s or 60s (averages)")
     }
 
@@ -79,7 +79,7 @@ struct EnrollmentService: Sendable {
             ? Origin(text) : Origin(authority: text, plainHTTP: settings.plainHTTP)
         guard let named else {
             throw ProblemReport(
-                code: .badRequest, message: "this is no exchange's address",
+                code: .badRequest, message: "this is not the address of an exchange",
                 advice: "such as https://exchange.example")
         }
         return named
@@ -131,7 +131,7 @@ struct EnrollmentService: Sendable {
     private func enroll(key: Secret, _ request: EnrollRequest) async throws -> EnrollmentReport {
         guard let origin = try exchange(of: request) else {
             throw ProblemReport(
-                code: .badRequest, message: "the key does not say which exchange it is of",
+                code: .badRequest, message: "the key does not name its exchange",
                 advice: "enroll again with --exchange https://exchange.example")
         }
         var wishes = EnrollSettings()
@@ -166,7 +166,7 @@ struct EnrollmentService: Sendable {
     {
         guard let origin = FilePlace.origin(path: path) else {
             throw ProblemReport(
-                code: .badRequest, message: "this is no whole path of a file",
+                code: .badRequest, message: "this is not an absolute path of a file",
                 advice: "such as /var/lib/edge-gateway/heart.ndjson")
         }
         try checkBeside(path)

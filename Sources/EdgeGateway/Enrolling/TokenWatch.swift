@@ -1,6 +1,6 @@
 import ServiceLifecycle
 
-/// Starts deliveries that do not run once a minute: somebody may mend the mode of their token file, their disk,
+/// Starts deliveries that do not run once a minute: a person may mend the mode of their token file, their disk,
 /// or what `systemd-creds` needs, while the gateway runs.
 struct TokenWatch: Service {
     /// Between two attempts. A sealed file costs a process each.

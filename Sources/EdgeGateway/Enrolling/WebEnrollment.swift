@@ -2,12 +2,12 @@ import Foundation
 
 /// `enroll --web`: a phone hands the invitation link over by a page that is there once.
 struct WebEnrollment {
-    /// How often it is looked whether the phone has done so.
+    /// How often the command asks whether the phone has done so.
     private static let period = Duration.seconds(1)
 
     let daemon: DaemonOptions
 
-    /// - Throws: ``CommandFailure`` when nobody came in time.
+    /// - Throws: ``CommandFailure`` when no phone came in time.
     func run(name: String?, resolution: String?) async throws -> EnrollmentReport {
         let client = try await daemon.client()
         let page: ShareReport = try await client.post(
@@ -17,7 +17,7 @@ struct WebEnrollment {
             Terminal.write(page.link + "\n")
         } else {
             ShareCommand.show(page)
-            // Whoever reads a pipe needs the link now.
+            // A program that reads a pipe needs the link now.
             Terminal.flush()
         }
         Terminal.write("open it on the phone and paste the invitation link; waiting\n")

@@ -15,7 +15,7 @@ actor WebEnrollmentService {
     /// Lets a phone hand an invitation link over, once.
     func begin(_ ask: WebEnrollRequest) async throws -> ShareReport {
         let place = try page.place()
-        // Now, not when somebody stands there with a phone.
+        // Now, not when a person waits with a phone.
         try EnrollmentService.check(resolution: ask.resolution)
         let expires = Date().addingTimeInterval(OneTimeEnrollment.seconds)
         let code = handover.begin(ask, expires: expires)
@@ -31,7 +31,7 @@ actor WebEnrollmentService {
     func enroll(once ask: EnrollOnceRequest) async throws -> EnrollOnceReport {
         guard let request = handover.take(ask.code, link: ask.link, at: Date()) else {
             throw ProblemReport(
-                code: .badToken, message: "this page is no longer in force",
+                code: .badToken, message: "this page is not valid any more",
                 advice: "ask the technician for a new one: edge-gateway enroll --web")
         }
         do {
@@ -47,7 +47,7 @@ actor WebEnrollmentService {
     }
 }
 
-/// The handing over of one invitation link from a phone. A value: whoever owns it gives the time.
+/// The handing over of one invitation link from a phone. A value: its owner passes the time in.
 struct OneTimeEnrollment {
     /// A person finds a phone and a link in this time, seconds.
     static let seconds = 600.0

@@ -12,11 +12,11 @@ struct EraseService: Sendable {
     let stateDirectory: String
     let logger: Logger
 
-    /// Erases a patient's samples and all that stood for them; an enrollment for one patient goes with its
+    /// Erases a patient's samples and everything recorded about them; an enrollment for one patient goes with its
     /// tokens. What was delivered stays at the exchange.
     ///
-    /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait that nobody
-    ///   gave up.
+    /// - Throws: ``ProblemReport`` while a strap records for the patient, or while samples wait that were
+    ///   not given up.
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
         guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(

@@ -1,18 +1,19 @@
 import ArgumentParser
 import Foundation
+import OfflineQueue
 
 struct GapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "gaps", abstract: "Lists when there is no data, and why.",
+        commandName: "gaps", abstract: "Lists times without data, and why.",
         discussion: """
-            A gap is a silence of more than 3 s. Below the list stands how much of each day there \
-            is data for, the longest gap, and where the rest of the time went.
+            A gap is a silence of more than 3 s. Below the list come each day's share of time with \
+            data, its longest gap, the time lost to each cause, and what to do about the causes.
 
             Examples: edge-gateway gaps
                       edge-gateway gaps C0:00:00:00:00:01 --days 7
             """)
 
-    @Argument(help: "Only this sensor's, by its address.", completion: .sensorAddress)
+    @Argument(help: "Only this sensor, by its address.", completion: .sensorAddress)
     var address: String?
     @Option(help: "How many UTC days, today included: 1 to 31.")
     var days = 1
@@ -36,6 +37,11 @@ struct GapsCommand: AsyncParsableCommand {
             Terminal.print("… there are more: ask for fewer days, or for one sensor\n")
         }
         Terminal.print(Self.summary(report.coverage))
+        let causes = GapCause.allCases.filter { cause in
+            report.gaps.contains { $0.cause == cause.rawValue }
+                || report.coverage.contains { $0.secondsByCause[cause.rawValue] != nil }
+        }
+        if !causes.isEmpty { Terminal.print("\n" + Self.words(causes)) }
     }
 
     private static func table(_ gaps: [GapReport]) -> String {
@@ -48,6 +54,12 @@ struct GapsCommand: AsyncParsableCommand {
                     gap.cause, gap.name.isEmpty ? gap.address : gap.name,
                 ]
             })
+    }
+
+    /// The causes above, in words.
+    private static func words(_ causes: [GapCause]) -> String {
+        Terminal.table(
+            ["CAUSE", "MEANS", "DO"], causes.map { [$0.rawValue, $0.meaning, $0.remedy] })
     }
 
     private static func summary(_ coverage: [CoverageReport]) -> String {

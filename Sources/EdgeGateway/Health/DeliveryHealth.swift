@@ -25,7 +25,7 @@ struct DeliveryHealth: Sendable {
                 }
             delivery.wantsEnrolling = enrollment.state == .enrollAgain
             delivery.hasUnreadableTokens = unreadable.contains(enrollment.id)
-            delivery.hold = enrollment.holdReason
+            delivery.hold = enrollment.holdReason.map(HealthSnapshot.Delivery.Hold.init)
             delivery.fault = await deliveries.fault(of: enrollment.id)
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment)
@@ -55,8 +55,18 @@ struct DeliveryHealth: Sendable {
             }?.patient.flatMap { held[$0] }
             return reason.map {
                 HealthSnapshot.Delivery.HeldStrap(
-                    strap: sensor.id, label: sensor.label, reason: $0.rawValue)
+                    strap: sensor.id, label: sensor.label, hold: .init($0.rawValue))
             }
         }
+    }
+}
+
+extension HealthSnapshot.Delivery.Hold {
+    /// A stored reason in its own words. One that this version does not know keeps its name alone.
+    fileprivate init(_ stored: String) {
+        let reason = HoldReason(rawValue: stored)
+        self.init(
+            reason: stored, meaning: reason?.meaning ?? "the exchange takes nothing",
+            remedy: reason?.remedy ?? "docs/operations.md, \"Why a delivery is held\"")
     }
 }

@@ -78,7 +78,7 @@ actor HealthMonitor {
     }
 }
 
-/// Has the monitor look while nobody asks.
+/// Has the monitor look at regular intervals.
 struct HealthWatch: Service {
     /// How true `since` is, and how soon the log says something. A look is a walk through the store's
     /// counters, a millisecond or two.

@@ -4,7 +4,7 @@ import Hummingbird
 import NIOCore
 
 /// The state of the gateway for Prometheus (text exposition format 0.0.4). Names are a stable contract
-/// (docs/operations.md). Sensors are told apart by their number here, never by their address.
+/// (docs/operations.md). Sensors are distinguished by their number here, never by their address.
 enum Metrics {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 

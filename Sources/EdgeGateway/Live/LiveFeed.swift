@@ -1,9 +1,9 @@
 import Foundation
 import OfflineQueue
 
-/// What viewers are told, made once for all of them: a ward's screens cost what one costs.
+/// What viewers receive, made once for all of them: a ward's screens cost what one costs.
 actor LiveFeed {
-    /// How often it is looked whether anything changed. A rate must be on a screen half a second after
+    /// How often the feed checks whether anything changed. A rate must be on a screen half a second after
     /// its notification; that leaves room for the bus and the network.
     static let period = Duration.milliseconds(200)
     /// A report on straps that is younger than this is given to the next viewer too, seconds.
@@ -14,7 +14,7 @@ actor LiveFeed {
     private static let chartAgeMax = 5.0
     /// Names of sensors are looked up again after this long.
     private static let namesAgeMax = 2.0
-    /// Nobody looks any more when nothing was asked for this long, seconds.
+    /// When nothing was requested for this long, the last viewer is gone, seconds.
     private static let watchedSeconds = 5.0
     private static let uploadsMax = 50
     /// Charts that can be asked for, in minutes, and the seconds of their columns.
@@ -104,7 +104,7 @@ actor LiveFeed {
         try await history.requests(limit: Self.uploadsMax)
     }
 
-    /// Has the radio hand frames over sooner while somebody looks.
+    /// Has the radio hand frames over sooner while there are viewers.
     private func noteWatched(_ now: Double) {
         askedAt = now
         guard watching == nil else { return }

@@ -1,6 +1,6 @@
 import Foundation
 
-// What the live page gets. It never holds a patient or an address: whoever looks over a nurse's
+// What the live page gets. It never holds a patient or an address: a person who looks over a nurse's
 // shoulder learns a name that a technician chose, and a heart rate.
 
 /// How much a viewer may see.

@@ -15,7 +15,7 @@ struct LiveRoutes: Sendable {
 
     let feed: LiveFeed
     let viewers: Viewers
-    /// Who sends a request, and what it may see; nil for nobody who may see anything.
+    /// Who sends a request, and what it may see; nil if it may see nothing.
     let viewer: @Sendable (Request, PeerContext) async -> Viewer?
 
     init(
@@ -67,7 +67,7 @@ struct LiveRoutes: Sendable {
         stillMay: @escaping @Sendable () async -> ViewerScope?
     ) -> Response {
         let body = ResponseBody { [feed] writer in
-            // Held as long as somebody may watch, also where nobody ever does: a head is asked for, or the
+            // Held for the time of a viewer, even where there never is one: a head is asked for, or the
             // viewer is gone before the first word.
             defer { withExtendedLifetime(place) {} }
             var sent = SentEvents()
@@ -97,7 +97,7 @@ struct LiveRoutes: Sendable {
     private static func unknown() throws -> Response {
         try Answers.json(
             ProblemReport(
-                code: .tokenNeeded, message: "this link is not in force",
+                code: .tokenNeeded, message: "this link is not valid any more",
                 advice: "ask for a new one: edge-gateway share"))
     }
 
@@ -105,7 +105,7 @@ struct LiveRoutes: Sendable {
         try Answers.json(
             ProblemReport(
                 code: .tooManyViewers, message: "too many viewers are watching",
-                advice: "close a page that nobody looks at"))
+                advice: "close a page that is no longer needed"))
     }
 }
 

@@ -12,7 +12,7 @@ struct LiveService: Sendable {
     let recorder: Recorder
     let clock: any GatewayClock
 
-    /// Somebody looks at a screen, or nobody does.
+    /// Whether a screen shows rates.
     func setWatched(_ isWatched: Bool) async { await central.setWatched(isWatched) }
 
     /// The sensors that are recorded.
@@ -56,7 +56,7 @@ extension LiveStrap {
         freshSeconds: Double
     ) {
         let age = session?.latestUptimeMicroseconds.map { Double(uptime - $0) / 1_000_000 }
-        // An old rate is no rate: nobody shall mistake it for a beating heart.
+        // An old rate is no rate: it must not be mistaken for a beating heart.
         let fresh = age.map { $0 <= freshSeconds } ?? false ? session?.latest : nil
         self.init(
             sensor: sensor.id,
@@ -80,7 +80,7 @@ extension LiveHistoryReport.Point {
 }
 
 extension LiveHistoryReport.Silence {
-    /// Nil for a gap that nobody can put on a time line.
+    /// Nil for a gap that cannot be placed on a time line.
     init?(_ gap: Gap) {
         guard let from = gap.fromMicroseconds else { return nil }
         self.init(

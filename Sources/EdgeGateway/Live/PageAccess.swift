@@ -5,9 +5,9 @@ import Foundation
 /// On loopback everybody who is on this machine already may. Elsewhere a token is needed: that of the
 /// operator shows the whole page, that of a share a heart rate. The cookie is the token itself, so
 /// that a screen in a ward lives through a restart of the daemon, and a share that is stopped ends
-/// where it is looked at.
+/// where it is displayed.
 actor PageAccess {
-    /// What became of a token somebody showed.
+    /// The outcome of a check of a token.
     enum Admission: Equatable {
         case admitted(ViewerScope)
         case refused
@@ -15,7 +15,7 @@ actor PageAccess {
         case tooMany(retrySeconds: Int)
     }
 
-    /// Wrong tokens in a minute after which none is looked at for the rest of it. Nobody types 43
+    /// Wrong tokens in a minute after which none is checked for the rest of it. No person types 43
     /// characters wrong this often, and a guess has no chance in any number.
     static let wrongPerMinuteMax = 20
 
@@ -39,7 +39,7 @@ actor PageAccess {
         return isOpen ? .full : nil
     }
 
-    /// Looks at a token that somebody brought.
+    /// Checks a token of a request.
     func admit(_ token: String, at now: Date) async -> Admission {
         let seconds = Int(now.timeIntervalSince1970)
         if wrong.minute != seconds / 60 { wrong = (seconds / 60, 0) }

@@ -30,7 +30,7 @@ struct PagePlace: Equatable, Sendable {
     var isLoopback: Bool { host.hasPrefix("127.") || host == "::1" }
 
     /// The names by which a browser may call a page on loopback. Another name that leads here belongs to
-    /// somebody who wants to read the page through a visitor's browser (DNS rebinding).
+    /// a web site that wants to read the page through a visitor's browser (DNS rebinding).
     func accepts(authority: String?) -> Bool {
         guard isLoopback else { return true }
         guard let authority else { return false }

@@ -39,7 +39,7 @@ struct PageServer: ReopenedServer {
     var name: ServerName { .page }
     var address: String { settings.pageListen ?? "" }
 
-    /// - Throws: ``SettingsFault`` for a place or a token that cannot be used. Beyond this machine nobody sees
+    /// - Throws: ``SettingsFault`` for a place or a token that cannot be used. Beyond this machine no viewer sees
     ///   anything without a token.
     func open(onServing: @escaping @Sendable () -> Void) throws -> any Service {
         let place = try PagePlace(settings.pageListen ?? "")
@@ -158,7 +158,7 @@ private struct PageGuard: RouterMiddleware {
 
 extension ProblemReport {
     fileprivate static let badToken = ProblemReport(
-        code: .badToken, message: "this link is wrong or no longer in force",
+        code: .badToken, message: "this link is wrong or not valid any more",
         advice: "ask for a new one: edge-gateway share")
     static let notFound = ProblemReport(
         code: .notFound, message: "there is nothing here", advice: "docs/live-page.md")

@@ -4,22 +4,22 @@ import Foundation
 struct ShareCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "share",
-        abstract: "Makes a link with which somebody sees heart rates, and nothing else.",
+        abstract: "Makes a link that shows heart rates and nothing else.",
         discussion: """
-            Whoever has the link sees the rates until it ends: no patient, no address, no \
+            Anyone with the link sees the rates until it ends, but no patient, no address, no \
             enrollment, not even the strap's name. The page must be on: page.listen.
 
             Examples:
               edge-gateway share                          all straps, for a day
               edge-gateway share A0:9E:1A:00:00:01 --hours 2
-              edge-gateway share --stop                   ends every link at once
+              edge-gateway share --stop                   revokes all links
             """)
 
     @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
     var address: String?
     @Option(help: "Hours until the link ends, 1 to 744.")
     var hours = 24
-    @Flag(help: "End all links that were made.")
+    @Flag(help: "Revoke all links.")
     var stop = false
     @OptionGroup var daemon: DaemonOptions
 
@@ -39,7 +39,7 @@ struct ShareCommand: AsyncParsableCommand {
             "until \(Terminal.time(report.expires)) UTC; edge-gateway share --stop ends it")
     }
 
-    /// The link, and its QR code if somebody is there to hold a phone before it.
+    /// The link, and its QR code on a terminal, for a phone's camera.
     static func show(_ report: ShareReport) {
         if isatty(STDOUT_FILENO) == 1, let lines = QRPicture.lines(report.link) {
             Terminal.print(lines.joined(separator: "\n"))

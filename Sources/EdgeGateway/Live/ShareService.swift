@@ -1,7 +1,7 @@
 import Foundation
 import OfflineQueue
 
-/// Links with which somebody sees heart rates and nothing else.
+/// Links that show heart rates and nothing else.
 struct ShareService: Sendable {
     let queue: SampleQueue
     let shares: Shares

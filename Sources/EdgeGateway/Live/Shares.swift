@@ -1,6 +1,6 @@
 import Foundation
 
-/// A link with which somebody sees heart rates and nothing else, for a while.
+/// A link that shows heart rates and nothing else, for a while.
 struct Share: Codable, Equatable {
     /// 32 random bytes, base64url.
     var token: String

@@ -3,13 +3,13 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// Somebody who watches, and what it may see.
+/// A viewer, and what it may see.
 struct Viewer: Sendable {
     /// Whose places are counted together.
     enum Holder: Hashable, Sendable {
         /// A user of this machine at the control socket; nil if the kernel does not say who.
         case user(uid_t?)
-        /// Whoever is on this machine, by the page.
+        /// Users of this machine, by the page.
         case machine
         /// The operator's token.
         case operatorToken
@@ -43,7 +43,7 @@ struct Viewer: Sendable {
 /// The places of those who watch.
 ///
 /// Each screen costs an encoding five times a second; so they are bounded. Shares never have all of them, and
-/// nobody keeps the operator out: one with the whole page takes the place of somebody who has more.
+/// no visitor keeps the operator out: a viewer of the whole page takes the place of one who has more.
 final class Viewers: Sendable {
     /// Screens at a time: a ward's, and some phones.
     static let countMax = 32
@@ -74,7 +74,7 @@ final class Viewers: Sendable {
                 && count { $0.scope != .full } < Viewers.sharesMax
         }
 
-        /// Whose place a viewer of the whole page takes: the oldest one of whoever has the most, and more than
+        /// Whose place a viewer of the whole page takes: the oldest one of the visitor who has the most, and more than
         /// this viewer would have.
         func victim(of viewer: Viewer) -> Int? {
             let own = count { $0.holder == viewer.holder }
@@ -89,7 +89,7 @@ final class Viewers: Sendable {
 
     /// A place; nil if the viewer has its share of them, or all are taken.
     ///
-    /// - Parameter end: called when the place is given to somebody else.
+    /// - Parameter end: called when another viewer gets the place.
     func take(_ viewer: Viewer, end: @escaping @Sendable () -> Void) -> Place? {
         let (place, displaced) = state.withLock { state -> (Place?, (@Sendable () -> Void)?) in
             guard state.mayHaveMore(viewer) else { return (nil, nil) }
@@ -111,7 +111,7 @@ final class Viewers: Sendable {
     /// How many are watching.
     var count: Int { state.withLock { $0.seats.count } }
 
-    /// A place, as long as somebody holds it.
+    /// A viewer's place, while it is held.
     final class Place: Sendable {
         private let viewers: Viewers
         private let number: Int

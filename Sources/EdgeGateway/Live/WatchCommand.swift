@@ -20,7 +20,7 @@ struct WatchCommand: AsyncParsableCommand {
 
     @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
     var address: String?
-    @Option(help: "Stop after so many seconds.")
+    @Option(help: "Stop after this many seconds.")
     var seconds: Int?
     @OptionGroup var daemon: DaemonOptions
 

@@ -4,7 +4,7 @@ import Glibc
 
 struct PairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pair", abstract: "Records a sensor from now on, for one patient.",
+        commandName: "pair", abstract: "Starts to record a sensor for one patient.",
         discussion: """
             Connects, checks that the sensor has the Heart Rate Service, reads what it says of \
             itself and waits for the first heartbeat. A sensor that wants a bond gets one; if it \

@@ -1,14 +1,14 @@
 import BlueZ
 
 extension ProblemReport {
-    /// The sensor asked and nobody was there.
+    /// The sensor asked and no person was there.
     static let passkeyNeeded = ProblemReport(
         code: .passkeyNeeded, message: "not paired: the sensor wants a pairing code",
         advice: "run edge-gateway pair in a terminal, or give the code it shows: --passkey 123456")
 }
 
 extension InspectionFault {
-    /// What a technician is told.
+    /// The message for the technician.
     func problem(passkeyGiven: Bool) -> ProblemReport {
         let wear = "wear the strap with moist electrodes"
         let facts: (code: ProblemCode, message: String, advice: String) =
@@ -31,7 +31,7 @@ extension InspectionFault {
                 )
             case .wantsBond:
                 (
-                    .sensorRefuses, "the sensor lets nobody read it without a bond",
+                    .sensorRefuses, "the sensor cannot be read without a bond",
                     "put it into its pairing mode (see its manual) and try again"
                 )
             case .bondRefused where passkeyGiven:

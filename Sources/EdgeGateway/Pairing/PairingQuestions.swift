@@ -46,7 +46,7 @@ struct PairingQuestions: Sendable {
             } else if request.agreed == true { .yes } else { .no }
         guard await session.answer(answer, for: address) else {
             throw ProblemReport(
-                code: .nothingAsked, message: "this sensor asks for nothing now",
+                code: .nothingAsked, message: "this sensor asks no question now",
                 advice: "edge-gateway pair ADDRESS")
         }
         return try await question(of: text)

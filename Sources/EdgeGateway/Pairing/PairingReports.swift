@@ -60,7 +60,7 @@ struct PairRequest: Codable {
     var name: String?
     /// The six digits that the sensor shows, if they are known beforehand.
     var passkey: Int?
-    /// Somebody asks `POST /v1/pairing/question` meanwhile and answers what is asked there.
+    /// The client polls `POST /v1/pairing/question` meanwhile and answers what is asked there.
     var attended: Bool?
 }
 /// `POST /v1/pairing/question`: addresses are in no path.

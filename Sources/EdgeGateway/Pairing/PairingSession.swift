@@ -15,7 +15,7 @@ actor PairingSession {
         var passkeyTries = 0
         var question: PairingQuestion?
         var answer: CheckedContinuation<PairingAnswer, Never>?
-        /// Nobody was there to answer.
+        /// No person was there to answer.
         var wentUnanswered = false
     }
 
@@ -23,7 +23,7 @@ actor PairingSession {
 
     /// A sensor is being paired from now on.
     ///
-    /// - Parameter isAttended: somebody fetches the questions.
+    /// - Parameter isAttended: a person answers the questions.
     func open(_ address: String, passkey: UInt32?, isAttended: Bool) {
         // Of an earlier session of this sensor, an open question is answered with no.
         visits[address]?.answer?.resume(returning: .no)
@@ -32,7 +32,7 @@ actor PairingSession {
 
     /// Ends it; an open question is answered with no.
     ///
-    /// - Returns: whether a question found nobody to answer it.
+    /// - Returns: whether a question had no person to answer it.
     @discardableResult
     func close(_ address: String) -> Bool {
         let visit = visits.removeValue(forKey: address)

@@ -23,7 +23,7 @@ struct PatientCheck: Sendable {
     ) async throws -> PairedPatient {
         if let patient = request.patient, !PatientAccess.isPatientID(patient) {
             throw ProblemReport(
-                code: .badRequest, message: "this is no patient's identifier",
+                code: .badRequest, message: "this is not a patient's identifier",
                 advice: "up to 64 letters, digits, - and ., such as 40001")
         }
         guard let enrollment, enrollment.terms.kind == .practitionerKey else {
@@ -68,7 +68,7 @@ struct PatientCheck: Sendable {
         case nil, .failure(.unauthorized):
             throw ProblemReport(
                 code: .enrollAgain,
-                message: "\(name): the exchange does not let this gateway in",
+                message: "\(name): the exchange refuses this gateway's credentials",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
         // The exchange answers an id that is not a number with an error of its own.
         case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
@@ -96,7 +96,7 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .exchangeTrouble,
                 message: "the exchange's answer about the patient is not understood",
-                advice: "look at what stands between here and the exchange (proxy), then try again")
+                advice: "look for a proxy between here and the exchange, then try again")
         case .success(nil):
             throw ProblemReport(
                 code: .noHeartRateStudy,

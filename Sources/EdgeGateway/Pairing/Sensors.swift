@@ -31,7 +31,7 @@ struct Sensors: Sendable {
         let link = await recorder.link(of: sensor.address)
         let now = clock.read().uptimeMicroseconds
         let age = session?.latestUptimeMicroseconds.map { Double(now - $0) / 1_000_000 }
-        // An old rate is no rate: nobody shall mistake it for a beating heart.
+        // An old rate is no rate: it must not be mistaken for a beating heart.
         let isFresh = age.map { $0 <= SensorReport.freshSeconds } ?? false
         return SensorReport(
             id: sensor.id, address: sensor.address,

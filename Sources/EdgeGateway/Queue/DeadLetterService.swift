@@ -6,7 +6,7 @@ struct DeadLetterService: Sendable {
     let queue: SampleQueue
     let deliveries: Deliveries
 
-    /// Letters looked at, put back or purged in one transaction.
+    /// Letters read, put back or purged in one transaction.
     private static let lettersAtOnce = 500
 
     /// Dead letters, newest first; only those of samples numbered below `before`.

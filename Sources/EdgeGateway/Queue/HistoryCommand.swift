@@ -4,7 +4,7 @@ import OfflineQueue
 
 struct HistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "history", abstract: "Lists what was delivered, or measured hour by hour.",
+        commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
             Without options: the latest requests to exchanges. With --hours: the heart rate of each \
             hour, of whatever the store still has (delivered samples stay for a day).
@@ -18,7 +18,7 @@ struct HistoryCommand: AsyncParsableCommand {
     @Option(help: "With --hours: how many, this one included: 1 to 48.")
     var last = 24
     @Option(
-        help: "With --hours: only of this sensor, by its address.", completion: .sensorAddress)
+        help: "With --hours: only this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @Option(help: "How many requests, 1 to 10000.")
     var limit = 20

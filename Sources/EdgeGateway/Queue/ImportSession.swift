@@ -14,7 +14,7 @@ struct ImportProgressReport: Codable, Equatable {
     var of: Int?
 }
 
-/// Where a file to import is put together, part by part: beside the store, readable by nobody else, and
+/// Where a file to import is put together, part by part: beside the store, readable by no other user, and
 /// only as long as it is needed. One at a time; a new one takes the place of one that was left lying.
 actor ImportSession {
     /// The largest part of a file, bytes.

@@ -3,7 +3,7 @@ import Foundation
 
 struct QueueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "queue", abstract: "Shows what is in the store, and works on it.",
+        commandName: "queue", abstract: "Shows and manages the samples in the store.",
         discussion: "Example: edge-gateway queue list --state held",
         subcommands: [
             QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
@@ -15,7 +15,8 @@ struct QueueCommand: AsyncParsableCommand {
 
 struct QueueStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Shows how full the store is and where its samples are.",
+        commandName: "status",
+        abstract: "Shows how full the store is, and the states of its samples.",
         discussion: """
             Exits with 1 if it is full or its books do not balance. \
             Example: edge-gateway queue status --json
@@ -40,8 +41,8 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            States: pending, held, dead, delivered. A row that is done with counts as delivered; one \
-            that a policy dropped has it as reason where that is certain.
+            States: pending, held, dead, delivered. A sample that a policy dropped is listed as \
+            delivered, with the policy as its reason where that is certain.
 
             Examples: edge-gateway queue list --state held
                       edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
@@ -49,7 +50,7 @@ struct QueueListCommand: AsyncParsableCommand {
 
     @Option(help: "pending, held, dead or delivered (default: all).")
     var state: String?
-    @Option(help: "Only of this sensor, by its address.", completion: .sensorAddress)
+    @Option(help: "Only this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @Option(help: "How many, 1 to 10000.")
     var limit = 20
@@ -74,10 +75,10 @@ struct QueueListCommand: AsyncParsableCommand {
 
 struct QueuePurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "purge", abstract: "Deletes samples that are done with, to make room.",
+        commandName: "purge", abstract: "Deletes delivered and dropped samples, to make room.",
         discussion: """
-            Delivered and dropped samples go; with --dead also those that the exchange refused for \
-            good, which nobody has elsewhere. What waits stays.
+            With --dead it also deletes the samples that the exchange refused for good: no other \
+            copy of them exists. Samples that wait stay.
 
             Example: edge-gateway queue purge --older-than 24
             """)
@@ -85,7 +86,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
     /// A store of 2 GiB takes some minutes.
     private static let secondsMax = 1_800
 
-    @Option(help: "Only what is older than this, in hours.")
+    @Option(help: "Only samples older than this, in hours.")
     var olderThan: Int?
     @Flag(help: "Dead letters too.")
     var dead = false
@@ -114,9 +115,9 @@ struct QueuePurgeCommand: AsyncParsableCommand {
 struct QueueAcknowledgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acknowledge",
-        abstract: "Says that somebody has seen what was wrong with the store.",
+        abstract: "Acknowledges reports on a broken or missing store.",
         discussion: """
-            The health items store-salvaged, store-damaged and store-missing end. \
+            Ends the health items store-salvaged, store-damaged and store-missing. \
             Example: edge-gateway queue acknowledge
             """)
 

@@ -3,7 +3,8 @@ import Foundation
 
 struct QueueDeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "dead", abstract: "What the exchange refused for good.",
+        commandName: "dead",
+        abstract: "Shows and manages samples that the exchange refused for good.",
         discussion: "Example: edge-gateway queue dead list",
         subcommands: [
             DeadListCommand.self, DeadShowCommand.self, DeadExportCommand.self,
@@ -46,12 +47,13 @@ struct DeadShowCommand: AsyncParsableCommand {
 
 struct DeadExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Writes all dead letters to a file, one JSON a line.",
+        commandName: "export",
+        abstract: "Writes all dead letters to a file, one JSON object a line.",
         discussion: "Example: edge-gateway queue dead export dead.ndjson")
 
     private static let lettersAtOnce = 1_000
 
-    @Argument(help: "The file; one that is there is not overwritten.", completion: .file())
+    @Argument(help: "The file; an existing one is not overwritten.", completion: .file())
     var file: String
     @OptionGroup var daemon: DaemonOptions
 
@@ -96,10 +98,10 @@ struct DeadChoice: ParsableArguments {
 
 struct DeadRequeueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "requeue", abstract: "Delivers dead letters once more.",
+        commandName: "requeue", abstract: "Delivers dead letters again.",
         discussion: """
-            Under the same identities; samples that died in one average go together. Mend the \
-            cause first, or they die again.
+            They keep their identities; samples that died in one average go together. Mend the \
+            cause first, or they are refused again.
 
             Examples: edge-gateway queue dead requeue 4711 4712
                       edge-gateway queue dead requeue --all
@@ -118,7 +120,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 
 struct DeadPurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "purge", abstract: "Deletes dead letters; nobody has them elsewhere.",
+        commandName: "purge", abstract: "Deletes dead letters, of which no other copy exists.",
         discussion: "Example: edge-gateway queue dead purge 4711 --yes")
 
     @OptionGroup var choice: DeadChoice

@@ -3,11 +3,11 @@ import Foundation
 
 struct QueueDrainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "drain", abstract: "Waits until everything that can be sent has been.",
+        commandName: "drain", abstract: "Waits until everything that can be sent is delivered.",
         discussion: """
-            Before a gateway is moved or taken off the network. It only looks: recording goes on, \
-            and the daemon keeps its pace with the exchange. Samples recorded meanwhile are not \
-            waited for. Exits with 1 if samples are held, or if the time is over first.
+            For use before a gateway is moved or taken off the network. It only watches: recording \
+            goes on, and deliveries keep their pace. It does not wait for samples that are recorded \
+            meanwhile. Exits with 1 if samples are held, or if the time runs out.
 
             Example: edge-gateway queue drain --seconds 600
             """)
@@ -15,7 +15,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     /// Between two looks.
     private static let pause = Duration.seconds(1)
 
-    @Option(help: "Give up after so many seconds (default: never).")
+    @Option(help: "Give up after this many seconds (default: never).")
     var seconds: Int?
     @OptionGroup var daemon: DaemonOptions
 

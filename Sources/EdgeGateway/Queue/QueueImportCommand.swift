@@ -4,7 +4,7 @@ import Glibc
 
 struct QueueImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Takes over the waiting samples of another gateway.",
+        commandName: "import", abstract: "Imports the waiting samples of another gateway.",
         discussion: """
             The file is what `queue export` wrote there. Samples keep their identities: importing a \
             file twice, or delivering from both places, stores nothing twice.

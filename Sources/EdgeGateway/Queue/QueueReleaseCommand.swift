@@ -4,7 +4,7 @@ import Foundation
 struct QueueReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
-        abstract: "Sets the time of a boot whose clock was wrong, so that its samples are sent.",
+        abstract: "Sets the time of a boot with an untrusted clock, so that its samples are sent.",
         discussion: """
             Without options it lists such boots. Either --at says when the first frame of the boot \
             came (UTC), or --offset how many seconds UTC was ahead of the uptime. This cannot be \

@@ -18,7 +18,7 @@ struct QueueReport: Codable, Equatable {
     var fullPolicy: String
     /// Samples are refused or dropped at this moment for want of room.
     var full: Bool
-    /// Boots whose clock nobody vouches for.
+    /// Boots whose clock is not trusted.
     /// Boots with an untrusted clock; the name is the contract's.
     var unvouchedBoots: Int
     /// What became of broken stores, newest first.
@@ -31,7 +31,7 @@ struct SalvagedStoreReport: Codable, Equatable {
     /// Its name beside the store.
     var brokenFile: String
     var cause: String
-    /// Samples carried over; left behind as damaged; left behind because nobody knows whose they are;
+    /// Samples carried over; left behind as damaged; left behind because their assignment could not be read;
     /// waiting ones that are gone.
     var carried: Int
     var damaged: Int
@@ -100,7 +100,7 @@ struct DeadLettersRequest: Codable {
 /// How many samples something was done with.
 struct SampleCountReport: Codable, Equatable { var samples: Int }
 
-/// A boot whose clock nobody vouches for.
+/// A boot whose clock is not trusted.
 struct BootReport: Codable, Equatable {
     var boot: String
     /// It is the one that runs, and may yet be synchronised.

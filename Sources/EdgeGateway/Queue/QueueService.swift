@@ -31,7 +31,7 @@ struct QueueService: Sendable {
         let chosen = state.flatMap(ListedSample.State.init(rawValue:))
         guard state == nil || chosen != nil else {
             throw ProblemReport(
-                code: .badRequest, message: "there is no such state",
+                code: .badRequest, message: "unknown state",
                 advice: "one of "
                     + ListedSample.State.allCases.map(\.rawValue).joined(separator: ", "))
         }
@@ -80,7 +80,7 @@ struct QueueService: Sendable {
         guard hours > 0 else { return nil }
         guard let now = clock.read().trustedWallMicroseconds else {
             throw ProblemReport(
-                code: .clockUntrusted, message: "nobody knows how old anything is",
+                code: .clockUntrusted, message: "the age of the samples is unknown",
                 advice: "timedatectl; or purge without --older-than")
         }
         return now - Int64(hours) * 3_600_000_000
@@ -91,7 +91,7 @@ struct QueueService: Sendable {
 
     // MARK: - Clocks
 
-    /// The boots whose samples wait for somebody to say when they were.
+    /// The boots with an untrusted clock, whose samples wait for a time.
     func untrustedBoots() async throws -> [BootReport] {
         try await queue.untrustedBoots().map { boot in
             BootReport(
@@ -103,25 +103,25 @@ struct QueueService: Sendable {
         }
     }
 
-    /// A technician vouches for the clock of a boot: its samples are delivered.
+    /// Sets the time of a boot, as a technician states it: its samples are delivered.
     func release(_ ask: ReleaseRequest) async throws -> SampleCountReport {
         guard let offset = Int64(exactly: (ask.offset * 1_000_000).rounded()) else {
             throw ProblemReport(
-                code: .badRequest, message: "this is no time",
+                code: .badRequest, message: "this is not a time",
                 advice: "edge-gateway queue release")
         }
         let held = try await queue.untrustedBoots().first { $0.bootID == ask.boot }?.held
         try await queue.release(bootID: ask.boot, wallOffsetMicroseconds: offset)
-        logger.notice("a technician vouched for a boot's clock")
+        logger.notice("a technician set the time of a boot")
         await deliveries.wakeAll()
         return SampleCountReport(samples: held ?? 0)
     }
 
     // MARK: - Broken stores
 
-    /// Somebody has seen what became of broken stores.
+    /// Acknowledges the reports on broken stores.
     ///
-    /// - Returns: those that nobody had seen before.
+    /// - Returns: those that were not acknowledged before.
     func acknowledgeSalvages() async throws -> [SalvagedStoreReport] {
         let unseen = try await queue.salvages().filter { !$0.isAcknowledged }
         try await queue.acknowledgeSalvages()

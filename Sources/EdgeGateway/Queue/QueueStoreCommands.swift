@@ -73,15 +73,15 @@ struct QueueExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
         discussion: """
-            By default those that wait. The store stays as it is; at another gateway `queue import` \
-            takes the file. It names sensors and patients, and is readable by its owner only.
+            Without options it takes the samples that wait. The store stays as it is, and \
+            `queue import` reads the file at another gateway. The file names sensors and patients, and is readable by its owner only.
 
             Examples: sudo edge-gateway queue export /media/usb/ward-3.ndjson
                       sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
                       sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
             """)
 
-    @Argument(help: "The file; one that is there is not overwritten.", completion: .file())
+    @Argument(help: "The file; an existing one is not overwritten.", completion: .file())
     var file: String
     @Option(help: "ndjson (the default; import reads it) or csv.")
     var format: ExportFormat?
@@ -93,7 +93,7 @@ struct QueueExportCommand: AsyncParsableCommand {
     var since: UTCTime?
     @Option(help: "Only samples before this time, UTC.")
     var until: UTCTime?
-    @Option(help: "Only of this sensor, by its address.", completion: .sensorAddress)
+    @Option(help: "Only this sensor, by its address.", completion: .sensorAddress)
     var sensor: String?
     @OptionGroup var daemon: DaemonOptions
 

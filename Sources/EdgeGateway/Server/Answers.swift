@@ -73,7 +73,7 @@ enum Answers {
 extension ProblemReport {
     static func wrongType(_ wanted: String) -> ProblemReport {
         ProblemReport(
-            code: .wrongType, message: "a body of this type is not taken here",
+            code: .wrongType, message: "this path does not accept a body of that type",
             advice: "send it with Content-Type: \(wanted)")
     }
 

@@ -77,7 +77,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// What the kernel and this program keep of an answer that nobody takes, bytes each.
+    /// What the kernel and this program keep of an answer that is not read, bytes each.
     private static let unsentBytesMax = 16 << 10
 
     private let door: ConnectionDoor
@@ -254,5 +254,5 @@ extension ProblemReport {
     /// The bytes of the request are no HTTP.
     static let malformedRequest = ProblemReport(
         code: .badRequest, message: "the request is not valid HTTP",
-        advice: "look at what stands between the client and the gateway")
+        advice: "look for a proxy between the client and the gateway")
 }

@@ -13,8 +13,8 @@ enum ConnectionPeer: Hashable, Sendable {
 ///
 /// A newcomer always gets a place. It takes that of its own peer, if that has more than its share, else one of
 /// the peer with the most connections. Among a peer's, the oldest goes that has not sent a whole request since it
-/// connected or was answered; one that is being answered goes last. So somebody who connects and says nothing,
-/// or a byte a second, costs nobody anything, and a newcomer has time to ask.
+/// connected or was answered; one that is being answered goes last. So a client that connects and sends nothing,
+/// or a byte a second, costs the others nothing, and a newcomer has time to send a request.
 struct ConnectionTable {
     /// What a connection is at.
     enum Phase: Sendable {
@@ -78,7 +78,7 @@ struct ConnectionTable {
     mutating func note(_ id: Int, _ phase: Phase) {
         guard let entry = entries[id], entry.phase != phase else { return }
         entries[id]?.phase = phase
-        // The first byte of a request makes nobody younger.
+        // The first byte of a request does not reset the age.
         guard phase != .reading else { return }
         clock += 1
         entries[id]?.since = clock

@@ -97,7 +97,7 @@ struct ControlClient {
             return "it is not running"
         }
         return access(socketPath, W_OK) == 0
-            ? "nobody listens there any more"
+            ? "the daemon no longer listens there"
             : "this user may not use it: join the group edge-gateway or use sudo"
     }
 

@@ -12,7 +12,7 @@ struct ControlServer: ReopenedServer {
     /// Owner and group: root and the technicians' group.
     private static let socketMode: mode_t = 0o660
     /// With the page's connections, and with what store, bus and exchange need, they stay below the 1,024 files
-    /// that a process usually may have open: nobody who connects shall stop a commit. One user cannot have all.
+    /// that a process usually may have open: connections must never stop a commit. One user cannot have all.
     static let limits = ServerLimits(
         connectionsMax: 600, perPeerMax: 512, body: .seconds(60))
 
@@ -51,7 +51,7 @@ struct ControlServer: ReopenedServer {
             middleware: FailureAnswers(
                 advice: "docs/api.yaml lists what there is", logger: gateway.logger))
         _ = router.add(middleware: ChangeGuard(policy: gateway.settings.changePolicy))
-        // Whoever may use this socket may see everything.
+        // Every user of this socket may see everything.
         LiveRoutes(feed: gateway.feed, viewers: gateway.viewers) { _, context in
             let peer = await Peer(of: context.channel)
             return Viewer(scope: .full, holder: .user(peer?.user))
@@ -90,7 +90,7 @@ private struct ChangeGuard: RouterMiddleware {
             return try Answers.json(
                 ProblemReport(
                     code: .notPermitted,
-                    message: "this user may look at everything and change nothing",
+                    message: "this user may read everything and change nothing",
                     advice: "use sudo, or join the group that control.change_group names"))
         }
         return try await next(request, context)

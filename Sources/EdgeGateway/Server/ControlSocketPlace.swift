@@ -4,8 +4,8 @@ import Synchronization
 
 /// The place of the control socket: one daemon has it at a time.
 ///
-/// A lock file beside the socket says that somebody has it. A socket file is removed only under that lock, and
-/// only if nobody answers there.
+/// A lock file beside the socket says that the socket is in use. A socket file is removed only under that lock, and
+/// only if no daemon answers there.
 final class ControlSocketPlace: Sendable {
     private struct State {
         var lock: Int32 = -1

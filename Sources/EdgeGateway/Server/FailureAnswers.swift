@@ -8,7 +8,7 @@ import OfflineQueue
 /// Whatever goes wrong in a route, before it or beside it is answered as a problem: a program that reads
 /// `code` and `advice` finds them with every status of 400 or above.
 struct FailureAnswers: RouterMiddleware {
-    /// Where somebody finds what there is.
+    /// Where a person finds the right one.
     let advice: String
     let logger: Logger
 
@@ -26,7 +26,7 @@ struct FailureAnswers: RouterMiddleware {
         } catch is NIOTooManyBytesError {
             return try Answers.json(.tooLarge)
         } catch is HTTPParserError {
-            // Such as a chunk that is none: nothing that follows on this connection can be understood.
+            // Such as an invalid chunk: nothing that follows on this connection can be understood.
             var response = try Answers.json(.malformedRequest)
             response.headers[.connection] = "close"
             return response
@@ -40,7 +40,7 @@ struct FailureAnswers: RouterMiddleware {
         } catch let error as CancellationError {
             throw error
         } catch {
-            // Somebody who hangs up in the middle of a request is no fault of ours. The error's words
+            // A client that disconnects in the middle of a request is no fault of the gateway. The error's words
             // are not logged: they may quote the request.
             logger.log(
                 level: context.channel.isActive ? .error : .debug,
@@ -52,8 +52,8 @@ struct FailureAnswers: RouterMiddleware {
 
 extension ProblemReport {
     fileprivate static let tooLarge = ProblemReport(
-        code: .tooLarge, message: "the request is larger than anything that is asked for here",
-        advice: "docs/api.yaml says what fits")
+        code: .tooLarge, message: "the request is larger than this path allows",
+        advice: "docs/api.yaml lists the limits")
     fileprivate static let internalFault = ProblemReport(
         code: .internalFault, message: "the gateway made a mistake; recording goes on",
         advice: "please report it: edge-gateway bugreport")

@@ -69,7 +69,7 @@ struct Peer: Sendable, Equatable {
 
 /// Who may change something over the control socket. Who may use it at all is the socket file's mode.
 struct ChangePolicy: Sendable {
-    /// Members of this group may; nil: whoever may use the socket.
+    /// Members of this group may; nil: every user of the socket.
     let group: String?
 
     func mayChange(_ peer: Peer?) -> Bool {

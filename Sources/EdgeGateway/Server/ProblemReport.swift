@@ -16,7 +16,7 @@ struct ProblemReport: Codable, Error, Equatable {
         self.advice = advice
     }
 
-    /// What a fault of the store means for whoever asks.
+    /// What a fault of the store means for the client.
     init(_ error: QueueError) {
         self.init(
             code: ProblemCode(error.code), message: "\(error.operation): \(error.cause)",

@@ -1,7 +1,7 @@
 import Hummingbird
 import HummingbirdCore
 
-/// What a request's query says. A value that is none is refused: whoever asks for one sensor and errs in
+/// What a request's query says. An invalid value is refused: a client that asks for one sensor and errs in
 /// its number shall not be shown all of them.
 struct Query {
     private let parameters: FlatDictionary<Substring, Substring>

@@ -16,7 +16,7 @@ protocol ReopenedServer: Sendable {
     /// - Throws: ``SettingsFault`` for what cannot be used: a place, a token file.
     func open(onServing: @escaping @Sendable () -> Void) throws -> any Service
 
-    /// Why nobody can reach the running server any more; nil while they can. Asked every second or two.
+    /// Why the running server cannot be reached any more; nil while it can. Asked every second or two.
     func loss() -> String?
 }
 

@@ -34,7 +34,7 @@ final class RouteBook: RouterMethods {
     func router() -> Router<PeerContext> {
         for (path, methods) in routes {
             var allowed = methods
-            // Whoever can get a thing can ask for its head.
+            // What supports GET supports HEAD.
             if methods.contains(.get) { allowed.insert(.head) }
             let allow = allowed.map(\.rawValue).sorted().joined(separator: ", ")
             for method in Self.knownMethods where !allowed.contains(method) {

@@ -9,7 +9,7 @@ enum ServerApplication {
     /// A request has some headers of a browser's; 16 KB is what servers commonly take.
     private static let headerBytesMax = 16 << 10
     private static let headerCountMax = 100
-    /// Connections that are being closed still count for a moment; above this many more, nobody is let in.
+    /// Connections that are being closed still count for a moment; above this many more, new ones are refused.
     private static let connectionsBeyond = 32
 
     /// A server that was never run.
@@ -20,7 +20,7 @@ enum ServerApplication {
         onServing: @escaping @Sendable () -> Void
     ) -> any Service {
         var quiet = logger
-        // The server's own words are about connections; whoever runs it says why it failed.
+        // The server's own words are about connections; the caller reports why it failed.
         quiet.logLevel = max(logger.logLevel, .critical)
         let door = ConnectionDoor(limits)
         return Application(

@@ -9,9 +9,9 @@ struct ConfigCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Checks whether the configuration can be used.",
             discussion: """
-                Looks at the file, at the variables over it, and at what they name on this machine: \
-                directories, addresses, tokens, certificates. What a user may not read or write \
-                counts: ask as the daemon's user. Exits with 1 if anything cannot be used.
+                Checks the file, the variables that override it, and what they name on this machine: \
+                directories, addresses, tokens, certificates. Permissions count: run it as the \
+                daemon's user. Exits with 1 if anything cannot be used.
 
                 Example: sudo -u edge-gateway edge-gateway config check
                 """)

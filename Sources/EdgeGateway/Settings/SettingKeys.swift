@@ -41,7 +41,7 @@ extension SettingKey {
         SettingKey(
             name: "control.change_group", kind: .text, fallback: "",
             help:
-                "group whose members may change things by commands; empty: all who may use the socket"
+                "group whose members may change things by commands; empty: every user of the socket"
         ),
         SettingKey(
             name: "page.listen", kind: .text, fallback: "",
@@ -51,7 +51,7 @@ extension SettingKey {
             help: "file with the token that shows the whole page; needed beyond this machine"),
         SettingKey(
             name: "page.url", kind: .text, fallback: "",
-            help: "beginning of links to the page where a proxy stands before it"),
+            help: "beginning of links to the page, where a proxy serves it"),
         SettingKey(
             name: "log.level", kind: .choice(["debug", "info", "notice", "warning", "error"]),
             fallback: "info", help: "least severe message that is logged to standard error"),
@@ -64,7 +64,7 @@ extension SettingKey {
             fallback: "clinical", help: "what to do with disputed heart-rate frames"),
         SettingKey(
             name: "sensors.battery_low_percent", kind: .integer(0...100), fallback: "15",
-            help: "battery charge, in percent, below which a strap is complained of"),
+            help: "battery charge, in percent, below which `battery-low` is reported"),
         SettingKey(
             name: "bluetooth.power_on", kind: .choice(PowerPolicy.allCases.map(\.rawValue)),
             fallback: PowerPolicy.always.rawValue,
@@ -89,14 +89,15 @@ extension SettingKey {
         SettingKey(
             name: "storage.full_policy", kind: .choice(["refuse-new", "keep-newest"]),
             fallback: "refuse-new",
-            help: "a full store refuses new samples, or drops the oldest that wait"),
+            help: "what a full store does: refuse new samples, or drop the oldest that wait"),
         SettingKey(
             name: "storage.max_age_days", kind: .integer(0...3650), fallback: "0",
             help: "days after which samples that wait are dropped; 0: they wait for ever"),
         SettingKey(
             name: "uplink.withhold", kind: .choices(Plausibility.all.names),
             fallback: "contactLost,zeroRate,outOfRange,uncertainTime",
-            help: "flags that keep a sample here; there are also frozenRR, impossibleJump and "
+            help:
+                "flags of samples that are not delivered; there are also frozenRR, impossibleJump and "
                 + "estimatedTime"),
         SettingKey(
             name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",
@@ -119,7 +120,7 @@ extension SettingKey {
             help: "PEM file of the certificate to show to the exchange, where one is asked for"),
         SettingKey(
             name: "uplink.client_key_file", kind: .text, fallback: "",
-            help: "PEM file of that certificate's key; not readable by everybody"),
+            help: "PEM file of that certificate's key; other users must not be able to read it"),
         SettingKey(
             name: "uplink.seal_tokens",
             kind: .choice(["auto", "always", "never"]), fallback: "auto",

@@ -6,7 +6,7 @@ import Yams
 
 /// Reads the YAML file, then the environment over it, and checks both against ``SettingKey/table``.
 struct SettingsLoader {
-    /// Where the file is looked for when nobody names one; it may be absent.
+    /// The default place of the file; it may be absent.
     static let standardPath = "/etc/edge-gateway/config.yaml"
     /// A configuration is a page of text; more than this is some other file.
     static let fileBytesMax = 1 << 20

@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// What a shell offers for words that only the daemon knows; nothing, if it is not there.
 extension CompletionKind {
-    /// Somebody waits for the answer with a finger on the tab key.
+    /// A person waits for the answer with a finger on the tab key.
     private static let secondsMax = 2
 
     /// The addresses of paired sensors, by ``ControlClient``.

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A file that is there whole or not at all, and that nobody else may read.
+/// A file that is there whole or not at all, and that no other user may read.
 final class OutputFile {
     private let path: String
     private let part: String

@@ -25,10 +25,10 @@ enum Terminal {
         fflush(nil)
     }
 
-    /// An empty screen.
+    /// Erases the screen.
     static func clear() { Swift.print("\u{1B}[2J", terminator: "") }
 
-    /// What was printed so far goes out now: somebody may read it from a pipe.
+    /// What was printed so far goes out now: another program may read it from a pipe.
     static func flush() { fflush(nil) }
 
     /// One message on standard error, prefixed with the program's name.
@@ -46,7 +46,7 @@ enum Terminal {
         FileHandle.standardError.write(Data("\r\u{1B}[K\(Printable.line(text))".utf8))
     }
 
-    /// A line that a person types; nil at the end of input, or when nobody wants to know any more.
+    /// A line that a person types; nil at the end of input, or when the command is interrupted.
     static func ask(_ question: String) async -> String? {
         write(question)
         let (typed, typing) = AsyncStream.makeStream(of: String.self)
@@ -59,15 +59,15 @@ enum Terminal {
         return nil
     }
 
-    /// Asks before something that cannot be undone; `yes` says that nobody wants to be asked.
+    /// Asks before something that cannot be undone; `yes` answers in advance.
     ///
-    /// - Throws: ``CommandFailure`` if the answer is no, or nobody is there to ask.
+    /// - Throws: ``CommandFailure`` if the answer is no, or there is no terminal to ask on.
     static func confirm(_ question: String, _ yes: Bool) throws {
         if yes { return }
         guard isatty(STDIN_FILENO) == 1 else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "nothing was done: this needs --yes, or a terminal to ask at")
+                message: "nothing was done: this needs --yes, or a terminal to ask on")
         }
         write("\(question) [y/N] ")
         guard readLine()?.lowercased().hasPrefix("y") ?? false else {

@@ -2,13 +2,11 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// The oldest committed samples of a delivery that are to be sent, `limit` (1…1,000) at most, in
-    /// order of arrival; those put back from the dead letters come first.
+    /// The oldest committed samples of a delivery that are to be sent, `limit` (1…1,000) at most, of
+    /// these `patients`, in order of arrival; those put back from the dead letters come first.
     ///
     /// Only samples whose time is trusted. Asking again gives the same samples until they
     /// are settled. A row that fails its checksum is settled here, as a dead letter "damaged".
-    ///
-    /// - Parameter patients: whose samples; everybody's unless told.
     public func nextBatch(
         enrollment: Int64, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingSample] {
@@ -40,9 +38,8 @@ extension SampleQueue {
     /// transaction: all of it or nothing.
     ///
     /// In each segment the outcomes must be for its oldest pending samples, without a hole, else
-    /// `not-contiguous`. Requeued dead letters stand outside that order.
-    ///
-    /// - Parameter isAnswered: the request begun last was answered for certain.
+    /// `not-contiguous`. Requeued dead letters are outside that order.
+    /// `isAnswered` says that the request begun last was answered for certain.
     public func settle(
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
         isAnswered: Bool = false
@@ -79,7 +76,7 @@ extension SampleQueue {
         }
     }
 
-    /// When the last request of this delivery was sent, if nobody knows what became of it: an uptime of
+    /// When the last request of this delivery was sent, if its outcome is unknown: an uptime of
     /// this boot, µs. Of another boot it is taken to have been sent just now.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Int64? {
         let now = clock.read().uptimeMicroseconds

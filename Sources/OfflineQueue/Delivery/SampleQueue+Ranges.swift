@@ -25,7 +25,7 @@ extension SampleQueue {
     /// most of each; those put back from the dead letters come first, then the segments, oldest
     /// first, until there are `limit` samples.
     ///
-    /// Otherwise as ``nextBatch(enrollment:limit:)``. It is for whoever makes one data point of many
+    /// Otherwise as ``nextBatch(enrollment:limit:of:)``. It is for destinations that make one data point of many
     /// samples: a segment with few samples does not wait behind others with many.
     public func nextRanges(
         enrollment: Int64, perSegment: Int, limit: Int, of patients: PatientFilter = .all

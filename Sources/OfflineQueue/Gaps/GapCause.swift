@@ -1,27 +1,85 @@
-/// Why there is no data for a while; the raw values are stored and shown.
+/// Why an assignment has no samples for a while.
+///
+/// Raw values are stored and shown: they never change. The words below are the only ones: `gaps`
+/// prints them, and `DocumentTableTests` writes them into the live page and docs/operations.md.
 public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
-    /// The strap says that it does not touch skin.
     case noContact = "no-contact"
-    /// The strap is not heard.
     case outOfRange = "out-of-range"
-    /// The strap is heard and is being connected, resolved or subscribed to.
     case connecting
-    /// The link was lost and the strap has not been heard since.
     case linkLost = "link-lost"
-    /// The link is up and no frame comes; also the cause where nothing else was noted.
+    /// Also the cause where no other was noted.
     case silent
-    /// Frames came that hold no measurement; they are kept.
     case undecodable
-    /// There is no adapter, or it is powered off.
     case adapterDown = "adapter-down"
-    /// The adapter carries no further link.
     case adapterFull = "adapter-full"
-    /// bluetoothd or the system bus does not answer.
+    /// bluetoothd, or the system bus.
     case daemonGone = "daemon-gone"
-    /// The gateway did not run, or was killed and lost what it held in memory.
+    /// Also a gateway that was killed and lost what it held in memory.
     case gatewayOff = "gateway-off"
-    /// Frames came and neither disk nor memory could take them.
     case queueFull = "queue-full"
-    /// Time across boots whose length nobody knows.
+    /// Its length is unknown.
     case clockUnknown = "clock-unknown"
+
+    /// What it means, in words that follow "no data: ".
+    public var meaning: String { words.meaning }
+    /// What a person does about it.
+    public var remedy: String { words.remedy }
+
+    // One switch, so that the compiler asks for the words of a new cause.
+    private var words: (meaning: String, remedy: String) {
+        switch self {
+        case .noContact:
+            ("the strap does not touch skin", "wear it tighter, moisten the electrodes")
+        case .outOfRange:
+            ("the strap is not heard", "it is off, empty, away, or connected to a phone")
+        case .connecting:
+            (
+                "the strap is being connected",
+                "nothing if it is short; if not, bring the strap nearer, end its connections to "
+                    + "phones, and look at edge-gateway sensors"
+            )
+        case .linkLost:
+            (
+                "the link was lost and the strap has not been heard since",
+                "bring it nearer; many short ones: move the gateway or its antenna"
+            )
+        case .silent:
+            (
+                "the strap is connected and sends nothing, or no cause is known",
+                "take the strap off and put it on again; check its battery"
+            )
+        case .undecodable:
+            (
+                "the strap sends frames without a readable measurement; they are kept",
+                "report them: edge-gateway decode shows what is wrong with one"
+            )
+        case .adapterDown:
+            (
+                "the Bluetooth adapter is off or missing",
+                "as for the health items no-adapter and radio-off"
+            )
+        case .adapterFull:
+            ("the adapter carries no further link", "as for the health item adapter-full")
+        case .daemonGone:
+            (
+                "bluetoothd or the system bus did not answer",
+                "as for the health items bluetoothd-absent and bluetoothd-hung"
+            )
+        case .gatewayOff:
+            (
+                "the gateway was stopped, updated or without power",
+                "if it was not stopped on purpose: check its power supply and journalctl -b -1"
+            )
+        case .queueFull:
+            (
+                "neither disk nor memory could take the frames",
+                "as for the health item store-unwritable"
+            )
+        case .clockUnknown:
+            (
+                "between two boots, and the clock of one of them is not trusted",
+                "give the machine NTP: a boot that is synchronised late gets its times all the same"
+            )
+        }
+    }
 }

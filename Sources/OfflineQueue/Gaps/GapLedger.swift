@@ -154,7 +154,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
         settled = uptime
     }
 
-    /// Finds the causes up to `uptime`; what nobody explained is `silent`.
+    /// Finds the causes up to `uptime`; a time without a noted cause is `silent`.
     private mutating func explain(until uptime: Int64) {
         settle(to: uptime)
         if parts.isEmpty { addPart(.silent) }

@@ -1,8 +1,8 @@
 import GRDB
 
 extension SampleQueue {
-    /// How often a run in which nothing is committed writes down that it lives, µs: what nobody
-    /// knows the cause of after a power cut. A minute costs about 1,500 small commits a day.
+    /// How often a run in which nothing is committed writes down that it lives, µs: time that
+    /// has no known cause after a power cut. A minute costs about 1,500 small commits a day.
     static let aliveMicroseconds: Int64 = 60_000_000
 
     /// Says what would explain a silence of this assignment's strap from now on; nil while frames are
@@ -10,9 +10,7 @@ extension SampleQueue {
     ///
     /// Holds until the next call: samples that come meanwhile interrupt the silence, not the cause.
     /// Nothing is written before the gap is one (``GapLedger/silenceMax``) and the next commit comes.
-    /// An assignment that is not open is passed over.
-    ///
-    /// - Parameter uptimeMicroseconds: since when, `CLOCK_BOOTTIME` µs.
+    /// An assignment that is not open is passed over. `uptimeMicroseconds` is `CLOCK_BOOTTIME`.
     public func note(
         _ cause: GapCause?, of assignment: Int64, at uptimeMicroseconds: Int64
     ) {
@@ -178,7 +176,7 @@ extension SampleQueue {
 
     /// How much of a UTC day there is data for, over all assignments of `scope`: a strap's, say.
     ///
-    /// Time is counted by each boot's clock as it was when somebody first trusted it.
+    /// Time is counted by each boot's clock as it was when it was first trusted.
     public func coverage(
         of scope: BalanceScope, dayStartingAt day: Int64
     ) throws(QueueError) -> Coverage {

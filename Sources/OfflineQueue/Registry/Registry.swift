@@ -53,7 +53,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
         case invitation
         /// A practitioner's API key: every patient who shares an organization.
         case practitionerKey = "practitioner-key"
-        /// By nobody: it goes into a file, for any patient.
+        /// Without authorization: it goes into a file, for any patient.
         case file
     }
 
@@ -61,7 +61,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     public enum State: String, Sendable, Hashable {
         /// It does, as far as is known.
         case active
-        /// The authorization is lost for good; all its samples are held until somebody enrolls anew.
+        /// The authorization is lost for good; all its samples are held until the gateway is enrolled again.
         case enrollAgain = "enroll-again"
     }
 

@@ -1,7 +1,7 @@
 import GRDB
 
 // Erasing keeps the books at every step, so that one that is interrupted is taken up by the next call:
-// first everything is given up and its rows are pruned, then what stood for it goes with its counters.
+// first everything is given up and its rows are pruned, then its counters and the rows behind them go.
 
 extension SampleQueue {
     /// The reason under which samples are counted while their patient is being erased.
@@ -9,7 +9,7 @@ extension SampleQueue {
 
     /// Takes a patient out of the store: samples, undecodable frames, dead letters, gaps, assignments and
     /// counters; with ``Erasure/patient`` nil the enrollment and its requests too. Of a sensor that is
-    /// forgotten and was worn by nobody else, what people and the sensor say of it goes, and its address
+    /// forgotten and was worn by no other patient, its name and what the sensor says of itself go, and its address
     /// stays. What waits is given up: ``balance(of:)`` says beforehand how much that is.
     ///
     /// Deletes at most ``pruneRowsMax`` samples a call. Returns whether all is gone; call again until it
@@ -103,7 +103,7 @@ extension SampleQueue {
         return (pruned == 0, dropped)
     }
 
-    /// What stood for the samples, in one transaction.
+    /// Deletes the samples' counters and the rows behind them, in one transaction.
     ///
     /// Without SQLite's own look at references: for each segment it would walk over every sample there is,
     /// in search of one that names it. ``audit()`` looks at all of them at once.

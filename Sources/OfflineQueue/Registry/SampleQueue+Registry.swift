@@ -161,7 +161,7 @@ extension SampleQueue {
 
     /// Holds a whole delivery for a reason a person can mend, or with nil releases it.
     ///
-    /// A hold is the books' word for the delivery's backlog. ``nextBatch(enrollment:limit:)`` still
+    /// A hold is the books' word for the delivery's backlog. ``nextBatch(enrollment:limit:of:)`` still
     /// answers, so that the delivery can probe whether the reason is gone.
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds

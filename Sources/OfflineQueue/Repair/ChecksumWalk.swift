@@ -1,6 +1,6 @@
 import GRDB
 
-/// Where the walk over all rows stands that looks for damage while nobody asks for them.
+/// Where the walk over all rows stands that looks for damage in the background.
 struct ChecksumWalk: Sendable {
     /// Pause between two walks over the whole store, µs.
     static let pauseMicroseconds: Int64 = 60_000_000
@@ -22,7 +22,7 @@ struct ChecksumWalk: Sendable {
 
 extension SampleQueue {
     /// Checks the next rows for damage: a step of a walk over the whole store that goes on where the last run
-    /// left it. Call it about once a second. What it finds is in ``health()`` until somebody acknowledges it;
+    /// left it. Call it about once a second. What it finds is in ``health()`` until it is acknowledged;
     /// a broken structure is salvaged by ``commitIfDue()``.
     public func checkNextRows() {
         let uptime = clock.read().uptimeMicroseconds

@@ -110,7 +110,7 @@ private struct SalvageWriter {
         segments = [:]
         let columns = Set(shapes.first { $0.name == "segment" }?.columns.map(\.name) ?? [])
         for (id, row) in source.rows["segment"] ?? [:] {
-            // What stands where a number should is not taken over.
+            // A value that should be a number and is none is left behind.
             let row = row.filter { name, value in
                 columns.contains(name) && (value.isNull || Int64.fromDatabaseValue(value) != nil)
             }
@@ -130,7 +130,7 @@ private struct SalvageWriter {
                 if name == "assignment", let enrollment = row["enrollment"], !enrollment.isNull,
                     try !exists(db, "enrollment", enrollment)
                 {
-                    // Held as "not-enrolled" until somebody enrolls again.
+                    // Held as "not-enrolled" until the gateway is enrolled again.
                     row["enrollment"] = .null
                 }
                 try insert(name, row, db)

@@ -1,4 +1,4 @@
-/// What became of a store that was found broken: kept in its successor until somebody has seen it.
+/// What became of a store that was found broken: kept in its successor until it is acknowledged.
 public struct SalvageReport: Sendable, Hashable, Identifiable {
     /// The store's number for it.
     public let id: Int64
@@ -13,12 +13,12 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     public let carried: Int
     /// Rows left behind because they fail their checksum.
     public let damaged: Int
-    /// Rows left behind because nobody knows any more whose they are.
+    /// Rows left behind because their assignment could not be read.
     public let orphaned: Int
     /// Samples that waited and are gone, as far as the books tell: counted as dropped,
     /// `store-damaged`.
     public let lost: Int
-    /// Whether somebody has seen it: ``SampleQueue/acknowledgeSalvages()``.
+    /// Whether it was acknowledged: ``SampleQueue/acknowledgeSalvages()``.
     public let isAcknowledged: Bool
 }
 

@@ -13,7 +13,7 @@ extension SampleQueue {
     /// cursors, references, and the counters against the rows.
     ///
     /// Only reads, in one snapshot: a daemon may be at work on the store meanwhile, whose log then
-    /// grows until this ends. `progress` is told the part done, 0…1, about every thousandth.
+    /// grows until this ends. `progress` gets the part done, 0…1, about every thousandth.
     /// Throws only if the store cannot be read at all; whatever is wrong with it is a finding.
     public static func verify(
         path: String, progress: (Double) -> Void = { _ in }

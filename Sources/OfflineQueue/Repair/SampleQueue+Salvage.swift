@@ -66,7 +66,7 @@ extension SampleQueue {
         absence?.nextAttempt = uptime
         if let error {
             absence?.error = error
-            // Somebody may make room soon.
+            // A person may make room soon.
             if !error.isDamage {
                 salvagedUptime = uptime &- Self.salvagePauseMicroseconds &+ Self.retryMicroseconds
             }
@@ -111,7 +111,7 @@ extension SampleQueue {
         }
     }
 
-    /// Somebody has seen the reports, the damaged rows and that a store was missing; ``facts()`` names none
+    /// Acknowledges the reports, the damaged rows and a missing store; ``health()`` names none
     /// any more.
     public func acknowledgeSalvages() throws(QueueError) {
         try write("acknowledge salvages") { db in

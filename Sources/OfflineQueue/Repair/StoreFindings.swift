@@ -10,7 +10,7 @@ public struct MissingStore: Sendable, Hashable {
     public let isCarried: Bool
 }
 
-/// What is wrong with a store and nobody has seen yet, apart from what was salvaged.
+/// What is wrong with a store and was not acknowledged yet, apart from what was salvaged.
 struct StoreFindings: Sendable, Hashable {
     /// Bounds the table on a store that is damaged all over.
     static let damagedMax = 1_000

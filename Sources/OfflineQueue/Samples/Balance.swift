@@ -49,7 +49,7 @@ public enum BalanceScope: Sendable, Hashable {
     case everything
     /// One delivery's.
     case enrollment(Int64)
-    /// One sensor's, whoever wore it.
+    /// One sensor's, for all its patients.
     case sensor(Int64)
     /// One assignment's.
     case assignment(Int64)
@@ -67,7 +67,7 @@ public struct Audit: Sendable, Hashable {
     public internal(set) var differences: [String] = []
     /// Samples whose row fails its checksum.
     public internal(set) var damaged: [Int64] = []
-    /// Samples looked at.
+    /// Samples checked.
     public internal(set) var samples = 0
 
     /// Whether counters and rows agree and every row is as it was written.

@@ -33,7 +33,7 @@ public struct ListedSample: Sendable, Hashable {
 
 extension SampleQueue {
     /// Samples one listing holds at most.
-    /// One more than anybody is shown, so that it can be told whether there are more.
+    /// One more than a caller gets, which shows whether there are more.
     public static let listedMax = 10_001
 
     /// Stored samples, newest first, `limit` (0…``listedMax``) at most: of one state or all, of one

@@ -1,6 +1,6 @@
 import GRDB
 
-/// Sums over all segments, for whoever judges whether samples move.
+/// Sums over all segments, for the rules that check whether samples move.
 public struct StoreTotals: Sendable, Hashable {
     /// Frames of each sensor that were written, readable or not, by the sensor's number.
     public var received: [Int64: Int] = [:]

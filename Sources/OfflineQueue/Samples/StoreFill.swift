@@ -9,7 +9,7 @@ public enum FullPolicy: String, Sendable, Hashable, CaseIterable {
 
 /// How full the store is.
 public struct StoreFill: Sendable, Hashable {
-    /// The part of the limit at which somebody should be told: with the default limit, about two
+    /// The part of the limit at which a person should know: with the default limit, about two
     /// weeks before it is reached.
     public static let warningFraction = 0.8
 
@@ -19,7 +19,7 @@ public struct StoreFill: Sendable, Hashable {
     /// Of these, about how many belong to samples that are delivered or dropped and go first.
     public var reclaimableBytes: Int64
     /// The write-ahead log beside the file, which the limit does not cover: normally about 2 MiB at
-    /// most, more while somebody reads the store for long.
+    /// most, more while another program reads the store for long.
     public var logBytes: Int64
     /// ``QueueSettings/maxBytes``.
     public var maxBytes: Int64?
@@ -34,6 +34,6 @@ public struct StoreFill: Sendable, Hashable {
         return Double(max(0, usedBytes - reclaimableBytes)) / Double(max(1, maxBytes))
     }
 
-    /// Whether somebody should be told before it is full.
+    /// Whether a person should know before it is full.
     public var isNearlyFull: Bool { isFull || (fraction ?? 0) >= Self.warningFraction }
 }

@@ -48,7 +48,7 @@ enum FaultPoint: String, CaseIterable {
 
     #if DEBUG
         /// Makes each page that a checkpoint writes home a step: it is all SQLite's, and in WAL mode
-        /// nobody else writes to the file itself.
+        /// no other program writes to the file itself.
         static func watchCheckpoints(_ db: Database) {
             var file: UnsafeMutablePointer<sqlite3_file>?
             guard KillSwitch.isSet(to: FaultPoint.checkpoint.rawValue),

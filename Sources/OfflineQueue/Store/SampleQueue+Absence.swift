@@ -23,7 +23,7 @@ struct Absence: Sendable {
 }
 
 extension QueueError {
-    /// Whether it may go away by itself, or by somebody who looks at the disk: a queue may wait for that.
+    /// Whether it may go away by itself, or when a person frees the disk: a queue may wait for that.
     var isAbsence: Bool {
         switch code {
         case .diskFull, .readOnly, .inputOutput: true

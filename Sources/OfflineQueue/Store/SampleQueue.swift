@@ -19,13 +19,13 @@ import GRDB
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
 //     is refused, counted as "store-unwritable", and the count is written with the next commit. What
 //     waits at the end is set aside in a file, and taken up once by the next start.
-//  9. SQLite opens no file before it has been looked at, and none that is damaged (WriteAheadLog).
+//  9. SQLite opens no file before the gateway has examined it, and none that is damaged (WriteAheadLog).
 //
 // Format (one SQLite file, pages of 1,024 bytes; times are Int64 microseconds)
 //
 //     boot        a start of the kernel: its id, and its offset UTC − uptime once it is trusted
 //     run         a start of the program: its boot and the random nonce that identities are made of
-//     sensor, enrollment, assignment      who wears what, and where it goes (Roster.swift)
+//     sensor, enrollment, assignment      who wears what, and where it goes (Registry.swift)
 //     segment     the samples of one assignment in one run, without a wide hole between their ids:
 //                 first_sample…last_sample, two cursors, and all counters
 //     sample      id, segment, uptime, wall (only if trusted at arrival), flags, crc, frame
@@ -75,7 +75,7 @@ public struct QueueSettings: Sendable, Hashable {
     /// Samples that wait longer than this are dropped, µs; nil: they wait for ever.
     public var maxAgeMicroseconds: Int64?
     /// Whether the queue opens, takes frames into memory and answers while its files cannot be written or
-    /// are being salvaged, and opens them when they can be. Else ``SampleQueue/init`` throws, and a salvage
+    /// are being salvaged, and opens them when they can be. Else `SampleQueue.init` throws, and a salvage
     /// holds up every call.
     public var staysAvailable = false
     /// Where what could not be written at the end of an earlier run may lie, the best place first.
@@ -148,8 +148,8 @@ public actor SampleQueue {
     var isFull = false
     var lent = LentSamples()
     var patientHolds: [Int64: [String: String]] = [:]
-    /// Damage some call met, until the store has been salvaged; when that was last done; and what nobody
-    /// has seen yet of it.
+    /// Damage some call met, until the store has been salvaged; when that was last done; and the part of
+    /// it that was not acknowledged yet.
     var damage: QueueError?
     var salvagedUptime: Int64?
     var salvage: SalvageReport?
@@ -287,7 +287,7 @@ public actor SampleQueue {
     /// Runs `body`, which only reads.
     ///
     /// Not through GRDB's `read`: that one switches `PRAGMA query_only` on and off, at which SQLite compiles
-    /// every statement anew, which was a third of a delivery's cost. Nobody else writes, and calls come one
+    /// every statement anew, which was a third of a delivery's cost. No other program writes, and calls come one
     /// by one: the statements of one see the same store.
     func read<Value>(
         _ operation: String, _ body: (Database) throws -> Value

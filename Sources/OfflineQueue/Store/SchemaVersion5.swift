@@ -1,5 +1,5 @@
 extension Schema {
-    /// Copies of frames, what somebody has to see of the store, and how far its rows were checked.
+    /// Copies of frames, what a person has to see of the store, and how far its rows were checked.
     ///
     /// `segment.doubled`: frames that arrived once more because other programs listen to the strap as well.
     /// They are received, and not among `segment.received`, which counts the frames that are in the store or

@@ -104,7 +104,7 @@ struct SetAside: Codable, Sendable {
             (run, boot) = (row["id"] ?? 0, row["boot"] ?? 0)
             let newest = try Int64.fetchOne(
                 db, sql: "SELECT max(id) FROM run WHERE is_imported = 0")
-            // If there was another run since, what was not known is told as a gap already.
+            // If there was another run since, the unknown time is already recorded as a gap.
             if run == newest { kept = ledgers }
         } else {
             let start = try RunStart(db, bootID: bootID, nonce: nonce, reading: started)
@@ -137,7 +137,7 @@ extension StoreOpening {
         var found: [(path: String, aside: SetAside)] = []
         for path in settings.asideDirectories.flatMap(SetAside.files) {
             guard let aside = SetAside(path: path) else {
-                // Nothing can be made of it; whoever looks may.
+                // The gateway cannot read it; it stays for a person to examine.
                 rename(path, path.replacing("-aside-", with: "-broken-"))
                 continue
             }

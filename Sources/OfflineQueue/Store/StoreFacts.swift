@@ -20,11 +20,11 @@ public struct StoreFacts: Sendable, Hashable {
     public var storedUptimesMicroseconds: [Int64: Int64]
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
-    /// The latest salvage of a broken store that nobody has acknowledged.
+    /// The latest salvage of a broken store that was not acknowledged yet.
     public var salvage: SalvageReport?
-    /// Samples whose row was found to be damaged, and nobody has acknowledged.
+    /// Samples whose row was found to be damaged, not acknowledged yet.
     public var damagedRows: Int
-    /// The latest that nobody has acknowledged.
+    /// The latest that was not acknowledged yet.
     public var missing: MissingStore?
     /// What is left of the disk; nil if it cannot be asked.
     public var room: DiskRoom?

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The file on disk: who may open it, with which modes, and how SQLite is told to treat it.
+/// The file on disk: who may open it, with which modes, and how SQLite treats it.
 enum StoreFile {
     /// Small pages: a commit of a few rows writes a few pages, and a page is the least it can write.
     static let pageBytes = 1024
@@ -44,7 +44,7 @@ enum StoreFile {
     }
 
     /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log. For a store
-    /// that nobody can write to at the moment. Nil if there is nothing to be read.
+    /// that cannot be written to at the moment. Nil if there is nothing to be read.
     static func openStandIn(_ path: String) -> DatabaseQueue? {
         guard bytes(path) > 0, (try? checkHeader(path)) != nil,
             let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
@@ -198,7 +198,7 @@ enum StoreFile {
     private static func configuration(pageCountMax: Int?) -> Configuration {
         var configuration = Configuration()
         configuration.label = "offline-queue"
-        // Nobody else writes (the lock file sees to that), but an operator may look with sqlite3.
+        // No other program writes (the lock file sees to that), but an operator may look with sqlite3.
         configuration.busyMode = .timeout(2)
         configuration.prepareDatabase { db in
             // The page size counts only before the first table is made, and before WAL mode.
@@ -242,7 +242,7 @@ final class StoreLock: Sendable {
     init(_ storePath: String) throws(QueueError) {
         let path = storePath + ".lock"
         var opened = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        // A disk that cannot be written to does not keep anybody from locking what is there.
+        // A disk that cannot be written to can still lock what is there.
         if opened < 0, errno == EROFS { opened = Glibc.open(path, O_RDONLY | O_CLOEXEC) }
         descriptor = opened
         guard descriptor >= 0 else { throw QueueError(errno: errno, "create lock file") }

@@ -53,7 +53,7 @@ struct StoreOpening: Sendable {
         }
     }
 
-    /// Writes down that a store was here and is not any more. One that was broken is told of as such.
+    /// Writes down that a store was here and is not any more. One that was broken is reported as broken.
     private func reportMissing(
         _ db: Database, _ marker: StoreMarker, wasThere: Bool, _ start: RunStart
     ) throws {
@@ -72,7 +72,7 @@ struct StoreOpening: Sendable {
     }
 }
 
-/// What says that a store was here, beside it and under a name of its own: whoever deletes the store's
+/// The file that says that a store was here, under a name of its own: a person who deletes the store's
 /// files by `queue.sqlite*` leaves it.
 struct StoreMarker: Sendable {
     private let path: String

@@ -39,7 +39,7 @@ struct StoreSwap {
         }
         try rename(path + ".salvaged-" + stamp, path)
         try sync(directory)
-        // The index of the log is made anew by whoever opens the broken file.
+        // The index of the log is made again by the next program that opens the broken file.
         unlink(broken + "-shm")
         forgetOldest(but: broken)
     }

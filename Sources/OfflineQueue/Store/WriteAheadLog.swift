@@ -6,7 +6,7 @@ import Foundation
 //     frame   page number, pages of the file after a commit (else 0), the salts, checksum 24 bytes
 //             the page                                                                  1,024 bytes
 //
-// SQLite takes the frames up to the first whose salts or checksum are wrong, and no word is said of
+// SQLite takes the frames up to the first whose salts or checksum are wrong, and reports nothing of
 // those behind it. That is right after a power cut, and wrong when a byte has changed since. What tells
 // the two apart:
 //

@@ -1,6 +1,6 @@
 import GRDB
 
-/// A boot whose clock nobody vouches for, and what is known of when it was.
+/// A boot whose clock is not trusted, and what is known of when it was.
 public struct UntrustedBoot: Sendable, Hashable {
     /// Its name (``BootID``).
     public let bootID: String
@@ -70,7 +70,7 @@ extension SampleQueue {
         if released == boot { wallOffset = wallOffsetMicroseconds }
     }
 
-    /// The boots with samples whose clock nobody vouches for, oldest first: what
+    /// The boots with samples whose clock is not trusted, oldest first: what
     /// ``release(bootID:wallOffsetMicroseconds:)`` is for.
     public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
         let now = clock.read().trustedWallMicroseconds

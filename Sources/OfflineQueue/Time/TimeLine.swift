@@ -66,7 +66,7 @@ struct GapRow: Sendable {
     }
 
     /// The gaps of the store that are over, oldest first, that overlap a span of UTC or whose time
-    /// nobody knows.
+    /// is unknown.
     static func closed(
         _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: Int64?, until: Int64?,
         limit: Int
@@ -104,7 +104,7 @@ struct TimeLine: Sendable {
     /// Oldest first.
     var gaps: [GapRow]
 
-    /// The time line in UTC, without holes: time that nobody can put on it is `clock-unknown`.
+    /// The time line in UTC, without holes: time that cannot be placed on it is `clock-unknown`.
     func tiles(_ boots: Boots) -> [TimeTile] {
         var tiles: [TimeTile] = []
         var reached = boots.utc(begin)

@@ -41,7 +41,7 @@ struct SampleImport: Sendable {
         self.settings = settings
     }
 
-    /// Rows after which the room is looked at anew.
+    /// Rows after which the import checks the room again.
     private static let roomRows = 500
     private var roomRowsLeft = 0
 
@@ -167,8 +167,8 @@ struct SampleImport: Sendable {
         }.first
     }
 
-    /// An assignment of its own for each of the file's in each of its runs, ended as it begins: nobody
-    /// wears that sensor here.
+    /// An assignment of its own for each of the file's in each of its runs, ended as it begins: that
+    /// sensor is not worn here.
     private mutating func assignment(
         of sample: ImportLine, _ run: Run, _ db: Database
     ) throws -> Int64 {

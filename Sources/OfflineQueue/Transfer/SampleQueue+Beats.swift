@@ -18,7 +18,7 @@ extension SampleQueue {
     /// Only reads, in one snapshot: beside a daemon at work, whose log then grows until this ends.
     /// The file names sensors. The filter's times are those of the beats.
     ///
-    /// `progress` is told the part done, 0…1. Throws ``QueueError``, and whatever `sink` throws.
+    /// `progress` gets the part done, 0…1. Throws ``QueueError``, and whatever `sink` throws.
     @discardableResult
     public static func exportBeats(
         path: String, filter: ExportFilter = ExportFilter(),

@@ -4,7 +4,7 @@ import GRDB
 
 /// How samples are written out.
 public enum ExportFormat: String, Sendable, Hashable, CaseIterable {
-    /// One JSON object a line, ASCII; ``SampleQueue/importSamples(from:into:)`` reads it back.
+    /// One JSON object a line, ASCII; ``SampleQueue/importSamples(from:into:progress:)`` reads it back.
     case ndjson
     /// RFC 4180, with a line of names: for people's own tools.
     case csv
@@ -27,7 +27,7 @@ public struct ExportFilter: Sendable, Hashable {
     /// Only samples of the sensor with this address, upper case.
     public var sensor: String?
 
-    /// A filter.
+    /// Leaves out what lies before `since`, or at or after `until`, or is of another sensor.
     public init(since: Int64? = nil, until: Int64? = nil, sensor: String? = nil) {
         self.since = since
         self.until = until
@@ -57,7 +57,7 @@ extension SampleQueue {
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
-    /// `progress` is told the part done, 0…1, about every thousandth. Throws ``QueueError``, and
+    /// `progress` gets the part done, 0…1, about every thousandth. Throws ``QueueError``, and
     /// whatever `sink` throws.
     @discardableResult
     public static func export(
@@ -152,7 +152,7 @@ private struct SampleExport {
         return summary
     }
 
-    /// Where to begin: what is settled before the first that waits is not looked at.
+    /// Where to begin: what is settled before the first that waits is skipped.
     private func firstID() throws -> Int64 {
         guard selection == .unsent else {
             return try Int64.fetchOne(db, sql: "SELECT min(id) FROM sample") ?? 0

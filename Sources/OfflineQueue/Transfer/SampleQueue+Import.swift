@@ -11,7 +11,7 @@ public struct ImportTarget: Sendable, Hashable {
     /// samples of several people, so that more than one must be asked for.
     public var assignments: Set<Int64>?
 
-    /// A target.
+    /// Without `assignments` the file's only one; without `patient` the enrollment's own.
     public init(enrollmentID: Int64, patient: String? = nil, assignments: Set<Int64>? = nil) {
         self.enrollmentID = enrollmentID
         self.patient = patient
@@ -33,9 +33,9 @@ public struct ImportSummary: Sendable, Hashable {
 
 /// How far an import is.
 public struct ImportProgress: Sendable, Hashable {
-    /// Samples of the file that were looked at.
+    /// Samples of the file that were read so far.
     public internal(set) var checked = 0
-    /// Samples of the file; nil until all were looked at.
+    /// Samples of the file; nil until all were read.
     public internal(set) var total: Int?
     /// Samples gone through since, and what came of them.
     public internal(set) var done = 0
@@ -151,7 +151,7 @@ struct ImportSurvey: Sendable {
 
     private(set) var spans: [Key: Span] = [:]
     private var boots: [UInt64: String] = [:]
-    /// Whose samples they are to be, and by assignment the first line that names somebody else.
+    /// Whose samples they are to be, and by assignment the first line that names another patient.
     private let patient: String?
     private var strangers: [Int64: Int] = [:]
 

@@ -25,7 +25,7 @@ public enum ExchangeRoute: Sendable, Hashable, CaseIterable {
 public enum ExchangeFault: Sendable, Hashable {
     /// A proxy answers in the server's place; nothing is stored. 429, 502, 503, 504, 413, 500, …
     case status(Int, retryAfterSeconds: Int? = nil)
-    /// Somebody answers with this status and no body; nothing is stored.
+    /// A proxy answers with this status and no body; nothing is stored.
     case empty(Int)
     /// The connection breaks before any work.
     case hangUp

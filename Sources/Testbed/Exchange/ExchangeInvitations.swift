@@ -5,7 +5,7 @@ extension StandInExchange {
     static let codeLife = Duration.seconds(60)
     /// The life of a code that comes in a link (v0.0.10).
     static let linkedCodeLife = Duration.seconds(14 * 86_400)
-    /// An invitation nobody redeemed is over after this time.
+    /// An invitation that was not redeemed expires after this time.
     static let invitationLife = Duration.seconds(7 * 86_400)
     /// A redeemed invitation can be redeemed again so long after the last time.
     static let redemptionWindow = Duration.seconds(12 * 3600)

@@ -16,7 +16,6 @@ public indirect enum ExchangeJSON: Sendable, Hashable {
         /// The member's value.
         public var value: ExchangeJSON
 
-        /// A member.
         public init(name: String, value: ExchangeJSON) {
             self.name = name
             self.value = value

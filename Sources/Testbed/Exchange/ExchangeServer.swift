@@ -9,7 +9,7 @@ import Synchronization
 /// A port of 127.0.0.1 that stays ours while the server is down.
 ///
 /// A bound socket that does not listen refuses connections, and keeps the kernel from giving the
-/// port to somebody else's outgoing connection meanwhile; with SO_REUSEADDR on both, the server
+/// port to another program's outgoing connection meanwhile; with SO_REUSEADDR on both, the server
 /// can listen on it beside this one.
 final class PortReservation: Sendable {
     let port: Int
@@ -141,7 +141,7 @@ struct ExchangeListener: Sendable {
         throw ExchangeFailure.notListening
     }
 
-    /// Closes the listener and breaks every connection. Workers go on; nobody hears them.
+    /// Closes the listener and breaks every connection. Workers go on; their answers reach no client.
     ///
     /// The server ends by itself when its socket is closed. Cancelled, it would drop connections that it
     /// has accepted and not taken, which NIO answers with a trap.

@@ -133,7 +133,7 @@ extension StandInExchange {
             [
                 "access_token": .string(access), "expires_in": .integer(accessTokenLifetimeSeconds),
                 "token_type": "Bearer", "scope": .string(scope), "refresh_token": .string(refresh),
-                // Shaped like a JWT and signed by nobody: no client here has a use for it.
+                // Shaped like a JWT, with a meaningless signature: no client here has a use for it.
                 "id_token": .string("eyJhbGciOiJSUzI1NiJ9.e30." + Self.randomText(length: 43)),
             ])
     }

@@ -27,7 +27,7 @@ extension StandInExchange {
                 return .json(400, ["resource.valueAttachment.data must be not null."])
             }
         }
-        // One entry that cannot be read makes the whole request fail, and nobody says which.
+        // One entry that cannot be read makes the whole request fail, and the answer does not say which.
         if FHIRShape.faultOfBundle(document) != nil { return .serverError }
         let identifiers = entries.flatMap { Self.identifiers(of: $0["resource"] ?? nil) }
         if identifiers.contains(where: { poisoned.contains($0) }) { return .serverError }

@@ -4,7 +4,7 @@ import Basics
 public struct ConnectionFault: Sendable, Hashable {
     /// What happens.
     public enum Act: Sendable, Hashable, CaseIterable {
-        /// Nothing comes through any more, and nobody is told.
+        /// Nothing comes through any more, and neither side gets an error.
         case drop
         /// The rest comes late, but before the client gives up.
         case delay
@@ -52,7 +52,6 @@ public struct ConnectionFault: Sendable, Hashable {
     /// Where in that part of the message, 0…1.
     public var position: Double
 
-    /// A fault.
     public init(_ act: Act, _ direction: Direction, _ place: Place, position: Double = 0.5) {
         self.act = act
         self.direction = direction

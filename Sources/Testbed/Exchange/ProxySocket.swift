@@ -15,7 +15,7 @@ struct ProxySocket {
             descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     }
 
-    /// Connects to a port of 127.0.0.1; nil when nobody listens there.
+    /// Connects to a port of 127.0.0.1; nil when no server listens there.
     init?(port: Int) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         guard descriptor >= 0 else { return nil }

@@ -14,7 +14,7 @@ import Synchronization
 public final class FastClock: Sendable {
     /// 2026-12-01T00:00:00Z in µs: later than the product was built.
     package static let epoch: Int64 = 1_796_083_200_000_000
-    /// How old a machine is when the gateway begins to be looked at, in seconds.
+    /// How old a machine is when the tests begin, in seconds.
     private static let bootSeconds: Int64 = 20
     /// The host's time of a step, and how much later a thread may wake for it to count as such, in µs.
     private static let step: Int64 = 2_000

@@ -8,7 +8,6 @@ public actor GatewayProcess {
         /// One line with what to do.
         public let description: String
 
-        /// A fault.
         public init(description: String) { self.description = description }
     }
 

@@ -1,6 +1,6 @@
 /// What is due and when: a heap ordered by time, then by the order of entry.
 ///
-/// A value without a clock; whoever owns it says what time it is.
+/// A value without a clock; its owner passes the time in.
 struct Agenda<Action> {
     private struct Entry {
         var due: Int64

@@ -83,7 +83,7 @@ extension BluetoothWorld {
             let value =
                 characteristic.uuid == GattTable.batteryLevel
                 ? [min(strap.strap.battery ?? 0, 100)] : characteristic.value
-            // What is read is told to everybody, as if it had been notified.
+            // A value that is read is signalled to every client, as if it had been notified.
             tell(value, at: path)
             answer(call, .bytes(value))
         case "WriteValue":
@@ -143,7 +143,7 @@ extension BluetoothWorld {
 
     // MARK: Frames
 
-    /// Where the strap's measurement goes, if somebody is subscribed.
+    /// Where the strap's measurement goes, if a client is subscribed.
     func subscription(to address: String) -> String? {
         guard let strap = straps[address], let device = strap.link,
             let path = strap.table.path(of: GattTable.measurement, device: device),
@@ -152,7 +152,7 @@ extension BluetoothWorld {
         return path
     }
 
-    /// Sends one frame, if somebody is subscribed, and writes it down.
+    /// Sends one frame, if a client is subscribed, and writes it down.
     ///
     /// - Returns: whether it went out.
     mutating func emit(_ bytes: [UInt8], from address: String) -> Bool {

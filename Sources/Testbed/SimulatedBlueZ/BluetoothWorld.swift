@@ -29,16 +29,16 @@ struct BluetoothWorld {
         var pattern: String?
     }
 
-    /// A controller.
+    /// A controller and its present state.
     struct AdapterState {
         var adapter: SimulatedAdapter
         var isPlugged = true
         var isPowered: Bool
-        /// Blocked by rfkill: nobody can power it on.
+        /// Blocked by rfkill: it cannot be powered on.
         var isBlocked = false
         /// Whether bluetoothd shows it.
         var isShown = false
-        /// It scans and hears nobody, until it is powered off.
+        /// It scans and hears nothing, until it is powered off.
         var isDeaf = false
         var presets: [String: DiscoveryFilter] = [:]
         /// Discovering clients by bus name; nil is a session without filter.
@@ -270,7 +270,7 @@ struct BluetoothWorld {
     /// bluetoothd starts: adapters appear a little later.
     mutating func start() {
         isRunning = true
-        // The name is requested before anyone can ask, so nobody needs to hear of this object.
+        // The name is requested before anyone can ask, so no client needs a signal about this object.
         _ = tree.add(BlueZName.root, [BlueZName.agentManager: [:]])
         for (address, adapter) in adapters.sorted(by: { $0.key < $1.key }) where adapter.isPlugged {
             schedule(

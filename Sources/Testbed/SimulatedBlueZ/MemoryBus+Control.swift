@@ -46,10 +46,10 @@ extension MemoryBus {
     /// Stops bluetoothd as SIGSTOP does, or lets it go on.
     public func setFrozen(_ isFrozen: Bool) { change { $0.setFrozen(isFrozen) } }
 
-    /// Lets an adapter hear nobody though it scans, until it is powered off and on.
+    /// Lets an adapter hear nothing though it scans, until it is powered off and on.
     public func deafen(_ adapter: String) { change { $0.adapters[adapter]?.isDeaf = true } }
 
-    /// Whether an adapter hears nobody.
+    /// Whether an adapter hears nothing.
     public func isDeaf(_ adapter: String) -> Bool {
         look { $0.adapters[adapter]?.isDeaf ?? false }
     }
@@ -65,7 +65,7 @@ extension MemoryBus {
         change { adjust(&$0.habits) }
     }
 
-    /// Whether somebody is subscribed to a strap.
+    /// Whether a client is subscribed to a strap.
     public func isSubscribed(_ strap: String) -> Bool {
         look { $0.subscription(to: strap) != nil }
     }

@@ -25,7 +25,6 @@ public struct ScriptedFault: Sendable, Hashable {
     /// What happens.
     public var effect: Effect
 
-    /// A fault.
     public init(_ member: String, of address: String? = nil, times: Int? = 1, _ effect: Effect) {
         self.member = member
         self.address = address

@@ -11,7 +11,6 @@ public struct SimulatedAdapter: Sendable, Hashable {
     /// How many links the controller keeps; a small USB stick has 5.
     public var linksMax: Int
 
-    /// A controller.
     public init(
         address: String = "00:1A:7D:DA:71:01", index: Int = 0, name: String = "testbed",
         startsPowered: Bool = true, linksMax: Int = 16

@@ -36,7 +36,7 @@ extension SimulatedBlueZ {
 
     /// Sends one frame with exactly these bytes.
     ///
-    /// - Returns: whether somebody was subscribed; otherwise it is lost.
+    /// - Returns: whether a client was subscribed; otherwise it is lost.
     @discardableResult
     public func emit(_ frame: [UInt8], from address: String) -> Bool {
         var isSent = false

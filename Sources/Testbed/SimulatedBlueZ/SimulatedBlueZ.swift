@@ -32,7 +32,7 @@ public actor SimulatedBlueZ {
     /// How often a bluetoothd without a bus looks for it.
     private static let busPause = Duration.milliseconds(50)
     /// Bounds of a timer, in µs: what is due within a millisecond is done together, and what is
-    /// due later than in an hour is looked at again then.
+    /// due later than in an hour is checked again then.
     private static let timerMicroseconds: ClosedRange<Int64> = 1000...3_600_000_000
     /// How many actions the world makes up for in one go. A machine that is too slow for the speed
     /// asked for slows the world down, and does not fall behind ever further.
@@ -67,7 +67,7 @@ public actor SimulatedBlueZ {
     /// Starts bluetoothd on a bus.
     ///
     /// - Parameters:
-    ///   - bus: where `org.bluez` is to be; nobody may own it there.
+    ///   - bus: where `org.bluez` is to be; the name must be free there.
     ///   - adapters: the controllers that are plugged in.
     ///   - straps: the sensors in the room.
     ///   - habits: how it all behaves.

@@ -3,7 +3,7 @@ import Foundation
 /// A series of RR intervals: the times between the beats of one heart.
 ///
 /// The two that come with the package were recorded from people (see `NOTICE`); a test that needs
-/// a rate nobody had at rest builds its own.
+/// a rate that none of them had at rest builds its own.
 public struct RecordedHeart: Sendable, Hashable {
     /// Why a series was refused.
     public enum Fault: Error, Sendable, Hashable {

@@ -52,7 +52,7 @@ public final class AppendFile {
 
     deinit { close(descriptor) }
 
-    /// Whether `path` still leads to this file: somebody may have moved it away.
+    /// Whether `path` still leads to this file: another program may have moved it away.
     func isStill(at path: String) -> Bool {
         var here = stat()
         var there = stat()

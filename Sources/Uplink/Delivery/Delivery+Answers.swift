@@ -93,7 +93,7 @@ extension Delivery {
         return resolved + concluded
     }
 
-    /// The destination was looked at: after a batch had failed as a whole, or a sample alone, or in a long
+    /// The destination was checked: after a batch had failed as a whole, or a sample alone, or in a long
     /// pause; returns what is settled by it.
     public mutating func checked(isHealthy: Bool, _ now: Int64) -> [Resolved] {
         if case .looking(let since) = activity {

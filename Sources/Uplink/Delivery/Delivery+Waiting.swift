@@ -1,6 +1,6 @@
 /// What a delivery waits for: a reason that is to go away, a time, samples, the store.
 extension Delivery {
-    /// The reason of a hold was looked at.
+    /// The reason of a hold was checked.
     public mutating func probed(isMended: Bool, _ now: Int64) {
         guard case .probing(let reason) = activity else { return }
         activity = .none
@@ -15,7 +15,7 @@ extension Delivery {
         }
     }
 
-    /// The reason of one patient's hold was looked at.
+    /// The reason of one patient's hold was checked.
     public mutating func probedPatient(isMended: Bool, _ now: Int64) {
         guard case .probingPatient(let patient) = activity else { return }
         activity = .none
@@ -23,8 +23,8 @@ extension Delivery {
             patient, isMended: isMended, next: now + settings.probePauseMicroseconds)
     }
 
-    /// What was under way is forgotten: whoever did it is gone. Its samples rest as after any other
-    /// request of which nobody knows what became.
+    /// Forgets what was under way, since its task is gone. Its samples rest as after any other
+    /// request whose outcome is unknown.
     public mutating func resume(_ now: Int64) {
         guard activity != .none else { return }
         activity = .none

@@ -15,14 +15,14 @@ public struct Delivery: Sendable {
         case backoff(untilMicroseconds: Int64)
         /// A batch fails as a whole and is being taken apart to find the sample that spoils it.
         case halving
-        /// Kept back until a person mends something; looked at again at this uptime.
+        /// Kept back until a person mends something; checked again at this uptime.
         case held(HoldReason, nextProbeMicroseconds: Int64)
     }
 
     /// What to do now.
     public enum Step: Hashable, Sendable {
         /// Take the oldest samples, but of ``Delivery/heldPatients``, and report
-        /// ``Delivery/fetched(_:patients:hasMore:_:)``.
+        /// ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
         case fetch(limit: Int)
         /// Deliver these of the fetched data points and report ``Delivery/answered(_:tookMicroseconds:_:)``.
         case send([Int])
@@ -32,7 +32,7 @@ public struct Delivery: Sendable {
         case checkHealth
         /// See whether the reason of the hold is gone and report ``Delivery/probed(isMended:_:)``.
         case probe(HoldReason)
-        /// Take this patient's oldest sample and report ``Delivery/fetched(_:patients:hasMore:_:)``.
+        /// Take this patient's oldest sample and report ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
         case fetchTrial(patient: String)
         /// See whether the reason of one patient's hold is gone and report
         /// ``Delivery/probedPatient(isMended:_:)``.
@@ -104,6 +104,8 @@ public struct Delivery: Sendable {
     /// A delivery with nothing under way; held, if it was held when the gateway stopped.
     ///
     /// - Parameters:
+    ///   - settings: pauses and sizes.
+    ///   - reason: why it was held.
     ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
     ///     its samples rest as after any other unclear outcome.
     ///   - choose: picks a pause out of a range of microseconds: at random, gateways that lost the same
@@ -187,15 +189,16 @@ public struct Delivery: Sendable {
         return .probePatient(patient, reason)
     }
 
-    /// The oldest data points are at hand; `outcomes` has nil for those to be delivered. Others stand
-    /// for what is settled without a request.
+    /// The oldest data points were fetched.
     ///
     /// - Parameters:
+    ///   - outcomes: nil for those to be delivered; the others are settled without a request.
     ///   - patients: whose each is, in a delivery that serves many; nil for a delivery's own patient.
     ///   - hasMore: whether others may wait behind these; if not, the delivery rests before the next
     ///     fetch.
-    ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if these do
-    ///     not tell.
+    ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if that
+    ///     does not follow from these.
+    ///   - now: the uptime, µs.
     public mutating func fetched(
         _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], hasMore: Bool,
         arrivalsPerSecond: Double? = nil, _ now: Int64

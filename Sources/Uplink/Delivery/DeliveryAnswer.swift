@@ -11,12 +11,12 @@ public enum DeliveryAnswer: Hashable, Sendable {
     case tooLarge
     /// Not taken: something in it is not as it must be.
     case malformed
-    /// Nobody knows what was taken: an error, or an answer that cannot be believed.
+    /// What was taken is unknown: an error, or an answer that cannot be believed.
     case unclear(String)
-    /// Nobody knows what was taken: no whole answer came. As likely the network's doing as the
+    /// What was taken is unknown: no whole answer came. As likely the network's doing as the
     /// destination's.
     case unanswered(String)
-    /// Not taken, until a person mends something. Looked at again at the given uptime, or in a
+    /// Not taken, until a person acts. Checked again at the given uptime, or in a
     /// minute.
     case held(HoldReason, retryAtMicroseconds: Int64?)
 }
@@ -42,7 +42,7 @@ extension DeliveryAnswer {
         }
     }
 
-    /// Whether every sample's fate is told: nothing of the request can still be under way.
+    /// Whether every sample's fate is known: nothing of the request can still be under way.
     var isCertain: Bool {
         guard case .entries(let entries) = self else { return false }
         return entries.allSatisfy { $0.verdict != .unclear }

@@ -9,7 +9,7 @@ public struct DeliverySettings: Sendable, Hashable {
     public var slowMicroseconds: Int64 = 5_000_000
     /// A full request that takes less lets the next one grow again, microseconds.
     public var quickMicroseconds: Int64 = 2_500_000
-    /// Before the same samples are sent again when nobody knows what became of them, microseconds.
+    /// Before the same samples are sent again when their fate is unknown, microseconds.
     /// The exchange may still be working on them, for 30 s at most; a second request meanwhile makes
     /// permanent duplicates.
     public var resendPauseMicroseconds: Int64 = 30_000_000
@@ -88,13 +88,13 @@ struct DeliveryPace: Sendable {
     /// How much a request grows at a time, samples.
     static let growth = 10
     /// Slowness alone makes no request smaller than this, samples. Most likely others are being served:
-    /// then small requests help nobody, since each costs the exchange as much as two samples do, and a
+    /// then small requests do not help, since each costs the exchange as much as two samples do, and a
     /// fleet that all shrank would never catch up (docs/scale.md). An exchange that is slow by itself
     /// reaches its 30 s with so many only at 1.2 s a sample, sixty times the slowest measured.
     static let contendedSize = 25
     /// After a second slow answer in a row the delivery rests up to so many times as long as the answer
     /// was too slow. A thousand gateways that ask again at once make a queue of minutes, in which they
-    /// give up and the exchange works for nobody (docs/scale.md).
+    /// give up and the exchange works for clients that have left (docs/scale.md).
     static let restFactor: Int64 = 8
     /// A request that takes longer is made smaller in any case, microseconds: the exchange kills a worker
     /// after 30 s.

@@ -7,7 +7,7 @@ public struct DeliveryPolicy: Sendable, Hashable {
     public var withheld: Plausibility
 
     /// The default: the sensor itself says that it measured nothing (no skin contact, a rate of 0),
-    /// no heart beats like that, or nobody can say when it was.
+    /// no heart beats like that, or its time is unknown.
     ///
     /// What only seems odd beside other measurements goes out: a pacemaker's intervals freeze, and a
     /// tachycardia jumps, and just these must not be missing. What is dropped is never sent.
@@ -18,10 +18,10 @@ public struct DeliveryPolicy: Sendable, Hashable {
     /// Reasons for which a sample is not delivered; counted under these names.
     static let undecodable = "undecodable"
 
-    /// A policy.
+    /// Withholds samples that carry one of these flags.
     public init(withheld: Plausibility = Self.withheldByDefault) { self.withheld = withheld }
 
-    /// A name in a list of flags is none.
+    /// An unknown flag name.
     public struct UnknownFlag: Error, Hashable, Sendable {
         /// The word.
         public var name: String

@@ -30,9 +30,8 @@ public actor DeliveryRunner {
     /// The longest sleep, microseconds: bounds what a wrongly computed deadline can cost.
     static let sleepMicrosecondsMax: Int64 = 60_000_000
 
-    /// A runner for the delivery of `enrollment`.
-    ///
-    /// - Parameter unansweredSince: ``SampleQueue/unansweredRequest(enrollment:)``.
+    /// A runner for the delivery of `enrollment`. `unansweredSince` is the queue's
+    /// `unansweredRequest(enrollment:)`.
     public init(
         enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
         clock: any GatewayClock, logger: Logger, settings: DeliverySettings = DeliverySettings(),
@@ -54,7 +53,7 @@ public actor DeliveryRunner {
     /// Where the delivery stands.
     public var state: Delivery.State { delivery.state }
 
-    /// How the delivery goes, without asking anybody.
+    /// How the delivery goes, without a request.
     public var facts: DeliveryFacts {
         get async {
             DeliveryFacts(
@@ -78,7 +77,7 @@ public actor DeliveryRunner {
         }
     }
 
-    /// Says that something changed for the better: a hold is looked at now, and a pause after
+    /// Says that something changed for the better: a hold is checked now, and a pause after
     /// missing connections ends.
     public func wake() {
         delivery.wake(uptime)
@@ -227,7 +226,7 @@ public actor DeliveryRunner {
         guard held != recordedPatients else { return }
         recordedPatients = held
         await queue.setHolds(enrollment: enrollmentID, patients: held.mapValues(\.rawValue))
-        // Whose they are is nobody's business here.
+        // The log does not name the patients.
         logger.notice("patients held", metadata: ["count": "\(held.count)"])
     }
 

@@ -9,7 +9,6 @@ public struct OutgoingPoint: Sendable, Hashable {
     /// What that sensor says about itself.
     public var strap: StrapDatasheet
 
-    /// A data point.
     public init(
         _ point: DataPoint, patient: String? = nil, sensorID: Int64 = 0,
         strap: StrapDatasheet = StrapDatasheet()

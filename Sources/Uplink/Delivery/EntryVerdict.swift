@@ -2,7 +2,7 @@
 public enum EntryVerdict: Hashable, Sendable {
     /// Stored now.
     case stored
-    /// Stored by an earlier attempt: nobody else can own the identifier.
+    /// Stored by an earlier attempt: no other gateway can own the identifier.
     case storedBefore
     /// Not taken for a reason a person can mend, which concerns the whole delivery.
     case held(HoldReason)
@@ -17,32 +17,6 @@ public enum EntryVerdict: Hashable, Sendable {
 extension EntryVerdict {
     /// Whether a person can mend the reason.
     var isHeld: Bool { if case .held = self { true } else { false } }
-}
-
-/// Why a delivery keeps its samples back. The raw values are part of the JSON contract.
-public enum HoldReason: String, Sendable, Hashable, CaseIterable {
-    /// The patient has not consented, or no longer does.
-    case noConsent = "no-consent"
-    /// The tokens belong to another patient than the samples.
-    case wrongPatient = "wrong-patient"
-    /// The exchange does not know the patient.
-    case patientUnknown = "patient-unknown"
-    /// The exchange does not know the device, or takes no data from it; or none was chosen yet.
-    case deviceUnknown = "device-unknown"
-    /// The patient's studies take heart rate from several devices, or from none: a person has to choose.
-    case deviceNotChosen = "device-not-chosen"
-    /// No study of the patient asks for heart rate.
-    case heartRateNotAsked = "heart-rate-not-asked"
-    /// The exchange does not know the code; or none was found yet.
-    case codeUnknown = "code-unknown"
-    /// The authorization is lost; a person has to enroll again.
-    case enrollAgain = "enroll-again"
-    /// No FHIR base was found at the exchange.
-    case baseUnknown = "fhir-base-unknown"
-    /// The exchange does not take requests of this form at all.
-    case requestRefused = "request-refused"
-    /// The exchange says that it is well and yet takes nothing.
-    case exchangeFault = "exchange-fault"
 }
 
 extension EntryVerdict {
@@ -82,7 +56,7 @@ extension EntryVerdict {
         Row(status: 400, text: "A FhirSource is required", verdict: .held(.codeUnknown)),
         Row(status: 400, text: "valueAttachment.data must be", verdict: .refused),
         Row(status: 400, text: "Exactly one Code", verdict: .refused),
-        // In a bundle a parse error takes the whole request down; alone it is told honestly.
+        // In a bundle a parse error takes the whole request down; alone it is reported as what it is.
         Row(status: 400, text: "", endpoint: .single, verdict: .refused),
         Row(status: 422, text: "{'omh_data':", isPrefix: true, verdict: .refused),
         Row(status: 422, text: "Failed validating", verdict: .refused),

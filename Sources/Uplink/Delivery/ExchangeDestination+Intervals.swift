@@ -37,7 +37,7 @@ extension ExchangeDestination {
             untilMicroseconds: clock.read().uptimeMicroseconds + Self.intervalRefusalMicroseconds)
     }
 
-    /// Reads the consents unless they are known; if nobody tells, what that means for the samples.
+    /// Reads the consents unless they are known; if they cannot be read, what that means for the samples.
     func learnIntervalCode() async -> DeliveryAnswer? {
         switch intervals {
         case .given: return nil

@@ -73,7 +73,7 @@ extension ExchangeDestination {
     /// What the exchange lets this enrollment deliver for one patient; nil inside when no study of
     /// theirs collects heart rate.
     ///
-    /// - Parameter patient: as ``Standing/isPatientID(_:)`` has it.
+    /// - Parameter patient: as ``PatientAccess/isPatientID(_:)`` has it.
     public func access(of patient: String) async -> Result<PatientAccess?, ExchangeReader.Fault> {
         // Once as it is, once with a renewed token.
         for _ in 0..<2 {

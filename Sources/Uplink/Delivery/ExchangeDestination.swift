@@ -37,8 +37,8 @@ public actor ExchangeDestination: Destination {
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
     ///
-    /// - Parameter isDeviceChosen: a person chose the device: should the exchange no longer take it, samples
-    ///   are held rather than delivered as another's.
+    /// `isDeviceChosen` says that a person chose the device: if the exchange no longer takes it, samples
+    /// are held rather than delivered as another's.
     public init?(
         terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport,
         clock: any GatewayClock = SystemClock(), logger: Logger, isDeviceChosen: Bool = false,
@@ -160,7 +160,7 @@ public actor ExchangeDestination: Destination {
     }
 
     private func post(_ body: [UInt8], count: Int, isSingle: Bool) async -> DeliveryAnswer {
-        // Once as it is, once with a renewed token, once at another base: the exchange has looked at
+        // Once as it is, once with a renewed token, once at another base: the exchange has examined
         // nothing when it says 401 or 404.
         for _ in 0..<3 {
             let token: AccessToken
@@ -242,7 +242,7 @@ public actor ExchangeDestination: Destination {
         case 201: return .entries([EntryAnswer(status: 201, diagnostics: "", endpoint: .single)])
         case 400, 403, 409, 422:
             let diagnostics = OperationOutcome.diagnostics(answer.body)
-            // Without the exchange's own document the status is somebody else's.
+            // Without the exchange's own document the status comes from another server.
             guard !diagnostics.isEmpty else { return readRefusal(answer) }
             return .entries([
                 EntryAnswer(status: answer.status, diagnostics: diagnostics, endpoint: .single)
@@ -299,7 +299,7 @@ public actor ExchangeDestination: Destination {
 
     var reader: ExchangeReader { ExchangeReader(transport: transport, origin: origin) }
 
-    /// Whether the exchange has a FHIR base, which is used from now on; nil if nobody says.
+    /// Whether the exchange has a FHIR base, which is used from now on; nil if that is unknown.
     private func findBase() async -> Bool? {
         let found: String?
         do {
@@ -336,7 +336,7 @@ public actor ExchangeDestination: Destination {
             if error == .unauthorized { await tokens.refused(token) }
             return false
         }
-        // Stored samples belong to the patient of the enrollment and to nobody else.
+        // Stored samples belong to the patient of the enrollment and to no other.
         guard let patient, patient == terms.patient else { return false }
         guard reason != .wrongPatient,
             let access = try? await reader.access(

@@ -31,7 +31,7 @@ public actor FileDestination: Destination {
     static let writersMax = 64
 
     /// A destination that appends to the file at `path`, which it makes (0600) when it is first
-    /// needed. The directory exists. `patient` is whom samples are of that name nobody.
+    /// needed. The directory exists. `patient` is the patient of samples that name none.
     public init(path: String, patient: String? = nil) {
         self.init(path: path, patient: patient) { _ in 0 }
     }
@@ -68,7 +68,7 @@ public actor FileDestination: Destination {
             lastFault = nil
             return .entries(answers)
         } catch {
-            // The file is looked at anew before the next attempt: only what it holds then counts.
+            // The file is checked again before the next attempt: only what it holds then counts.
             close()
             lastFault = error
             return .notSent(retryAtMicroseconds: nil)
@@ -83,7 +83,7 @@ public actor FileDestination: Destination {
         (try? opened()) != nil
     }
 
-    /// Whether the file can be opened; a file holds nobody back for another reason.
+    /// Whether the file can be opened; a file has no other reason to hold.
     public func isMended(_ reason: HoldReason) async -> Bool {
         await isHealthy()
     }

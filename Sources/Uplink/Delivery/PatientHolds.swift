@@ -1,13 +1,13 @@
 /// The patients of a delivery whose samples are kept back while the others' go on. A value; all times are
 /// uptimes in microseconds.
 ///
-/// One look at one patient a minute, whoever has waited longest for it. If the reason seems gone, one
+/// The gateway checks one patient a minute, the one who has waited longest. If the reason seems gone, one
 /// sample is tried: only that tells.
 struct PatientHolds: Sendable {
     private(set) var reasons: [String: HoldReason] = [:]
-    /// In the order in which they are looked at.
+    /// In the order in which they are checked.
     private var turns: [String] = []
-    /// When the next one is looked at.
+    /// When the next one is checked.
     private(set) var nextProbe: Int64?
     /// The patient one sample of whom is being tried.
     private(set) var trial: String?
@@ -32,7 +32,7 @@ struct PatientHolds: Sendable {
         return (patient, reason)
     }
 
-    /// A patient was looked at.
+    /// A patient was checked.
     mutating func probed(_ patient: String, isMended: Bool, next: Int64) {
         guard reasons[patient] != nil else { return }
         turns.removeAll { $0 == patient }

@@ -1,6 +1,6 @@
 import OfflineQueue
 
-/// How finely the heart rate goes out. Chosen once an enrollment (``EnrollmentTerms/resolution``); the
+/// How finely the heart rate goes out. Chosen once an enrollment (`EnrollmentTerms.resolution`); the
 /// raw values are the spelling of the command line, of the store and of JSON.
 public enum Resolution: String, Sendable, Hashable, CaseIterable {
     /// One data point a frame.
@@ -10,7 +10,7 @@ public enum Resolution: String, Sendable, Hashable, CaseIterable {
     /// The average over each minute of UTC.
     case sixtySeconds = "60s"
 
-    /// The resolution of stored terms. What nobody can read is the coarsest: never finer than what
+    /// The resolution of stored terms. A value that cannot be read is the coarsest: never finer than what
     /// was agreed.
     public init(stored text: String) {
         self = Resolution(rawValue: text) ?? .sixtySeconds

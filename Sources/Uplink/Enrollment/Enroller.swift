@@ -42,7 +42,6 @@ public struct Enroller: Sendable {
     /// may be lost after the code was used up.
     static let redemptionsMax = 3
 
-    /// An enroller.
     public init(
         transport: any HTTPTransport, clock: any GatewayClock,
         settings: EnrollSettings = EnrollSettings()

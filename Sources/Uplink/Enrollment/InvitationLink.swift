@@ -21,7 +21,7 @@ public enum InvitationLink: Sendable, Hashable {
         case unrecognized
     }
 
-    /// Longest text looked at, in bytes; real links stay under 300.
+    /// Longest text that is parsed, in bytes; real links stay under 300.
     public static let lengthMax = 4096
     /// Length of an invitation token, in characters.
     static let tokenLength = 32

@@ -19,7 +19,6 @@ public struct ObservationCode: Sendable, Hashable, Codable {
     /// The code, for instance `omh:heart-rate:2.0`.
     public var code: String
 
-    /// A code.
     public init(system: String, code: String) {
         self.system = system
         self.code = code
@@ -56,7 +55,6 @@ public struct DeviceCandidate: Sendable, Hashable, Codable {
     /// What the exchange calls it.
     public var name: String
 
-    /// A candidate.
     public init(id: String, name: String) {
         self.id = id
         self.name = name

@@ -10,11 +10,11 @@ public struct PractitionerKeyFile: Sendable {
         case tooLong
         /// No key is in it.
         case noKey
-        /// What it gives as the key is none.
+        /// The value of its key is not a key.
         case notAKey
     }
 
-    /// Longest text looked at, in bytes; the exchange's answer has some 300.
+    /// Longest text that is parsed, in bytes; the exchange's answer has some 300.
     public static let lengthMax = 16 << 10
 
     /// The key.
@@ -74,7 +74,7 @@ extension PractitionerKeyFile.Fault: CustomStringConvertible {
         switch self {
         case .tooLong: "too long for a key"
         case .noKey: "there is no key in it"
-        case .notAKey: "what stands there is no practitioner key, or not the whole of it"
+        case .notAKey: "this is not a practitioner key, or not a whole one"
         }
     }
 }

@@ -65,7 +65,6 @@ public struct HTTPAnswer: Sendable, Hashable {
     /// How long the request took, connecting included.
     public var elapsedMicroseconds: Int64
 
-    /// An answer.
     public init(
         status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
         body: [UInt8] = [], elapsedMicroseconds: Int64 = 0

@@ -39,7 +39,7 @@ public enum TLSCause: Hashable, Sendable {
     case expired
     /// The server's certificate begins later than this machine's clock.
     case notYetValid
-    /// The server's certificate vouches for itself.
+    /// The server's certificate is self-signed.
     case selfSigned
     /// The certificate's issuer is not among the trusted authorities.
     case unknownIssuer

@@ -9,7 +9,6 @@ public struct TokenPair: Sendable, Hashable, Codable {
     /// How long the access token lives, in seconds, as the exchange said.
     public var lifetimeSeconds: Int64
 
-    /// A pair.
     public init(
         access: Secret, refresh: Secret?, grantedMicroseconds: Int64, lifetimeSeconds: Int64
     ) {
@@ -53,7 +52,6 @@ public struct TokenRecord: Sendable, Hashable, Codable {
     /// Whether a person chose the device that data are attributed to; nil in files of earlier versions.
     public var isDeviceChosen: Bool?
 
-    /// A record.
     public init(origin: Origin, clientID: String, credential: Credential, pair: TokenPair) {
         self.origin = origin
         self.clientID = clientID

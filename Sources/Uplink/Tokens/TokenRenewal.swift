@@ -13,13 +13,13 @@ public struct TokenRenewal: Sendable {
     public enum Action: Hashable, Sendable {
         /// The token is good as far as is known.
         case use(AccessToken)
-        /// Write the record to the disk and report ``TokenKeeper/saved(_:_:)``.
+        /// Write the record to the disk and report ``TokenRenewal/saved(_:_:)``.
         case save(TokenRecord)
-        /// Refresh the pair and report ``TokenKeeper/answered(_:_:)``.
+        /// Refresh the pair and report ``TokenRenewal/answered(_:_:)``.
         case refresh(Secret, clientID: String)
-        /// Mint a token with the key and report ``TokenKeeper/answered(_:_:)``.
+        /// Mint a token with the key and report ``TokenRenewal/answered(_:_:)``.
         case mint(clientID: String, secret: Secret)
-        /// Redeem the invitation again and report ``TokenKeeper/redeemed(_:_:)``.
+        /// Redeem the invitation again and report ``TokenRenewal/redeemed(_:_:)``.
         case redeem(Secret)
         /// No usable token; ask again at this uptime.
         case wait(untilMicroseconds: Int64)

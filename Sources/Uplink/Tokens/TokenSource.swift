@@ -1,7 +1,7 @@
 import Logging
 import OfflineQueue
 
-/// Runs one enrollment's `TokenKeeper`: everyone who needs a token asks here, and a renewal is done
+/// Runs one enrollment's `TokenRenewal`: everyone who needs a token asks here, and a renewal is done
 /// once for all of them.
 public actor TokenSource {
     /// Why there is no token now.

@@ -14,7 +14,6 @@ public struct BundleWriter: Sendable {
         /// The device's identifier at the exchange; nil for the bundle writer's own.
         public var device: String?
 
-        /// An entry.
         public init(
             point: DataPoint, patient: String, writer: DataPointWriter, device: String? = nil
         ) {

@@ -34,7 +34,6 @@ public struct DataPoint: Sendable, Hashable {
     /// What it says.
     public var content: Content
 
-    /// A data point.
     public init(uuid: String, _ content: Content) {
         self.uuid = uuid
         self.content = content

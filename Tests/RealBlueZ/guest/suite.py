@@ -15,7 +15,7 @@ import tests_bond
 import tests_discovery
 import tests_link
 import tests_stack
-from bench import Bench, Failure
+from fixture import Fixture, Failure
 
 ALWAYS = tests_discovery.PREPARING
 TESTS = (
@@ -23,13 +23,13 @@ TESTS = (
     + tests_link.TESTS + tests_stack.TESTS + tests_adapters.TESTS + tests_stack.ENDING)
 
 
-def run(test, bench):
+def run(test, fixture):
     began = time.monotonic()
     try:
-        detail = test(bench)
+        detail = test(fixture)
         verdict = "ok    "
     except Failure as failure:
-        verdict, detail = "FAILED", f"{failure}; {bench.where()}"
+        verdict, detail = "FAILED", f"{failure}; {fixture.where()}"
     except Exception as error:  # A defect of the test, or a gateway that is not there any more.
         verdict, detail = "FAILED", f"{type(error).__name__}: {error}"
         traceback.print_exc()
@@ -38,7 +38,7 @@ def run(test, bench):
     print(f"{verdict} {seconds:5.1f} s  {name}" + (f" ({detail})" if detail else ""), flush=True)
     if verdict != "ok    " and test not in tests_stack.ENDING:
         try:
-            bench.restore()
+            fixture.restore()
         except Exception:
             traceback.print_exc()
     return verdict == "ok    "
@@ -47,12 +47,12 @@ def run(test, bench):
 def main():
     binary, pattern = sys.argv[1], (sys.argv + [""])[2]
     picked = [t for t in TESTS if t in ALWAYS or re.search(pattern, t.__doc__, re.IGNORECASE)]
-    bench = Bench(binary)
+    fixture = Fixture(binary)
     passed = failed = 0
     try:
-        bench.set_up()
+        fixture.set_up()
         for test in picked:
-            if run(test, bench):
+            if run(test, fixture):
                 passed += 1
             else:
                 failed += 1
@@ -60,9 +60,9 @@ def main():
         traceback.print_exc()
         failed += 1
     print(f"{passed} passed, {failed} failed", flush=True)
-    if bench.figures:
+    if fixture.figures:
         with open("/exchange/figures.json", "w") as file:
-            json.dump({"figures": bench.figures}, file, indent=1, ensure_ascii=False)
+            json.dump({"figures": fixture.figures}, file, indent=1, ensure_ascii=False)
     # The store is worth a look after a failure; nothing else in the guest outlives it.
     os.system("cp /run/gateway/queue.sqlite* /exchange/ 2>/dev/null")
     return 1 if failed or not passed else 0

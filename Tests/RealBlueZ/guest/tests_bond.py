@@ -1,9 +1,9 @@
-"""Straps that let nobody subscribe without a bond."""
+"""Straps that allow no subscription without a bond."""
 import os
 import threading
 import time
 
-from bench import BONDING, DISPLAY, KEYPAD, PAIR_SECONDS_MAX, check
+from fixture import BONDING, DISPLAY, KEYPAD, PAIR_SECONDS_MAX, check
 from world import until
 
 PASSKEY, WRONG_PASSKEY = 481516, 161584
@@ -17,38 +17,38 @@ BOND_LOST_SECONDS_MAX = 90
 CRASHING_KERNEL = "6.1.0-56"
 
 
-def expect_bonded(bench, strap, bpm, outcome, is_authenticated):
+def expect_bonded(fixture, strap, bpm, outcome, is_authenticated):
     status, report, complaint = outcome
     check(status == 0, f"pair ended with {status}: {complaint}")
-    bench.paired.add(strap)
+    fixture.paired.add(strap)
     check(report.get("first_bpm") == bpm, f"first heartbeat: {report.get('first_bpm')}")
-    state = bench.straps.status()[strap]
+    state = fixture.straps.status()[strap]
     check(state["encrypted"], "the link is not encrypted")
     check(state["authenticated"] == is_authenticated, "it was bonded in another way")
-    check(bench.bluetoothd.is_paired(bench.address(strap)), "bluetoothd knows of no bond")
-    bench.stream([strap], 2)
+    check(fixture.bluetoothd.is_paired(fixture.address(strap)), "bluetoothd knows of no bond")
+    fixture.stream([strap], 2)
 
 
-def just_works(bench):
+def just_works(fixture):
     """A strap that wants an encrypted link is bonded before it is subscribed to."""
     # A StartNotify that brings the bond about is now and then never answered.
     began = time.monotonic()
-    outcome = bench.gateway.command("pair", bench.address(BONDING))
+    outcome = fixture.gateway.command("pair", fixture.address(BONDING))
     seconds = time.monotonic() - began
-    expect_bonded(bench, BONDING, 69, outcome, is_authenticated=False)
+    expect_bonded(fixture, BONDING, 69, outcome, is_authenticated=False)
     return f"after {seconds:.0f} s"
 
 
-def typed_passkey(bench):
+def typed_passkey(fixture):
     """A strap with keys is bonded with the passkey that the gateway shows."""
-    address, outcome = bench.address(KEYPAD), []
+    address, outcome = fixture.address(KEYPAD), []
 
     def question():
-        answer = bench.gateway.post("/v1/pairing/question", {"address": address})[1]
+        answer = fixture.gateway.post("/v1/pairing/question", {"address": address})[1]
         return answer if answer.get("question") else None
 
     def pair():
-        outcome.append(bench.gateway.post("/v1/pair", {"address": address, "attended": True}))
+        outcome.append(fixture.gateway.post("/v1/pair", {"address": address, "attended": True}))
 
     pairing = threading.Thread(target=pair)
     pairing.start()
@@ -56,83 +56,83 @@ def typed_passkey(bench):
     check(asked, f"nothing was asked: {outcome}")
     check(asked["question"] == "type-passkey", f"asked: {asked}")
     check(len(asked["passkey"]) == 6 and asked["passkey"].isdigit(), f"asked: {asked}")
-    bench.straps.ask("type", KEYPAD, passkey=int(asked["passkey"]))
+    fixture.straps.ask("type", KEYPAD, passkey=int(asked["passkey"]))
     pairing.join()
     status, report = outcome[0]
     expect_bonded(
-        bench, KEYPAD, 81, (0 if status == 200 else status, report, report), is_authenticated=True)
+        fixture, KEYPAD, 81, (0 if status == 200 else status, report, report), is_authenticated=True)
 
 
-def begin_refusals(bench):
+def begin_refusals(fixture):
     """What later tests judge, while others stream: pairing without the passkey and with a wrong
     one; and a strap that has forgotten its bond."""
     def try_to_pair():
         for name, words in (("none", []), ("wrong", ["--passkey", str(WRONG_PASSKEY)])):
             began = time.monotonic()
-            outcome = bench.gateway.command(
-                "pair", bench.address(DISPLAY), *words, seconds_max=2 * PAIR_SECONDS_MAX)
-            bench.notes["passkey " + name] = (*outcome, time.monotonic() - began)
+            outcome = fixture.gateway.command(
+                "pair", fixture.address(DISPLAY), *words, seconds_max=2 * PAIR_SECONDS_MAX)
+            fixture.notes["passkey " + name] = (*outcome, time.monotonic() - began)
 
     trying = threading.Thread(target=try_to_pair)
     trying.start()
-    if BONDING in bench.paired:
+    if BONDING in fixture.paired:
         check(not os.uname().release.startswith(CRASHING_KERNEL),
               f"kernel {CRASHING_KERNEL} does not survive this")
-        bench.paired.discard(BONDING)
-        bench.straps.ask("forget", BONDING)
-        bench.straps.ask("drop", BONDING)
-        bench.notes["bond lost"] = time.monotonic()
+        fixture.paired.discard(BONDING)
+        fixture.straps.ask("forget", BONDING)
+        fixture.straps.ask("drop", BONDING)
+        fixture.notes["bond lost"] = time.monotonic()
     return trying
 
 
-def refused_passkey(bench):
+def refused_passkey(fixture):
     """Without the passkey or with a wrong one a strap is not paired, in time and with the reason."""
     for name in ("none", "wrong"):
-        status, _, complaint, seconds = bench.note("passkey " + name)
+        status, _, complaint, seconds = fixture.note("passkey " + name)
         check(status not in (0, 2, 3), f"{name}: pair ended with {status}: {complaint}")
         check("not paired" in complaint and "code" in complaint, f"{name}: {complaint}")
         check(seconds <= PAIR_SECONDS_MAX, f"{name}: pair took {seconds:.0f} s")
-    address = bench.address(DISPLAY)
-    check(address not in bench.gateway.sensors(), "it is listed all the same")
-    gone = until(LET_GO_SECONDS_MAX, lambda: not bench.bluetoothd.is_connected(address))
+    address = fixture.address(DISPLAY)
+    check(address not in fixture.gateway.sensors(), "it is listed all the same")
+    gone = until(LET_GO_SECONDS_MAX, lambda: not fixture.bluetoothd.is_connected(address))
     check(gone, "it is still connected")
     return complaint.splitlines()[0]
 
 
-def passkey(bench):
+def passkey(fixture):
     """A strap that shows a passkey is bonded with it."""
-    outcome = bench.gateway.command("pair", bench.address(DISPLAY), "--passkey", str(PASSKEY))
-    expect_bonded(bench, DISPLAY, 75, outcome, is_authenticated=True)
+    outcome = fixture.gateway.command("pair", fixture.address(DISPLAY), "--passkey", str(PASSKEY))
+    expect_bonded(fixture, DISPLAY, 75, outcome, is_authenticated=True)
 
 
-def bonds_last(bench):
+def bonds_last(fixture):
     """Bonded straps come back encrypted after a lost link."""
-    straps = [strap for strap in (DISPLAY, KEYPAD) if strap in bench.paired]
+    straps = [strap for strap in (DISPLAY, KEYPAD) if strap in fixture.paired]
     check(straps, "none is bonded")
-    connects = bench.straps.status()
-    bench.straps.ask("drop", straps)
-    seconds = bench.expect_streaming(straps)
+    connects = fixture.straps.status()
+    fixture.straps.ask("drop", straps)
+    seconds = fixture.expect_streaming(straps)
     for strap in straps:
-        state = bench.straps.status()[strap]
+        state = fixture.straps.status()[strap]
         check(state["connects"] > connects[strap]["connects"], "the link was not lost")
         check(state["encrypted"] and state["authenticated"], f"{state}")
     return f"after {seconds} s"
 
 
-def bond_lost(bench):
-    """A strap that forgot its bond is told of with advice, which helps."""
+def bond_lost(fixture):
+    """A strap that forgot its bond is reported with advice, which helps."""
     # Connect fails from then on, and bluetoothd goes on saying Paired.
-    address, began = bench.address(BONDING), bench.note("bond lost")
+    address, began = fixture.address(BONDING), fixture.note("bond lost")
     told = until(
         began + BOND_LOST_SECONDS_MAX - time.monotonic(),
-        lambda: [c for c in bench.gateway.get("/v1/status")["health"] if c["name"] == "bond-lost"])
-    check(told, f"status does not tell bond-lost but {bench.gateway.health()}")
-    check(bench.bluetoothd.is_paired(address), "bluetoothd noticed it: nothing was tested")
+        lambda: [c for c in fixture.gateway.get("/v1/status")["health"] if c["name"] == "bond-lost"])
+    check(told, f"status does not tell bond-lost but {fixture.gateway.health()}")
+    check(fixture.bluetoothd.is_paired(address), "bluetoothd noticed it: nothing was tested")
     advice = told[0]["advice"]
     check(f"edge-gateway pair {address}" in advice, f"the advice: {advice}")
-    outcome = bench.gateway.command("pair", address)
-    expect_bonded(bench, BONDING, 69, outcome, is_authenticated=False)
-    gone = until(5, lambda: "bond-lost" not in bench.gateway.health())
+    outcome = fixture.gateway.command("pair", address)
+    expect_bonded(fixture, BONDING, 69, outcome, is_authenticated=False)
+    gone = until(5, lambda: "bond-lost" not in fixture.gateway.health())
     check(gone, "it is still told of")
     return told[0]["message"]
 

@@ -2,7 +2,7 @@
 import os
 import time
 
-from bench import WORN, check
+from fixture import WORN, check
 from gateway import COMMIT_SECONDS
 from world import cpu_seconds, process_named, until
 
@@ -34,34 +34,34 @@ ODD_FRAMES = [
 ]
 
 
-def burst(bench):
+def burst(fixture):
     """A burst of 60 frames and eight straps at 20 Hz lose nothing."""
-    before = bench.straps.sent()
-    bench.straps.ask("burst", 0, count=BURST_FRAMES)
-    burst = bench.expect_every_frame([0], before, bench.straps.sent())
+    before = fixture.straps.sent()
+    fixture.straps.ask("burst", 0, count=BURST_FRAMES)
+    burst = fixture.expect_every_frame([0], before, fixture.straps.sent())
     processes = {
-        "gateway": bench.gateway.process.pid, "bluetoothd": bench.bluetoothd.process.pid,
+        "gateway": fixture.gateway.process.pid, "bluetoothd": fixture.bluetoothd.process.pid,
         "dbus-daemon": process_named("dbus-daemon")}
-    bench.straps.ask("set", WORN, hz=FAST_HZ)
+    fixture.straps.ask("set", WORN, hz=FAST_HZ)
     try:
-        before, cpu = bench.straps.sent(), {n: cpu_seconds(pid) for n, pid in processes.items()}
+        before, cpu = fixture.straps.sent(), {n: cpu_seconds(pid) for n, pid in processes.items()}
         time.sleep(FAST_SECONDS)
-        after = bench.straps.sent()
+        after = fixture.straps.sent()
         count = sum(after) - sum(before)
-        bench.notes["cost"] = {
+        fixture.notes["cost"] = {
             name: (cpu_seconds(pid) - cpu[name]) / count for name, pid in processes.items()}
-        fast = bench.expect_every_frame(WORN, before, after)
+        fast = fixture.expect_every_frame(WORN, before, after)
     finally:
-        bench.straps.ask("set", WORN, hz=1)
+        fixture.straps.ask("set", WORN, hz=1)
     return f"{burst} and {fast} frames"
 
 
-def cost(bench):
+def cost(fixture):
     """A notification costs the gateway less than it costs bluetoothd and dbus-daemon."""
-    cost = bench.note("cost")
+    cost = fixture.note("cost")
     if nanoseconds := os.environ.get("NANOSECONDS_PER_INSTRUCTION"):
         count = {name: round(seconds * 1e9 / int(nanoseconds)) for name, seconds in cost.items()}
-        bench.figure(
+        fixture.figure(
             "instructions a notification, VM", count.pop("gateway"), INSTRUCTIONS_MAX, "",
             {**count, "bleak, once": BLEAK_INSTRUCTIONS})
     figures = ", ".join(f"{name} {seconds * 1e6:.0f} µs" for name, seconds in cost.items())
@@ -69,150 +69,150 @@ def cost(bench):
     return figures
 
 
-def too_large_a_burst(bench):
+def too_large_a_burst(fixture):
     """Of a burst that the kernel cannot hold, what arrives is kept, once and in order."""
-    address, before = bench.address(0), bench.straps.sent()[0]
-    bench.straps.ask("burst", 0, count=LOST_BURST_FRAMES)
+    address, before = fixture.address(0), fixture.straps.sent()[0]
+    fixture.straps.ask("burst", 0, count=LOST_BURST_FRAMES)
     time.sleep(2)
-    after = bench.straps.sent()[0]
-    bench.expect_streaming([0])
+    after = fixture.straps.sent()[0]
+    fixture.expect_streaming([0])
     time.sleep(COMMIT_SECONDS + 1)
-    sent = bench.straps.frames()[0][before:after]
-    stored = [frame for frame, _ in bench.gateway.store.frames()[address]]
+    sent = fixture.straps.frames()[0][before:after]
+    stored = [frame for frame, _ in fixture.gateway.store.frames()[address]]
     place = {frame: number for number, frame in enumerate(sent)}
     arrived = [place[frame] for frame in stored if frame in place]
     check(arrived == sorted(set(arrived)), "frames are doubled or out of order")
     check(len(arrived) >= BURST_FRAMES, f"only {len(arrived)} of {len(sent)} frames arrived")
-    bench.expect_balanced()
+    fixture.expect_balanced()
     return f"{len(arrived)} of {len(sent)} frames"
 
 
-def malformed(bench):
+def malformed(fixture):
     """Malformed frames are kept with their fault, counted, and end nothing."""
-    address, began = bench.address(1), time.monotonic()
-    undecodable = bench.expect_balanced()["undecodable"]
-    bench.straps.ask("set", 1, hz=0)
+    address, began = fixture.address(1), time.monotonic()
+    undecodable = fixture.expect_balanced()["undecodable"]
+    fixture.straps.ask("set", 1, hz=0)
     time.sleep(0.5)
-    before = len(bench.straps.frames()[1])
-    bench.straps.ask("send", 1, frames=[frame for frame, _ in ODD_FRAMES])
-    bench.straps.ask("set", 1, hz=1)
-    following = until(5, lambda: bench.straps.frames()[1][before + len(ODD_FRAMES):])
+    before = len(fixture.straps.frames()[1])
+    fixture.straps.ask("send", 1, frames=[frame for frame, _ in ODD_FRAMES])
+    fixture.straps.ask("set", 1, hz=1)
+    following = until(5, lambda: fixture.straps.frames()[1][before + len(ODD_FRAMES):])
     check(following, "the strap fell silent")
 
     def stored():
-        frames = bench.gateway.store.frames()[address]
+        frames = fixture.gateway.store.frames()[address]
         places = [n for n, (frame, _) in enumerate(frames) if frame == following[0]]
         return frames[places[0] - len(ODD_FRAMES):places[0]] if places else None
 
     kept = until(10, stored)
     check(kept == ODD_FRAMES, f"kept: {kept}")
     faults = sum(fault is not None for _, fault in ODD_FRAMES)
-    counted = bench.expect_balanced()["undecodable"] - undecodable
+    counted = fixture.expect_balanced()["undecodable"] - undecodable
     check(counted == faults, f"{counted} of {faults} are counted as undecodable")
-    bench.expect_streaming([1], since=began)
+    fixture.expect_streaming([1], since=began)
 
 
-def link_loss(bench):
-    """A lost link is told of and streams again, with the battery read anew."""
-    address = bench.address(2)
-    connects = bench.straps.status()[2]["connects"]
-    bench.straps.ask("set", 2, battery=41)
-    bench.straps.ask("drop", 2)
-    seconds = bench.expect_streaming([2])
-    check(bench.straps.status()[2]["connects"] == connects + 1, "it took several connections")
-    level = until(5, lambda: bench.gateway.sensors()[address]["battery_percent"] == 41)
+def link_loss(fixture):
+    """A lost link is reported and streams again, with the battery read anew."""
+    address = fixture.address(2)
+    connects = fixture.straps.status()[2]["connects"]
+    fixture.straps.ask("set", 2, battery=41)
+    fixture.straps.ask("drop", 2)
+    seconds = fixture.expect_streaming([2])
+    check(fixture.straps.status()[2]["connects"] == connects + 1, "it took several connections")
+    level = until(5, lambda: fixture.gateway.sensors()[address]["battery_percent"] == 41)
     check(level, "the battery level is that of the link before")
-    bench.stream([2], 3)
+    fixture.stream([2], 3)
     return f"after {seconds} s"
 
 
-def all_links_lost(bench):
+def all_links_lost(fixture):
     """Straps that are lost all at once stream again, and none twice."""
-    bench.straps.ask("drop", bench.paired)
-    seconds = bench.expect_streaming()
-    bench.stream(bench.paired, 3)
-    return f"{len(bench.paired)} straps after {seconds} s"
+    fixture.straps.ask("drop", fixture.paired)
+    seconds = fixture.expect_streaming()
+    fixture.stream(fixture.paired, 3)
+    return f"{len(fixture.paired)} straps after {seconds} s"
 
 
-def short_absence(bench):
+def short_absence(fixture):
     """A strap off the air for 10 s streams again when it is back."""
-    bench.straps.ask("off", 3)
+    fixture.straps.ask("off", 3)
     # Two more disturbances, at the same time to save some, for the next two tests.
-    bench.notes["jam"] = bench.straps.status(), time.monotonic()
-    bench.straps.ask("jam", 4, seconds=JAM_SECONDS)
-    bench.straps.ask("jam", 5, seconds=LONG_JAM_SECONDS)
+    fixture.notes["jam"] = fixture.straps.status(), time.monotonic()
+    fixture.straps.ask("jam", 4, seconds=JAM_SECONDS)
+    fixture.straps.ask("jam", 5, seconds=LONG_JAM_SECONDS)
     time.sleep(ABSENCE_SECONDS)
-    check(bench.gateway.sensors()[bench.address(3)]["link"] != "streaming", "it still streams")
+    check(fixture.gateway.sensors()[fixture.address(3)]["link"] != "streaming", "it still streams")
     began = time.monotonic()
-    bench.straps.ask("on", 3)
-    seconds = bench.expect_streaming([3], since=began)
-    bench.figure("power-on to first sample, VM", seconds, POWER_ON_SECONDS_MAX, "s")
+    fixture.straps.ask("on", 3)
+    seconds = fixture.expect_streaming([3], since=began)
+    fixture.figure("power-on to first sample, VM", seconds, POWER_ON_SECONDS_MAX, "s")
     return f"after {seconds} s"
 
 
-def lost_beside_absent(bench):
+def lost_beside_absent(fixture):
     """A lost link does not wait for a strap that is off the air."""
-    address = bench.address(3)
-    bench.straps.ask("off", 3)
-    connecting = until(10, lambda: bench.gateway.sensors()[address]["link"] == "connecting")
+    address = fixture.address(3)
+    fixture.straps.ask("off", 3)
+    connecting = until(10, lambda: fixture.gateway.sensors()[address]["link"] == "connecting")
     check(connecting, "the gateway does not try to connect")
-    bench.straps.ask("drop", 2)
+    fixture.straps.ask("drop", 2)
     try:
-        return f"after {bench.expect_streaming([2])} s"
+        return f"after {fixture.expect_streaming([2])} s"
     finally:
-        bench.straps.ask("on", 3)
+        fixture.straps.ask("on", 3)
 
 
-def jammed(bench):
+def jammed(fixture):
     """Frames that a disturbed radio delays by seconds are all kept."""
-    before, began = bench.note("jam")
+    before, began = fixture.note("jam")
     time.sleep(max(0, began + JAM_SECONDS + 1 - time.monotonic()))
-    after = bench.straps.status()
+    after = fixture.straps.status()
     check(after[4]["connects"] == before[4]["connects"], "the link was given up too early")
-    frames = bench.expect_every_frame(
+    frames = fixture.expect_every_frame(
         [4], [strap["sent"] for strap in before], [strap["sent"] for strap in after])
     return f"{frames} frames"
 
 
-def dead_link(bench):
+def dead_link(fixture):
     """A link that is up and silent is given up and made anew."""
-    before, began = bench.note("jam")
+    before, began = fixture.note("jam")
     time.sleep(max(0, began + LONG_JAM_SECONDS - time.monotonic()))
-    seconds = bench.expect_streaming([5])
-    check(bench.straps.status()[5]["connects"] > before[5]["connects"], "the silent link was kept")
+    seconds = fixture.expect_streaming([5])
+    check(fixture.straps.status()[5]["connects"] > before[5]["connects"], "the silent link was kept")
     return f"{seconds} s after the disturbance"
 
 
-def removed(bench):
+def removed(fixture):
     """A device that another program removes from bluetoothd is found and streams again."""
-    address = bench.address(6)
-    check(bench.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
-    return f"after {bench.expect_streaming([6])} s"
+    address = fixture.address(6)
+    check(fixture.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
+    return f"after {fixture.expect_streaming([6])} s"
 
 
-def removed_while_connecting(bench):
+def removed_while_connecting(fixture):
     """A device that is removed while it is being connected is found and streams again."""
-    address = bench.address(6)
-    bench.straps.ask("off", 6)
-    connecting = until(10, lambda: bench.gateway.sensors()[address]["link"] == "connecting")
+    address = fixture.address(6)
+    fixture.straps.ask("off", 6)
+    connecting = until(10, lambda: fixture.gateway.sensors()[address]["link"] == "connecting")
     check(connecting, "the gateway does not try to connect")
-    check(bench.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
+    check(fixture.bluetoothd.remove(address) is not None, "bluetoothd did not remove it")
     began = time.monotonic()
-    bench.straps.ask("on", 6)
-    return f"after {bench.expect_streaming([6], since=began)} s"
+    fixture.straps.ask("on", 6)
+    return f"after {fixture.expect_streaming([6], since=began)} s"
 
 
-def forget(bench):
+def forget(fixture):
     """Forgetting disconnects the strap, and it can be paired again."""
-    address = bench.address(7)
-    status, _, complaint = bench.gateway.command("forget", address)
+    address = fixture.address(7)
+    status, _, complaint = fixture.gateway.command("forget", address)
     check(status == 0, f"forget ended with {status}: {complaint}")
     # bluetoothd takes 2 s to disconnect.
-    free = until(6, lambda: not bench.straps.status()[7]["connected"])
+    free = until(6, lambda: not fixture.straps.status()[7]["connected"])
     check(free, "the strap is still connected")
-    status, _, complaint = bench.gateway.command("pair", address)
+    status, _, complaint = fixture.gateway.command("pair", address)
     check(status == 0, f"pair ended with {status}: {complaint}")
-    bench.expect_streaming([7])
+    fixture.expect_streaming([7])
 
 
 TESTS = [

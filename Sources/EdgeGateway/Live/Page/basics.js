@@ -5,12 +5,18 @@ const TICK_MS = 250, REOPEN_MS_MAX = 5000;
 const HISTORY_SECONDS = { 10: 15, 1440: 120 }, RETRY_SECONDS = 5, UPLOADS_SECONDS = 5, UPLOADS_AGE_MAX = 60;
 const SAMPLES_MAX = 3600, GAPS_LISTED_MAX = 50, UPLOADS_FIRST = 5;
 const CAUSES = {
-  'no-contact': 'the strap does not touch skin', 'out-of-range': 'the strap is not heard',
-  'connecting': 'the strap is being connected', 'link-lost': 'the link was lost',
-  'silent': 'the strap is connected and sends nothing', 'undecodable': 'the strap sends what cannot be read',
-  'adapter-down': 'the Bluetooth adapter is off or missing', 'adapter-full': 'the adapter has no place free',
-  'daemon-gone': 'Bluetooth did not answer', 'gateway-off': 'the gateway did not run',
-  'queue-full': 'the store was full', 'clock-unknown': 'the clock was not known',
+  'no-contact': 'the strap does not touch skin',
+  'out-of-range': 'the strap is not heard',
+  'connecting': 'the strap is being connected',
+  'link-lost': 'the link was lost and the strap has not been heard since',
+  'silent': 'the strap is connected and sends nothing, or no cause is known',
+  'undecodable': 'the strap sends frames without a readable measurement; they are kept',
+  'adapter-down': 'the Bluetooth adapter is off or missing',
+  'adapter-full': 'the adapter carries no further link',
+  'daemon-gone': 'bluetoothd or the system bus did not answer',
+  'gateway-off': 'the gateway was stopped, updated or without power',
+  'queue-full': 'neither disk nor memory could take the frames',
+  'clock-unknown': 'between two boots, and the clock of one of them is not trusted',
 };
 const LINKS = { absent: 'not heard', seen: 'heard', connecting: 'connecting', resolving: 'connecting',
   subscribing: 'connecting', streaming: 'connected', suspended: 'paused' };

@@ -59,7 +59,7 @@ class Chart {
   add(at, bpm) {
     let last = this.samples[this.samples.length - 1];
     if (last && last.at - at > 60000) { this.samples = []; last = null; }   // the gateway's clock was set
-    // The same frame is told of again until the next one comes.
+    // The same frame is repeated until the next one comes.
     if (last && at - last.at < 150) return;
     this.samples.push({ at, bpm });
     if (this.samples.length > SAMPLES_MAX) this.samples.splice(0, this.samples.length - SAMPLES_MAX);
@@ -117,7 +117,7 @@ class Chart {
         gaps.push({ from: Math.max(gap.from, from), until: Math.min(until, end), began: gap.from, open, cause: gap.cause });
       }
     }
-    // A silence nobody has explained yet.
+    // A silence without a known cause yet.
     const covered = gaps.reduce((most, gap) => Math.max(most, gap.until), 0);
     const lastSeen = Math.max(newest ? newest.at : 0, last ? Math.min(last.at + history.bucket, end) : 0, covered);
     if (lastSeen && end - lastSeen > STALE_SECONDS * 1000) {

@@ -1,4 +1,4 @@
-"""The test bench: straps, bluetoothd and gateway together, and the judgement of frames."""
+"""The fixture of the tests: straps, bluetoothd and gateway together, and the check of frames."""
 import time
 
 from gateway import COMMIT_SECONDS, Gateway
@@ -34,7 +34,7 @@ def check(is_so, message):
         raise Failure(message)
 
 
-class Bench:
+class Fixture:
     def __init__(self, binary):
         self.straps, self.bluetoothd = Straps(), Bluetoothd()
         self.gateway = Gateway(binary)

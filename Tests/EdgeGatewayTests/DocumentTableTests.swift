@@ -1,0 +1,129 @@
+import Foundation
+import Health
+import OfflineQueue
+import Testing
+import Uplink
+
+@testable import EdgeGateway
+
+/// The tables and enumerations of the documents, and of the live page, are those of the program.
+///
+/// `WRITE_DOCS=1 swift test --filter DocumentTableTests` writes them.
+@Suite(.serialized) struct DocumentTableTests {
+    private static let operations = "docs/operations.md"
+    private static let api = "docs/api.yaml"
+
+    @Test func healthItemsAreInOperations() throws {
+        try rows(
+            HealthName.allCases.map {
+                ["`\($0.rawValue)`", $0.severity.rawValue, $0.meaning, $0.remedy]
+            },
+            below: ["name", "severity", "means", "do"])
+    }
+
+    @Test func gapCausesAreInOperations() throws {
+        try rows(
+            GapCause.allCases.map { ["`\($0.rawValue)`", $0.meaning, $0.remedy] },
+            below: ["cause", "means", "do"])
+    }
+
+    @Test func reasonsToHoldAreInOperations() throws {
+        try rows(
+            HoldReason.allCases.map { ["`\($0.rawValue)`", $0.meaning, $0.remedy] },
+            below: ["reason", "means", "do"])
+    }
+
+    @Test func settingsAreInOperations() throws {
+        try rows(
+            SettingKey.table.map { key in
+                [
+                    "`\(key.name)`", key.kind.words,
+                    key.fallback.isEmpty ? "" : "`\(key.fallback)`", key.help,
+                ]
+            },
+            below: ["setting", "value", "default", "means"])
+    }
+
+    @Test func gapCausesAreOnTheLivePage() throws {
+        let causes = GapCause.allCases.map { "  '\($0.rawValue)': '\($0.meaning)',\n" }.joined()
+        try text(
+            causes, between: "const CAUSES = {\n", and: "};\n",
+            of: "Sources/EdgeGateway/Live/Page/basics.js")
+    }
+
+    @Test func gapCausesAreInTheAPI() throws {
+        try enumeration("GapCause", GapCause.allCases.map(\.rawValue))
+    }
+
+    @Test func reasonsToHoldAreInTheAPI() throws {
+        try enumeration("HoldReason", HoldReason.allCases.map(\.rawValue))
+    }
+
+    @Test func healthNamesAreInTheAPI() throws {
+        try enumeration("HealthName", HealthName.allCases.map(\.rawValue))
+    }
+
+    @Test func problemCodesAreInTheAPI() throws {
+        try enumeration("ProblemCode", ProblemCode.allCases.map(\.rawValue))
+    }
+
+    /// The rows of a Markdown table, found by its head.
+    private func rows(_ rows: [[String]], below head: [String]) throws {
+        let body = rows.map { cells in
+            "| \(cells.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ")) |\n"
+        }
+        let rule = String(repeating: "|---", count: head.count) + "|\n"
+        try text(
+            body.joined(), between: "| \(head.joined(separator: " | ")) |\n" + rule, and: "\n",
+            of: Self.operations)
+    }
+
+    /// The values of a schema that is an enumeration.
+    private func enumeration(_ schema: String, _ values: [String]) throws {
+        var lines = ["       "]
+        for value in values.map({ "\($0)," }) {
+            if lines[lines.count - 1].count + 1 + value.count > 100 { lines.append("       ") }
+            lines[lines.count - 1] += " \(value)"
+        }
+        try text(
+            lines.joined(separator: "\n").dropLast() + "\n", after: "\n    \(schema):\n",
+            between: "      enum: [\n", and: "      ]\n", of: Self.api)
+    }
+
+    /// Compares the text between two lines with `expected`, or replaces it.
+    private func text(
+        _ expected: String, after place: String = "", between head: String, and tail: String,
+        of path: String
+    ) throws {
+        let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: path)
+        var text = try String(contentsOf: file, encoding: .utf8)
+        let from =
+            place.isEmpty
+            ? text.startIndex : try #require(text.range(of: place), "\(path): \(place)").upperBound
+        let begin = try #require(text[from...].range(of: head), "\(path): \(head)").upperBound
+        let end = try #require(text[begin...].range(of: "\n" + tail)).upperBound
+        let range = begin..<text.index(end, offsetBy: -tail.count)
+        if ProcessInfo.processInfo.environment["WRITE_DOCS"] == "1" {
+            text.replaceSubrange(range, with: expected)
+            try text.write(to: file, atomically: true, encoding: .utf8)
+        } else {
+            #expect(
+                text[range] == expected,
+                "\(path): WRITE_DOCS=1 swift test --filter DocumentTableTests writes it")
+        }
+    }
+}
+
+extension SettingKey.Kind {
+    /// What may be given, for a table.
+    fileprivate var words: String {
+        switch self {
+        case .text: "text"
+        case .integer(let range): "\(range.lowerBound) to \(range.upperBound)"
+        case .flag: "true or false"
+        case .choice(let names): names.joined(separator: ", ")
+        case .choices(let names): "some of \(names.joined(separator: ",")), or none"
+        }
+    }
+}
