@@ -133,7 +133,7 @@ struct Provocation: Sendable {
             try await world.delivered()
             await world.exchange.removePatient(40002)
         },
-        "lane-held": Provocation(advice: "Why a delivery is held") { world in
+        "lane-held": Provocation(advice: "enroll again with --device") { world in
             try await world.record()
             try await world.delivered()
             await world.exchange.setDeviceType(TestWorld.device, to: "other")
