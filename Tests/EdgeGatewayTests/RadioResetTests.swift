@@ -32,22 +32,22 @@ import Testing
             unlink(path)
         }
 
-        func serveOnce(answer: String) -> Task<String, Never> {
+        /// Gives the line. It is ready to answer at once: a task might wait for a thread of the pool for
+        /// longer than the client waits for an answer.
+        func serveOnce(answer: String) -> AsyncStream<String> {
             let listener = listener
-            return Task.detached {
-                await withCheckedContinuation { continuation in
-                    Thread.detachNewThread {
-                        let connection = accept(listener, nil, nil)
-                        var line = [UInt8](repeating: 0, count: 64)
-                        let count = recv(connection, &line, line.count, 0)
-                        let bytes = Array(answer.utf8)
-                        _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
-                        close(connection)
-                        continuation.resume(
-                            returning: String(decoding: line.prefix(max(0, count)), as: UTF8.self))
-                    }
-                }
+            let (lines, line) = AsyncStream.makeStream(of: String.self)
+            Thread.detachNewThread {
+                let connection = accept(listener, nil, nil)
+                var bytes = [UInt8](repeating: 0, count: 64)
+                let count = recv(connection, &bytes, bytes.count, 0)
+                let answer = Array(answer.utf8)
+                _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
+                close(connection)
+                line.yield(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self))
+                line.finish()
             }
+            return lines
         }
     }
 
@@ -62,7 +62,7 @@ import Testing
                 }
             }
             #expect(done == isDone)
-            #expect(await asked.value == "00:1A:7D:DA:71:01\n")
+            #expect(await asked.first { _ in true } == "00:1A:7D:DA:71:01\n")
         }
     }
 
