@@ -43,7 +43,8 @@ import Testing
         try await TestWorld.run { fixture in
             let state = fixture.gateway.directory.appending(path: "state").path
             for (path, advice) in [
-                ("heart.ndjson", "absolute path"), ("/nonexistent/heart.ndjson", "cannot be opened"),
+                ("heart.ndjson", "absolute path"),
+                ("/nonexistent/heart.ndjson", "cannot be opened"),
                 (state + "/queue.sqlite", ".ndjson"), (state + "/tokens-1.json", ".ndjson"),
             ] {
                 let outcome = try await fixture.gateway.command(["enroll", "--to-file", path])

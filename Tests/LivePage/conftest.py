@@ -32,13 +32,15 @@ def visit(browser):
     """Opens pages, and fails the test if a script of theirs, or their policy, complained."""
     contexts, complaints = [], []
 
-    def open_page(url, size="phone", scheme="light", before="", **more):
+    def open_page(url, size="phone", scheme="light", before="", clock=False, **more):
         width, height = SIZES.get(size, size)
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)  # a last resort: a loaded machine is slow, not wrong
+        if clock:
+            page.clock.install()
         page.add_init_script(
             "document.addEventListener('securitypolicyviolation',"
             " e => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI));" + before)

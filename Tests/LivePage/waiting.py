@@ -1,7 +1,7 @@
 import time
 
 
-def until(page, expression, within=15):
+def until(page, expression, within=60):
     """Waits until an expression holds in the page. Playwright's own wait_for_function evaluates in the
     page by `eval`, which the page's policy forbids."""
     deadline = time.monotonic() + within
