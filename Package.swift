@@ -172,6 +172,7 @@ let package = Package(
             name: "StandInExchange", dependencies: ["Testbed"], path: "Tests/Installed/exchange",
             swiftSettings: settings),
 
+        .testTarget(name: "BasicsTests", dependencies: ["Basics"], swiftSettings: settings),
         .testTarget(
             name: "GATTHeartRateTests", dependencies: ["Basics", "GATTHeartRate", "Testbed"],
             swiftSettings: settings),
@@ -222,7 +223,7 @@ let package = Package(
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),
         .testTarget(
             name: "ConformanceTests",
-            dependencies: ["EdgeGateway", "OfflineQueue", "Testbed", "Uplink"],
+            dependencies: ["Basics", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink"],
             path: "Tests/Conformance",
             exclude: [
                 "beats.py", "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",

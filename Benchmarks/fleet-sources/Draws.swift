@@ -8,7 +8,8 @@ final class Draws: Sendable {
 
     init(seed: UInt64) { chance = Mutex(SeededRandom(seed: seed)) }
 
-    func one(of range: ClosedRange<Int64>) -> Int64 {
-        chance.withLock { Int64.random(in: range, using: &$0) }
+    func one(of range: ClosedRange<Duration>) -> Duration {
+        let numbers = range.lowerBound.microseconds...range.upperBound.microseconds
+        return .microseconds(chance.withLock { Int64.random(in: numbers, using: &$0) })
     }
 }

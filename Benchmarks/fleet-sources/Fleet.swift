@@ -55,11 +55,11 @@ struct Fleet {
     }
 
     /// What a gateway waits for a whole answer (`CurlSettings`).
-    private static let patience = Int64(CurlSettings.totalTimeoutMilliseconds) * 1000
+    private static let patience = CurlSettings.totalTimeout.microseconds
     /// How long it takes to learn that there is no network, µs.
     private static let noNetwork: Int64 = 100_000
     /// How long it takes to learn that the exchange takes no more connections.
-    private static let noPlace = Int64(CurlSettings.connectTimeoutMilliseconds) * 1000
+    private static let noPlace = CurlSettings.connectTimeout.microseconds
     /// For how long fresh data points are looked at after all have caught up, µs: half an hour.
     private static let afterwards: Int64 = 1_800_000_000
 
@@ -123,7 +123,7 @@ struct Fleet {
         if let number = event.request {
             guard gateways[index].waiting?.number == number else { return }
             take(
-                event.isSent ? .unanswered("timeout") : .notSent(retryAtMicroseconds: nil), index,
+                event.isSent ? .unanswered("timeout") : .notSent(retryAt: nil), index,
                 now)
         }
         advance(index, now)
@@ -153,7 +153,8 @@ struct Fleet {
         let back = scenario.outage.upperBound
         let gateway = gateways[index]
         // What comes within two intervals is no backlog.
-        let fresh = 2 * scenario.settings.intervalMicroseconds / (gateway.resolution * 1_000_000)
+        let fresh =
+            2 * scenario.settings.interval.microseconds / (gateway.resolution * 1_000_000)
         guard now >= back, gateway.caughtUp == nil,
             gateway.made(by: now) - gateway.settled <= max(Int(fresh), 1)
         else { return }
@@ -164,9 +165,9 @@ struct Fleet {
 
     private mutating func advance(_ index: Int, _ now: Int64) {
         while true {
-            switch gateways[index].delivery.step(now) {
+            switch gateways[index].delivery.step(Uptime(microseconds: now)) {
             case .wait(let until):
-                if let until { schedule(Event(at: until, gateway: index)) }
+                if let until { schedule(Event(at: until.microseconds, gateway: index)) }
                 return
             case .fetch(let limit): gateways[index].fetch(limit, now)
             case .send(let indices): return send(.answer(indices), index, now)

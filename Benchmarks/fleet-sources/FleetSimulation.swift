@@ -46,7 +46,7 @@ struct FleetSimulation {
         for (gateways, resolution) in near + [(1000, Int64(10))] {
             for seconds in [Int64(120), 300] {
                 play(gateways, resolution) {
-                    $0.settings.intervalMicroseconds = seconds * Self.second
+                    $0.settings.interval = .seconds(seconds)
                 }
             }
         }
@@ -70,7 +70,7 @@ struct FleetSimulation {
         var cells = [
             "\(gateways)", resolution == 1 ? "frame" : "\(resolution) s",
             "\(scenario.settings.batchSamplesMax)",
-            "\(scenario.settings.intervalMicroseconds / Self.second) s", Self.percent(load),
+            "\(scenario.settings.interval.components.seconds) s", Self.percent(load),
         ]
         if load > 1 {
             cells += ["never", "", ""]

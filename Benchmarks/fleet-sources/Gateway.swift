@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 import Uplink
 
@@ -45,7 +46,8 @@ struct Gateway {
         let taken = max(0, min(most, waiting))
         delivery.fetched(
             Array(repeating: nil, count: taken), hasMore: taken == most,
-            arrivalsPerSecond: taken > 1 ? 1 / Double(resolution) : nil, now)
+            arrivalsPerSecond: taken > 1 ? 1 / Double(resolution) : nil,
+            Uptime(microseconds: now))
         first = settled
     }
 
@@ -62,12 +64,13 @@ struct Gateway {
         self.waiting = nil
         var isWell = false
         if case .entries = answer { isWell = true }
+        let uptime = Uptime(microseconds: now)
         var resolved: [Delivery.Resolved] = []
         switch waiting.what {
         case .answer:
-            resolved = delivery.answered(answer, tookMicroseconds: now - waiting.since, now)
-        case .health: resolved = delivery.checked(isHealthy: isWell, now)
-        case .mending: delivery.probed(isMended: isWell, now)
+            resolved = delivery.answered(answer, took: .microseconds(now - waiting.since), uptime)
+        case .health: resolved = delivery.checked(isHealthy: isWell, uptime)
+        case .mending: delivery.probed(isMended: isWell, uptime)
         }
         settled += resolved.count
         return resolved.count { if case .dead = $0.outcome { true } else { false } }

@@ -1,5 +1,6 @@
 // What the queue costs, one figure a line: "name value". The peers in Swift are here too; those in
 // Python are in peer.py.
+import Basics
 import Foundation
 import GRDB
 import OfflineQueue
@@ -10,7 +11,8 @@ final class FixtureClock: GatewayClock {
     nonisolated(unsafe) static var uptime: Int64 = 1_000_000_000
     func read() -> ClockReading {
         ClockReading(
-            uptimeMicroseconds: Self.uptime, wallMicroseconds: Self.uptime + 1_796_083_200_000_000,
+            uptime: Uptime(microseconds: Self.uptime),
+            wall: UTC(microseconds: Self.uptime + 1_796_083_200_000_000),
             isTrusted: true)
     }
 }

@@ -1,6 +1,7 @@
 // Measures writing a bundle of 100 data points; prints the best round's nanoseconds a data point.
 // With --document it prints the bundle instead, for peers to write the same.
 
+import Basics
 import Glibc
 import Uplink
 
@@ -24,7 +25,7 @@ let entries = (0..<count).map { number in
             uuid: "4a8ba8cc-39a9-8a77-a93a-" + digits,
             .heartRate(
                 bpm: 55 + number % 120,
-                atMicroseconds: 1_795_285_548_585_999 + Int64(number) * 1_003_217)),
+                at: UTC(microseconds: 1_795_285_548_585_999 + Int64(number) * 1_003_217))),
         patient: "40001", writer: points)
 }
 

@@ -35,12 +35,3 @@ public struct Backoff: Sendable, Hashable {
     /// An attempt succeeded: the next pause is the first one.
     public mutating func reset() { failures = 0 }
 }
-
-extension Duration {
-    /// Whole microseconds, cut toward zero, saturating.
-    public var microseconds: Int64 {
-        let (seconds, attoseconds) = components
-        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
-        return overflow ? (seconds < 0 ? .min : .max) : scaled &+ attoseconds / 1_000_000_000_000
-    }
-}

@@ -20,16 +20,16 @@ public struct RecordingHealth: Sendable {
     public func read(
         _ reading: ClockReading, history: HealthHistory
     ) async -> (snapshot: HealthSnapshot, counts: HealthHistory.Counts) {
-        var snapshot = HealthSnapshot(uptime: reading.uptimeMicroseconds)
+        var snapshot = HealthSnapshot(uptime: reading.uptime.microseconds)
         snapshot.isClockTrusted = reading.isTrusted
         snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
         if let since = await recorder.hungSince {
-            let seconds = Double(reading.uptimeMicroseconds - since) / 1_000_000
+            let seconds = Double(reading.uptime.microseconds - since) / 1_000_000
             snapshot.radio = .daemonHung(seconds: seconds)
         }
         let links = await central.snapshots()
         snapshot.adapters = await central.adapterSnapshots().map {
-            HealthSnapshot.Adapter($0, links: links, at: reading.uptimeMicroseconds)
+            HealthSnapshot.Adapter($0, links: links, at: reading.uptime.microseconds)
         }
         var counts = HealthHistory.Counts()
         let health = await queue.health()
@@ -46,7 +46,7 @@ public struct RecordingHealth: Sendable {
             snapshot.store.readFault = "\(error.operation): \(error.cause)"
         }
         snapshot.store.uncommittedSeconds = history.uncommittedSeconds(
-            now: counts, at: reading.uptimeMicroseconds)
+            now: counts, at: reading.uptime.microseconds)
         return (snapshot, counts)
     }
 
@@ -55,7 +55,7 @@ public struct RecordingHealth: Sendable {
         _ counts: HealthHistory.Counts
     ) async throws(QueueError) -> [HealthSnapshot.Strap] {
         let sessions = await recorder.recorded
-        let uptime = reading.uptimeMicroseconds
+        let uptime = reading.uptime.microseconds
         return try await queue.sensors().map { sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)

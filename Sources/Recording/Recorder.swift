@@ -151,7 +151,7 @@ public actor Recorder {
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
         alarmAt = next
-        let pause = Duration.microseconds(max(0, next - clock.read().uptimeMicroseconds))
+        let pause = Duration.microseconds(max(0, next - clock.read().uptime.microseconds))
         alarm = Task { [weak self, sleep = central.clock.sleep] in
             await sleep(pause)
             if !Task.isCancelled { await self?.releaseDue() }
@@ -172,7 +172,7 @@ public actor Recorder {
         }
         await append(arrivals)
         for address in sessions.keys.sorted() {
-            await tellIntake(of: address, at: now.uptimeMicroseconds)
+            await tellIntake(of: address, at: now.uptime.microseconds)
         }
     }
 
@@ -182,7 +182,7 @@ public actor Recorder {
         for address in sessions.keys.sorted() {
             if isHung { sessions[address]?.noteHang() }
             if sessions[address]?.silence.follow(isHung: isHung) == true {
-                await noteSilence(of: address, at: since ?? now.uptimeMicroseconds)
+                await noteSilence(of: address, at: since ?? now.uptime.microseconds)
             }
         }
         guard !isStopping else { return }
@@ -317,12 +317,12 @@ public actor Recorder {
         if let session = sessions[address] {
             sessions[address]?.assignmentID = assignmentID
             await queue.note(
-                session.silence.cause, of: assignmentID, at: clock.read().uptimeMicroseconds)
+                session.silence.cause, of: assignmentID, at: clock.read().uptime.microseconds)
             return
         }
         var session = SensorSession(
             sensorID: sensorID, assignmentID: assignmentID,
-            uptime: clock.read().uptimeMicroseconds)
+            uptime: clock.read().uptime.microseconds)
         // More may come while these are stored; they wait behind them.
         while let frames = waiting[address], !frames.isEmpty {
             waiting[address] = []
@@ -339,9 +339,9 @@ public actor Recorder {
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
-        await tellIntake(of: address, at: clock.read().uptimeMicroseconds)
+        await tellIntake(of: address, at: clock.read().uptime.microseconds)
         settleIntakes()
-        await noteSilence(of: address, at: clock.read().uptimeMicroseconds)
+        await noteSilence(of: address, at: clock.read().uptime.microseconds)
     }
 
     /// Stores nothing of this sensor any more.

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import OfflineQueue
 
@@ -90,7 +91,7 @@ public struct SensorSession: Sendable {
         all: Bool = false, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
         receive(
-            all ? intake.releaseAll() : intake.release(at: now.uptimeMicroseconds), now, policy)
+            all ? intake.releaseAll() : intake.release(at: now.uptime.microseconds), now, policy)
     }
 
     /// Copies that were passed over since the last call.
@@ -124,7 +125,7 @@ public struct SensorSession: Sendable {
         _ frame: [UInt8], uptime: Int64, uncertainty: Int64? = nil, now: ClockReading,
         policy: DecodePolicy
     ) -> Arrival {
-        let arrived = now.at(uptime: uptime)
+        let arrived = now.at(Uptime(microseconds: uptime))
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement

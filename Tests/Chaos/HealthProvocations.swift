@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Testbed
@@ -181,7 +182,7 @@ struct Provocation: Sendable {
                 contentsOf: (0..<500).map {
                     Arrival(
                         assignmentID: assignment.id,
-                        at: now.at(uptime: now.uptimeMicroseconds + $0), frame: frame)
+                        at: now.at(now.uptime + .microseconds($0)), frame: frame)
                 })
             try await queue.flush()
         }

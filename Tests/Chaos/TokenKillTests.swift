@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testbed
 import Testing
@@ -75,7 +76,8 @@ import Testing
         let record = TokenRecord(
             origin: origin, clientID: "c", credential: .none,
             pair: TokenPair(
-                access: Secret("a"), refresh: nil, grantedMicroseconds: 0, lifetimeSeconds: 1))
+                access: Secret("a"), refresh: nil, granted: UTC(microseconds: 0),
+                lifetime: .seconds(1)))
         return (try? TokenFile(path: path, policy: .always).save(record)) != nil
     }()
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Testbed
@@ -44,17 +45,17 @@ import Uplink
             4_102_444_799_999_000,
         ]
         let contents = times.flatMap { time -> [DataPoint.Content] in
-            let start = time / 60_000_000 * 60_000_000
+            let start = UTC(microseconds: time / 60_000_000 * 60_000_000)
             let rates = [30, 72, 240].map {
-                DataPoint.Content.heartRate(bpm: $0, atMicroseconds: time)
+                DataPoint.Content.heartRate(bpm: $0, at: UTC(microseconds: time))
             }
             let averages = [10, 60].map { seconds in
                 DataPoint.Content.averageHeartRate(
                     tenths: 723, count: seconds - 1,
-                    window: start..<start + Int64(seconds) * 1_000_000)
+                    window: start..<start + .seconds(seconds))
             }
             let intervals = [1, 843, UInt16.max].map {
-                DataPoint.Content.interval(ticks: $0, endMicroseconds: time)
+                DataPoint.Content.interval(ticks: $0, end: UTC(microseconds: time))
             }
             return rates + averages + intervals
         }
@@ -97,8 +98,8 @@ import Uplink
         var ticks: [String] = []
         for frame in packer.advance(milliseconds: 1_800_000) {
             var reading = StillClock().read()
-            reading.uptimeMicroseconds += Int64(frame.atMilliseconds) * 1_000
-            reading.wallMicroseconds += Int64(frame.atMilliseconds) * 1_000
+            reading.uptime += .milliseconds(frame.atMilliseconds)
+            reading.wall += .milliseconds(frame.atMilliseconds)
             try await queue.append(
                 Arrival(assignmentID: assignment.id, at: reading, frame: frame.bytes))
             ticks += frame.ticks.map { "\($0)" }
@@ -122,7 +123,8 @@ import Uplink
     private struct StillClock: GatewayClock {
         func read() -> ClockReading {
             ClockReading(
-                uptimeMicroseconds: 100_000_000, wallMicroseconds: 1_796_083_200_000_000,
+                uptime: Uptime(microseconds: 100_000_000),
+                wall: UTC(microseconds: 1_796_083_200_000_000),
                 isTrusted: true)
         }
     }

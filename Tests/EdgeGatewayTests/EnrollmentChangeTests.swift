@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import GATTHeartRate
@@ -67,7 +68,7 @@ import Uplink
             origin: try #require(Origin("http://127.0.0.1:9")), clientID: "gw", credential: .none,
             pair: TokenPair(
                 access: Secret(text), refresh: Secret("refresh-" + text),
-                grantedMicroseconds: 1_795_000_000_000_000, lifetimeSeconds: 1_209_600))
+                granted: UTC(microseconds: 1_795_000_000_000_000), lifetime: .seconds(1_209_600)))
     }
 
     @Test(arguments: EnrollmentStep.allCases)

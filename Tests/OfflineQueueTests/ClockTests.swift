@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -132,12 +133,14 @@ struct ClockTests {
     @Test func aClockThatIsSetWhileItIsReadIsNotTrusted() {
         var states = [false, true]
         let reading = SystemClock.read(
-            .kernel, uptime: { 7 }, wall: { 1_796_083_200_000_000 },
+            .kernel, uptime: { Uptime(microseconds: 7) },
+            wall: { UTC(microseconds: 1_796_083_200_000_000) },
             isSynchronised: { states.removeFirst() })
         #expect(!reading.isTrusted)
         states = [true, false]
         let lost = SystemClock.read(
-            .kernel, uptime: { 7 }, wall: { 1_796_083_200_000_000 },
+            .kernel, uptime: { Uptime(microseconds: 7) },
+            wall: { UTC(microseconds: 1_796_083_200_000_000) },
             isSynchronised: { states.removeFirst() })
         #expect(!lost.isTrusted && states.isEmpty)
     }
@@ -147,7 +150,8 @@ struct ClockTests {
         var uptimes: [Int64] = [1_000, 301_000, 301_002]
         var walls: [Int64] = [1_796_083_200_300_000, 1_796_083_200_300_001]
         let reading = SystemClock.read(
-            .always, uptime: { uptimes.removeFirst() }, wall: { walls.removeFirst() },
+            .always, uptime: { Uptime(microseconds: uptimes.removeFirst()) },
+            wall: { UTC(microseconds: walls.removeFirst()) },
             isSynchronised: { false })
         #expect(reading.isTrusted)
         #expect(reading.wallMicroseconds - reading.uptimeMicroseconds == 1_796_083_199_999_001)

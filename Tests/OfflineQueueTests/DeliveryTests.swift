@@ -1,6 +1,7 @@
 import GRDB
-import OfflineQueue
 import Testing
+
+@testable import OfflineQueue
 
 @Suite("What is sent, and what becomes of it")
 struct DeliveryTests {

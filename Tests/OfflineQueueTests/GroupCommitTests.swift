@@ -1,5 +1,6 @@
-import OfflineQueue
 import Testing
+
+@testable import OfflineQueue
 
 @Suite("When a group is written")
 struct GroupCommitTests {

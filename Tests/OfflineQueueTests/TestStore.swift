@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
-import OfflineQueue
 import Synchronization
+
+@testable import OfflineQueue
 
 /// A clock that says what the test tells it to.
 final class ManualClock: GatewayClock {

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import OfflineQueue
 import Testing
@@ -6,7 +7,8 @@ import Testing
 
 @Suite struct SensorSessionTests {
     private let now = ClockReading(
-        uptimeMicroseconds: 10_000_000, wallMicroseconds: 1_800_000_000_000_000, isTrusted: true)
+        uptime: Uptime(microseconds: 10_000_000), wall: UTC(microseconds: 1_800_000_000_000_000),
+        isTrusted: true)
 
     @Test func aFrameIsDatedByItsArrivalNotByItsProcessing() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
@@ -50,7 +52,8 @@ import Testing
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         func take(_ bpm: UInt8, _ uptime: Int64) -> [Arrival] {
             let reading = ClockReading(
-                uptimeMicroseconds: uptime, wallMicroseconds: 1_800_000_000_000_000 + uptime,
+                uptime: Uptime(microseconds: uptime),
+                wall: UTC(microseconds: 1_800_000_000_000_000 + uptime),
                 isTrusted: true)
             return session.take([0, bpm], uptime: uptime, now: reading, policy: .clinical)
         }
@@ -80,7 +83,7 @@ import Testing
             for copy in Int64(0)...1 {
                 let uptime = second * 1_000_000 + copy * 9_000
                 var reading = now
-                reading.uptimeMicroseconds = uptime
+                reading.uptime = Uptime(microseconds: uptime)
                 arrivals += session.take([0, 60], uptime: uptime, now: reading, policy: .clinical)
             }
         }

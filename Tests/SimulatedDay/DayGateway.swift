@@ -123,7 +123,7 @@ actor DayGateway {
         let reading = clock.read()
         let health = RecordingHealth(recorder: recorder, central: central, queue: queue)
         let (snapshot, counts) = await health.read(reading, history: history)
-        history.note(counts, at: reading.uptimeMicroseconds)
+        history.note(counts, at: reading.uptime.microseconds)
         stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]
         guard stored.count > Self.unnoticedMinutesMax else { return }
         // There is no delivery in this world.
@@ -134,7 +134,7 @@ actor DayGateway {
                 $0.subject == "\(sensor.id)" || Self.saysItForAll.contains($0.name)
             }
             if !isSaid {
-                let minute = reading.uptimeMicroseconds / 60_000_000
+                let minute = reading.uptime.microseconds / 60_000_000
                 falseWells.append("minute \(minute): nothing of strap \(sensor.id) is stored: well")
             }
         }

@@ -115,7 +115,8 @@ final class VirtualWallClock: GatewayClock {
     func read() -> ClockReading {
         let now = VirtualExecutors.time.now
         return ClockReading(
-            uptimeMicroseconds: now, wallMicroseconds: Self.origin + now + step.withLock { $0 },
+            uptime: Uptime(microseconds: now),
+            wall: UTC(microseconds: Self.origin + now + step.withLock { $0 }),
             isTrusted: trusted.withLock { $0 })
     }
 

@@ -33,7 +33,7 @@ import Testing
         #expect(answer.status == 200)
         #expect(answer.body == Array("{}".utf8))
         #expect(answer.isJSON)
-        #expect(answer.elapsedMicroseconds > 0)
+        #expect(answer.elapsed > .zero)
 
         let seen = try #require(server.requests.first)
         #expect(seen.hasPrefix("POST /FHIR/R5/ HTTP/1.1\r\n"))
@@ -123,7 +123,7 @@ import Testing
         let server = try RawServer { connection, _ in connection.waitForClose() }
         defer { server.stop() }
         var settings = CurlSettings()
-        settings.totalTimeoutMilliseconds = 200
+        settings.totalTimeout = .milliseconds(200)
         let fault = await Self.fault(settings, HTTPRequest(.get, try Self.origin(server), "/"))
         #expect(fault == .timeout)
     }

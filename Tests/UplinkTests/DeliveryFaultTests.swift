@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Testbed
@@ -25,7 +26,7 @@ import Testing
             alsoToQuestions ? Set(ExchangeRoute.allCases) : [.bundle, .observation]
         await delivery.exchange.inject(fault.0, on: routes, for: .untilCleared)
         try await delivery.drain(seconds: 110)
-        let now = delivery.clock.read().uptimeMicroseconds
+        let now = delivery.clock.read().uptime
         let said = await delivery.runner.facts.lastingFault(at: now)
         #expect(said?.contains(fault.1) == true, "\(said ?? "nothing")")
         #expect(try await delivery.queue.uploads().allSatisfy { $0.outcome != "delivered in part" })
@@ -34,7 +35,7 @@ import Testing
         let state = later.state
         if case .held = state {
         } else {
-            #expect(later.lastingFault(at: now + 600_000_000) != nil, "\(state)")
+            #expect(later.lastingFault(at: now + .seconds(600)) != nil, "\(state)")
         }
         await delivery.exchange.clearFaults()
         try await delivery.drain(seconds: 75)
@@ -45,15 +46,15 @@ import Testing
     }
 
     @Test func aFaultThatPassesAtOnceIsNotReported() {
-        let trouble = Delivery.Trouble(sinceMicroseconds: 0, attempts: 1)
+        let trouble = Delivery.Trouble(since: .zero, attempts: 1)
         var facts = DeliveryFacts(
             state: .idle, trouble: trouble, fault: "x", backlog: Backlog())
-        #expect(facts.lastingFault(at: 59_000_000) == nil)
-        #expect(facts.lastingFault(at: 60_000_000) == "x")
+        #expect(facts.lastingFault(at: .seconds(59)) == nil)
+        #expect(facts.lastingFault(at: .seconds(60)) == "x")
         facts.trouble?.attempts = 2
-        #expect(facts.lastingFault(at: 1) == "x")
+        #expect(facts.lastingFault(at: .microseconds(1)) == "x")
         facts.trouble = nil
-        #expect(facts.lastingFault(at: 60_000_000) == nil)
+        #expect(facts.lastingFault(at: .seconds(60)) == nil)
     }
 
     @Test func wordsOfADatabaseAreShownWithoutDigitsAndControls() {
@@ -75,10 +76,10 @@ import Testing
         var backlog = Backlog()
         for minute in 0...60 {
             #expect(backlog.growthInAnHour == nil)
-            #expect(backlog.isDue(Int64(minute) * 60_000_000))
-            backlog.note(minute * 10, Int64(minute) * 60_000_000)
+            #expect(backlog.isDue(.seconds(Int64(minute) * 60)))
+            backlog.note(minute * 10, .seconds(Int64(minute) * 60))
         }
-        #expect(!backlog.isDue(60 * 60_000_000 + 1))
+        #expect(!backlog.isDue(.microseconds(3_600_000_001)))
         #expect(backlog.growthInAnHour == 600)
         #expect(backlog.latest == 600)
     }
@@ -166,7 +167,7 @@ import Testing
         let key = seed.practitionerKeys[0]
         let secret = Secret(Data("\(key.clientID):\(key.secret)".utf8).base64EncodedString())
         let transport = CurlTransport()
-        let clock = StillClock(wall: Int64(Date().timeIntervalSince1970) * 1_000_000)
+        let clock = StillClock(wall: .now())
         let origin = try #require(Origin(exchange.baseURL))
         let enrolled = try await Enroller(transport: transport, clock: clock)
             .enroll(practitionerKey: secret, at: origin)
@@ -189,7 +190,7 @@ import Testing
             OutgoingPoint(
                 DataPoint(
                     uuid: "00000000-0000-8000-8000-00000000000\(number)",
-                    .heartRate(bpm: 70, atMicroseconds: 1_795_000_000_000_000)),
+                    .heartRate(bpm: 70, at: UTC(microseconds: 1_795_000_000_000_000))),
                 patient: patient, sensorID: 1)
         }
     }

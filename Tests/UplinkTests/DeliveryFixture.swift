@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -13,7 +14,7 @@ extension Logger {
 /// A queue, a delivery and a stand-in exchange, with simulated time on both sides.
 struct DeliveryFixture {
     let scratch: Scratch
-    let clock = StillClock(wall: Int64(Date().timeIntervalSince1970) * 1_000_000)
+    let clock = StillClock(wall: .now())
     let exchange: StandInExchange
     let queue: SampleQueue
     let runner: DeliveryRunner
@@ -64,7 +65,7 @@ struct DeliveryFixture {
                 patience: Self.patience)
             var settings = CurlSettings()
             settings.unixSocketPath = path
-            settings.totalTimeoutMilliseconds = Int(Self.patience / .milliseconds(1))
+            settings.totalTimeout = Self.patience
             transport = CurlTransport(settings)
         } else {
             proxy = nil
@@ -85,7 +86,7 @@ struct DeliveryFixture {
 
     func record(_ count: Int, frame: [UInt8]? = nil) async throws {
         for number in 0..<count {
-            clock.advance(microseconds: 1_000_000)
+            clock.advance(by: .seconds(1))
             try await queue.append(
                 Arrival(
                     assignmentID: assignment.id, at: clock.read(),
@@ -96,17 +97,17 @@ struct DeliveryFixture {
 
     /// Advances both clocks through the delivery's waits until nothing of the queue is left to send.
     func drain(seconds: Int64 = 7200) async throws {
-        let end = clock.read().uptimeMicroseconds + seconds * 1_000_000
+        let end = clock.read().uptime + .seconds(seconds)
         while true {
             let next = min(await runner.advance(), end)
             if try await queue.balance().unsent == 0 { return }
-            let now = clock.read().uptimeMicroseconds
+            let now = clock.read().uptime
             guard now < end else { return }
             // What is still on its way arrives within the pause, which is 30 s or more.
             await proxy?.settle()
             while await exchange.samplesUnderWay > 0 { await Task.yield() }
-            clock.advance(toUptime: next)
-            await exchange.advanceClock(by: .microseconds(next - now))
+            clock.advance(to: next)
+            await exchange.advanceClock(by: next - now)
         }
     }
 

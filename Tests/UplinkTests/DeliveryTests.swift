@@ -9,10 +9,10 @@ private struct DeliveryDrive {
     typealias Server = (_ indices: [Int], _ alone: Bool) -> DeliveryAnswer
 
     var delivery: Delivery
-    var now: Int64 = 1_000_000_000
-    var requests: [(at: Int64, indices: [Int], alone: Bool)] = []
+    var now = Uptime.seconds(1_000)
+    var requests: [(at: Uptime, indices: [Int], alone: Bool)] = []
     var healthChecks = 0
-    var healthTookMicroseconds: Int64 = 0
+    var healthTook = Duration.zero
     var outcomes: [Int: SettledSample.Outcome] = [:]
     /// Samples of the queue not settled yet, by number.
     var queue: [Int]
@@ -21,23 +21,23 @@ private struct DeliveryDrive {
     var coming: [Int] = []
     var isHealthy = true
     var isMended = true
-    var probes: [Int64] = []
-    var tookMicroseconds: Int64 = 100_000
-    let quick: Int64 = 100_000
+    var probes: [Uptime] = []
+    var took = Duration.milliseconds(100)
+    let quick = Duration.milliseconds(100)
     /// When the request under way was sent, for a server whose answer depends on it.
-    let sentAt = Box<Int64>(0)
+    let sentAt = Box(Uptime.zero)
 
     init(
         _ count: Int, settings: DeliverySettings = DeliverySettings(), heldSince: HoldReason? = nil,
-        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
+        choosing choose: @escaping @Sendable (ClosedRange<Duration>) -> Duration = { $0.upperBound }
     ) {
         delivery = Delivery(settings: settings, heldSince: heldSince, choosing: choose)
         queue = Array(0..<count)
     }
 
     /// Runs until the queue is empty, nothing happens any more, or the time is over.
-    mutating func run(for microseconds: Int64 = 86_400_000_000, _ server: Server) {
-        let end = now + microseconds
+    mutating func run(for time: Duration = .seconds(86_400), _ server: Server) {
+        let end = now + time
         while now < end {
             switch delivery.step(now) {
             case .wait(let until):
@@ -52,7 +52,7 @@ private struct DeliveryDrive {
             case .sendAlone(let index): request([index], true, server)
             case .checkHealth:
                 healthChecks += 1
-                now += healthTookMicroseconds
+                now += healthTook
                 take(delivery.checked(isHealthy: isHealthy, now))
             case .probe:
                 probes.append(now)
@@ -65,14 +65,14 @@ private struct DeliveryDrive {
     }
 
     private mutating func request(_ indices: [Int], _ alone: Bool, _ server: Server) {
-        #expect(delivery.step(now) == .wait(untilMicroseconds: nil), "one request at a time")
+        #expect(delivery.step(now) == .wait(until: nil), "one request at a time")
         let numbers = indices.map { fetched[$0] }
         requests.append((now, numbers, alone))
         sentAt.set(now)
         let answer = server(numbers, alone)
         if !coming.isEmpty { queue.append(coming.removeFirst()) }
-        now += tookMicroseconds
-        take(delivery.answered(answer, tookMicroseconds: tookMicroseconds, now))
+        now += took
+        take(delivery.answered(answer, took: took, now))
     }
 
     private mutating func take(_ resolved: [Delivery.Resolved]) {
@@ -96,87 +96,85 @@ private struct DeliveryDrive {
         .entries(indices.map { _ in answer(201) })
     }
 
-    private static let second: Int64 = 1_000_000
-
     @Test func aBacklogGoesOutOldestFirstInBundlesOfAHundred() {
         var drive = DeliveryDrive(250)
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.requests.map(\.indices.count) == [100, 100, 50])
         #expect(drive.requests.flatMap(\.indices) == Array(0..<250))
         #expect(drive.delivered == Array(0..<250))
-        #expect(drive.now == 1_000_000_000 + 3 * drive.tookMicroseconds, "without a rest")
+        #expect(drive.now == Uptime.seconds(1_000) + drive.took * 3, "without a rest")
     }
 
     @Test func behindTheLastOfABacklogTheDeliveryRestsForItsInterval() {
         var settings = DeliverySettings()
-        settings.intervalMicroseconds = 7 * Self.second
+        settings.interval = .seconds(7)
         var drive = DeliveryDrive(105, settings: settings)
         drive.coming = [105, 106, 107]
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.requests.map(\.indices.count) == [100, 6, 1, 1])
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
-            $1.at - $0.at - drive.tookMicroseconds
+            $1.at - $0.at - drive.took
         }
-        #expect(pauses == [0, 7, 7].map { $0 * Self.second })
+        #expect(pauses == [.zero, .seconds(7), .seconds(7)])
     }
 
     @Test func aWakeEndsTheRestBetweenDeliveries() {
         var delivery = Delivery()
-        _ = delivery.step(0)
-        delivery.fetched([nil], hasMore: false, 0)
-        _ = delivery.step(0)
-        _ = delivery.answered(Self.stored([0]), tookMicroseconds: 1, 1)
+        _ = delivery.step(.zero)
+        delivery.fetched([nil], hasMore: false, .zero)
+        _ = delivery.step(.zero)
+        _ = delivery.answered(Self.stored([0]), took: .microseconds(1), .microseconds(1))
         #expect(delivery.state == .idle)
-        #expect(delivery.step(1) == .wait(untilMicroseconds: 30_000_001))
-        delivery.wake(2)
-        #expect(delivery.step(2) == .fetch(limit: 100))
+        #expect(delivery.step(.microseconds(1)) == .wait(until: .microseconds(30_000_001)))
+        delivery.wake(.microseconds(2))
+        #expect(delivery.step(.microseconds(2)) == .fetch(limit: 100))
     }
 
     @Test func anEmptyQueueIsReadAgainLaterOrWhenWoken() {
         var delivery = Delivery()
-        #expect(delivery.step(0) == .fetch(limit: 100))
-        delivery.fetched([], hasMore: false, 0)
-        #expect(delivery.step(0) == .wait(untilMicroseconds: 30_000_000))
-        delivery.wake(5)
-        #expect(delivery.step(5) == .fetch(limit: 100))
+        #expect(delivery.step(.zero) == .fetch(limit: 100))
+        delivery.fetched([], hasMore: false, .zero)
+        #expect(delivery.step(.zero) == .wait(until: .seconds(30)))
+        delivery.wake(.microseconds(5))
+        #expect(delivery.step(.microseconds(5)) == .fetch(limit: 100))
     }
 
     @Test func aRequestThatAnEarlierRunNeverSawAnsweredRestsItsThirtySeconds() {
-        var delivery = Delivery(unansweredSince: 10_000_000)
-        #expect(delivery.step(12_000_000) == .wait(untilMicroseconds: 40_000_000))
-        delivery.wake(13_000_000)
-        #expect(delivery.step(13_000_000) == .wait(untilMicroseconds: 40_000_000))
-        #expect(delivery.step(40_000_000) == .fetch(limit: 100))
+        var delivery = Delivery(unansweredSince: .seconds(10))
+        #expect(delivery.step(.seconds(12)) == .wait(until: .seconds(40)))
+        delivery.wake(.seconds(13))
+        #expect(delivery.step(.seconds(13)) == .wait(until: .seconds(40)))
+        #expect(delivery.step(.seconds(40)) == .fetch(limit: 100))
     }
 
     @Test func whatIsNotWantedIsSettledAndHoldsNothing() {
         var delivery = Delivery()
-        _ = delivery.step(0)
-        delivery.fetched([nil, nil], hasMore: true, 0)
-        #expect(delivery.step(0) == .send([0, 1]))
+        _ = delivery.step(.zero)
+        delivery.fetched([nil, nil], hasMore: true, .zero)
+        #expect(delivery.step(.zero) == .send([0, 1]))
         let resolved = delivery.answered(
-            .entries([Self.answer(201), .notWanted]), tookMicroseconds: 1, 1)
+            .entries([Self.answer(201), .notWanted]), took: .microseconds(1), .microseconds(1))
         #expect(
             resolved == [
                 Delivery.Resolved(index: 0, outcome: .delivered),
                 Delivery.Resolved(index: 1, outcome: .dropped(reason: Delivery.notConsented)),
             ])
         #expect(delivery.holdReason == nil)
-        #expect(delivery.step(1) == .fetch(limit: 100))
+        #expect(delivery.step(.microseconds(1)) == .fetch(limit: 100))
     }
 
     @Test func samplesWithheldByPolicyNeedNoRequest() {
         var delivery = Delivery()
-        #expect(delivery.step(0) == .fetch(limit: 100))
+        #expect(delivery.step(.zero) == .fetch(limit: 100))
         delivery.fetched(
-            [.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], hasMore: true, 0)
-        #expect(delivery.step(0) == .send([1]))
-        _ = delivery.answered(Self.stored([1]), tookMicroseconds: 1, 1)
-        #expect(delivery.step(1) == .fetch(limit: 100))
-        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: true, 1)
-        #expect(delivery.step(1) == .fetch(limit: 100))
-        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: false, 2)
-        #expect(delivery.step(2) == .wait(untilMicroseconds: 30_000_002))
+            [.dropped(reason: "zeroRate"), nil, .dropped(reason: "zeroRate")], hasMore: true, .zero)
+        #expect(delivery.step(.zero) == .send([1]))
+        _ = delivery.answered(Self.stored([1]), took: .microseconds(1), .microseconds(1))
+        #expect(delivery.step(.microseconds(1)) == .fetch(limit: 100))
+        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: true, .microseconds(1))
+        #expect(delivery.step(.microseconds(1)) == .fetch(limit: 100))
+        delivery.fetched([.dropped(reason: "zeroRate")], hasMore: false, .microseconds(2))
+        #expect(delivery.step(.microseconds(2)) == .wait(until: .microseconds(30_000_002)))
     }
 
     @Test(
@@ -190,52 +188,52 @@ private struct DeliveryDrive {
             return failures >= 0 ? .unclear(word) : Self.stored(indices)
         }
         #expect(drive.requests.map(\.indices) == Array(repeating: Array(0..<30), count: 3))
-        let ends = drive.requests.map { $0.at + drive.tookMicroseconds }
-        #expect(drive.requests[1].at - ends[0] == 30 * Self.second)
-        #expect(drive.requests[2].at - ends[1] == 50 * Self.second)
+        let ends = drive.requests.map { $0.at + drive.took }
+        #expect(drive.requests[1].at - ends[0] == .seconds(30))
+        #expect(drive.requests[2].at - ends[1] == .seconds(50))
         #expect(drive.delivered.count == 30)
     }
 
     @Test(
         "chance spreads the pauses over 30 s and shortens none below it",
         arguments: [
-            .unclear("500"), .throttled(retryAfterSeconds: nil), .unanswered("cut"),
-            .notSent(retryAtMicroseconds: nil),
+            .unclear("500"), .throttled(retryAfter: nil), .unanswered("cut"),
+            .notSent(retryAt: nil),
         ] as [DeliveryAnswer])
     func jitter(answer: DeliveryAnswer) {
-        let asked = Box<[ClosedRange<Int64>]>([])
-        for chosen in [Int64.min, 0, 45, .max] {
+        let asked = Box<[ClosedRange<Duration>]>([])
+        for chosen in [Duration.seconds(Int64.min), .zero, .seconds(45), .seconds(Int64.max)] {
             var drive = DeliveryDrive(3) { range in
                 asked.change { $0.append(range) }
-                return chosen == 45 ? 45 * Self.second : chosen
+                return chosen
             }
             drive.isHealthy = false
-            drive.run(for: 3600 * Self.second) { _, _ in answer }
+            drive.run(for: .seconds(3600)) { _, _ in answer }
             let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
-                $1.at - $0.at - drive.tookMicroseconds
+                $1.at - $0.at - drive.took
             }
-            let isNotSent = answer == .notSent(retryAtMicroseconds: nil)
+            let isNotSent = answer == .notSent(retryAt: nil)
             let steady = pauses.dropFirst(4)
-            let longest: Int64 = isNotSent ? 60 : 50
-            let expected = chosen == 45 ? 45 : chosen == .max ? longest : 30
-            #expect(steady.allSatisfy { $0 == expected * Self.second })
-            #expect(pauses.first == (isNotSent ? 5 : 30) * Self.second)
+            let longest = Duration.seconds(isNotSent ? 60 : 50)
+            let expected = min(max(chosen, .seconds(30)), longest)
+            #expect(steady.allSatisfy { $0 == expected })
+            #expect(pauses.first == .seconds(isNotSent ? 5 : 30))
         }
         #expect(!asked.now.isEmpty)
-        #expect(asked.now.allSatisfy { $0.lowerBound == 30 * Self.second })
+        #expect(asked.now.allSatisfy { $0.lowerBound == .seconds(30) })
     }
 
     @Test func aServersRetryAfterIsNeverShortened() {
         var drive = DeliveryDrive(3) { $0.lowerBound }
-        drive.run(for: 600 * Self.second) { _, _ in .throttled(retryAfterSeconds: 120) }
+        drive.run(for: .seconds(600)) { _, _ in .throttled(retryAfter: .seconds(120)) }
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
-        #expect(!pauses.isEmpty && pauses.allSatisfy { $0 >= 120 * Self.second })
+        #expect(!pauses.isEmpty && pauses.allSatisfy { $0 >= .seconds(120) })
     }
 
     @Test func samplesThatArriveDuringABackoffWaitForTheResend() {
         var drive = DeliveryDrive(3)
         var isFirst = true
-        drive.run(for: 10 * Self.second) { _, _ in .unclear("timeout") }
+        drive.run(for: .seconds(10)) { _, _ in .unclear("timeout") }
         drive.queue += [3, 4]
         drive.run { indices, _ in
             defer { isFirst = false }
@@ -247,7 +245,7 @@ private struct DeliveryDrive {
 
     @Test func anAnswerWithTooFewEntriesMarksNothingDelivered() {
         var drive = DeliveryDrive(5)
-        drive.run(for: 5 * Self.second) { indices, _ in Self.stored(Array(indices.dropLast())) }
+        drive.run(for: .seconds(5)) { indices, _ in Self.stored(Array(indices.dropLast())) }
         #expect(drive.outcomes.isEmpty)
         guard case .backoff = drive.delivery.state else {
             Issue.record("\(drive.delivery.state)")
@@ -265,7 +263,7 @@ private struct DeliveryDrive {
                 ]) : Self.stored(indices)
         }
         #expect(drive.requests.map(\.indices) == [[0, 1, 2, 3], [1, 3]])
-        #expect(drive.requests[1].at - drive.requests[0].at >= 30 * Self.second)
+        #expect(drive.requests[1].at - drive.requests[0].at >= .seconds(30))
         #expect(drive.delivered == [0, 1, 2, 3])
     }
 
@@ -323,7 +321,7 @@ private struct DeliveryDrive {
             guard poison.count < count else { continue }
             var drive = DeliveryDrive(count)
             let server = Self.poisoned(poison, honest: Bool.random(using: &random))
-            drive.run(for: 7200 * Self.second, server)
+            drive.run(for: .seconds(7200), server)
             // The last of all can only be judged by others behind it.
             drive.queue += Array(count..<count + 200)
             drive.run(server)
@@ -335,11 +333,11 @@ private struct DeliveryDrive {
     @Test func duringAHalvingSamplesThatFailedRestForHalfAMinute() {
         var drive = DeliveryDrive(100)
         drive.run(Self.poisoned([42]))
-        var lastSent: [Int: Int64] = [:]
+        var lastSent: [Int: Uptime] = [:]
         for request in drive.requests {
             for index in request.indices {
                 if let last = lastSent[index] {
-                    #expect(request.at - last >= 30 * Self.second)
+                    #expect(request.at - last >= .seconds(30))
                 }
                 lastSent[index] = request.at
             }
@@ -348,7 +346,7 @@ private struct DeliveryDrive {
 
     @Test func anExchangeThatTakesNothingIsHeldAndNothingDies() {
         var drive = DeliveryDrive(100)
-        drive.run(for: 3600 * Self.second) { _, _ in .unclear("500") }
+        drive.run(for: .seconds(3600)) { _, _ in .unclear("500") }
         #expect(drive.outcomes.isEmpty)
         #expect(!drive.probes.isEmpty)
         drive.isMended = true
@@ -358,7 +356,7 @@ private struct DeliveryDrive {
 
     @Test func aSinglePoisonousSampleWaitsForOthersToProveTheExchangeWell() {
         var drive = DeliveryDrive(1)
-        drive.run(for: 1200 * Self.second, Self.poisoned([0], honest: false))
+        drive.run(for: .seconds(1200), Self.poisoned([0], honest: false))
         #expect(drive.outcomes.isEmpty)
         drive.queue += [1, 2]
         drive.run(Self.poisoned([0], honest: false))
@@ -370,10 +368,10 @@ private struct DeliveryDrive {
         for count in [1, 2, 3, 60] {
             for seconds in stride(from: 10 as Int64, through: 1200, by: 35) {
                 var drive = DeliveryDrive(count)
-                let end = drive.now + seconds * Self.second
+                let end = drive.now + .seconds(seconds)
                 let sentAt = drive.sentAt
-                var firstAfter: Int64?
-                drive.run(for: 7200 * Self.second) { indices, alone in
+                var firstAfter: Uptime?
+                drive.run(for: .seconds(7200)) { indices, alone in
                     guard sentAt.now < end else {
                         firstAfter = firstAfter ?? sentAt.now
                         return Self.stored(indices)
@@ -386,7 +384,7 @@ private struct DeliveryDrive {
                         })
                 }
                 #expect(drive.delivered == Array(0..<count), "\(count) samples, \(seconds) s")
-                #expect((firstAfter ?? .max) - end <= 60 * Self.second)
+                #expect(firstAfter.map { $0 - end <= .seconds(60) } == true)
             }
         }
     }
@@ -397,7 +395,7 @@ private struct DeliveryDrive {
             var stored: Set<Int> = []
             drive.isHealthy = true
             // It stores some samples, and from then on nothing; and it says that it is well.
-            drive.run(for: 4 * 3600 * Self.second) { indices, _ in
+            drive.run(for: .seconds(4 * 3600)) { indices, _ in
                 if stored.union(indices).count > works { return .unclear("500") }
                 stored.formUnion(indices)
                 return Self.stored(indices)
@@ -444,25 +442,25 @@ private struct DeliveryDrive {
 
     @Test func whatFailsIsCountedUntilSomethingIsDeliveredOrHeld() {
         var drive = DeliveryDrive(3)
-        drive.run(for: 100 * Self.second) { _, _ in .unclear("502") }
-        #expect(drive.delivery.trouble?.sinceMicroseconds == 1_000_000_000)
+        drive.run(for: .seconds(100)) { _, _ in .unclear("502") }
+        #expect(drive.delivery.trouble?.since == .seconds(1_000))
         #expect((drive.delivery.trouble?.attempts ?? 0) >= 2)
         #expect(drive.delivery.latestDelivery == nil)
         drive.run { indices, _ in Self.stored(indices) }
         #expect(drive.delivery.trouble == nil)
         #expect(drive.delivery.latestDelivery == drive.now)
         for answer in [
-            DeliveryAnswer.notSent(retryAtMicroseconds: nil), .throttled(retryAfterSeconds: nil),
+            DeliveryAnswer.notSent(retryAt: nil), .throttled(retryAfter: nil),
             .unanswered("timeout"), .entries([]),
             .entries(Array(repeating: Self.answer(422, "read-only"), count: 3)),
         ] {
             var drive = DeliveryDrive(3)
-            drive.run(for: 100 * Self.second) { _, _ in answer }
+            drive.run(for: .seconds(100)) { _, _ in answer }
             #expect((drive.delivery.trouble?.attempts ?? 0) >= 2, "\(answer)")
         }
         drive = DeliveryDrive(3)
         drive.isMended = false
-        drive.run(for: 100 * Self.second) { _, _ in .held(.noConsent, retryAtMicroseconds: nil) }
+        drive.run(for: .seconds(100)) { _, _ in .held(.noConsent, retryAt: nil) }
         #expect(drive.delivery.trouble == nil)
     }
 
@@ -483,7 +481,7 @@ private struct DeliveryDrive {
     @Test func aSampleThatFailsAloneWhileTheExchangeIsIllIsNotGivenUp() {
         var drive = DeliveryDrive(8)
         drive.isHealthy = false
-        drive.run(for: 3600 * Self.second) { indices, alone in
+        drive.run(for: .seconds(3600)) { indices, alone in
             if !alone { return indices.contains(5) ? .malformed : Self.stored(indices) }
             return indices == [5] ? .unclear("504") : Self.stored(indices)
         }
@@ -497,42 +495,42 @@ private struct DeliveryDrive {
     @Test func anUnhealthyExchangeIsWaitedForNotHalved() {
         var drive = DeliveryDrive(100)
         drive.isHealthy = false
-        drive.run(for: 7200 * Self.second) { _, _ in .unclear("500") }
+        drive.run(for: .seconds(7200)) { _, _ in .unclear("500") }
         #expect(drive.requests.allSatisfy { $0.indices.count == 100 })
         #expect(drive.outcomes.isEmpty)
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
-        #expect(pauses.max() == 50 * Self.second + drive.tookMicroseconds)
+        #expect(pauses.max() == .seconds(50) + drive.took)
     }
 
     @Test func anExchangeThatIsTooBusyToAnswerIsSparedForFiveMinutes() {
         var drive = DeliveryDrive(100)
         drive.isHealthy = false
-        drive.tookMicroseconds = 60 * Self.second
-        drive.run(for: 7200 * Self.second) { _, _ in .unanswered("timeout") }
+        drive.took = .seconds(60)
+        drive.run(for: .seconds(7200)) { _, _ in .unanswered("timeout") }
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
-        #expect(pauses.max() == 300 * Self.second + drive.tookMicroseconds)
+        #expect(pauses.max() == .seconds(300) + drive.took)
     }
 
     @Test func anExchangeThatHungIsDeliveredToWithinAMinuteAfterItWorksAgain() {
         for minutes in Int64(1)...40 {
             var drive = DeliveryDrive(100)
             let began = drive.now
-            let back = began + minutes * 60 * Self.second
+            let back = began + .seconds(minutes * 60)
             drive.isHealthy = false
-            drive.healthTookMicroseconds = 10 * Self.second
-            drive.tookMicroseconds = 60 * Self.second
+            drive.healthTook = .seconds(10)
+            drive.took = .seconds(60)
             drive.run(for: back - began) { _, _ in .unanswered("timeout") }
             let (hungUntil, sent) = (drive.now, drive.requests.count)
             drive.isHealthy = true
-            drive.healthTookMicroseconds = drive.quick
-            drive.tookMicroseconds = drive.quick
+            drive.healthTook = drive.quick
+            drive.took = drive.quick
             drive.run { indices, _ in Self.stored(indices) }
             #expect(drive.delivered.count == 100)
             let asked = drive.requests[sent].at - hungUntil
-            #expect(asked <= 60 * Self.second, "after \(minutes) min")
+            #expect(asked <= .seconds(60), "after \(minutes) min")
             let sends = drive.requests.prefix(sent + 1).map(\.at)
             let pauses = zip(sends, sends.dropFirst()).map { $1 - $0 }
-            #expect(pauses.allSatisfy { $0 >= 90 * Self.second }, "it may be at work for 30 s")
+            #expect(pauses.allSatisfy { $0 >= .seconds(90) }, "it may be at work for 30 s")
         }
     }
 
@@ -540,11 +538,11 @@ private struct DeliveryDrive {
         var settings = DeliverySettings()
         settings.failuresMax = .max
         var drive = DeliveryDrive(100, settings: settings)
-        drive.healthTookMicroseconds = 6 * Self.second
-        drive.tookMicroseconds = 60 * Self.second
-        drive.run(for: 1200 * Self.second) { _, _ in .unanswered("timeout") }
+        drive.healthTook = .seconds(6)
+        drive.took = .seconds(60)
+        drive.run(for: .seconds(1200)) { _, _ in .unanswered("timeout") }
         let pauses = zip(drive.requests, drive.requests.dropFirst()).map { $1.at - $0.at }
-        #expect(pauses.max() == 300 * Self.second + drive.tookMicroseconds, "\(pauses)")
+        #expect(pauses.max() == .seconds(300) + drive.took, "\(pauses)")
     }
 
     @Test func aRequestRefusedAsMalformedIsHalvedAtOnce() {
@@ -568,22 +566,22 @@ private struct DeliveryDrive {
         // 150 ms a sample: what a request takes goes with its size.
         for _ in 0..<4 {
             sizes.append(pace.size)
-            pace.took(Int64(pace.size) * 150_000, count: pace.size)
+            pace.took(.milliseconds(150) * pace.size, count: pace.size)
         }
         #expect(sizes == [100, 50, 25, 25])
-        for _ in 0..<3 { pace.took(1_000_000, count: pace.size) }
+        for _ in 0..<3 { pace.took(.seconds(1), count: pace.size) }
         #expect(pace.size == 55)
     }
 
     @Test func anExchangeThatIsAlwaysSlowGetsFullBundlesWithoutARest() {
         for seconds in [6, 12, 25] as [Int64] {
             var drive = DeliveryDrive(1000)
-            drive.tookMicroseconds = seconds * Self.second
+            drive.took = .seconds(seconds)
             drive.run { indices, _ in Self.stored(indices) }
             #expect(drive.delivered.count == 1000)
             // A smaller one shows that size is not what makes it slow.
             #expect(drive.requests.dropFirst(2).dropLast().allSatisfy { $0.indices.count == 100 })
-            #expect(drive.now - 1_000_000_000 <= 12 * drive.tookMicroseconds)
+            #expect(drive.now - Uptime.seconds(1_000) <= drive.took * 12)
         }
     }
 
@@ -592,23 +590,23 @@ private struct DeliveryDrive {
         arguments: [6, 20, 28] as [Int64], [1, 3] as [Int64])
     func slowAndSteady(seconds: Int64, straps: Int64) {
         var delivery = Delivery()
-        var now: Int64 = 0
+        var now = Uptime.zero
         var settled: Int64 = 0
-        func made(_ now: Int64) -> Int64 { now / Self.second * straps }
+        func made(_ now: Uptime) -> Int64 { now.microseconds / 1_000_000 * straps }
         var fetched: Int64 = 0
-        while now < 4 * 3600 * Self.second {
+        while now < .seconds(4 * 3600) {
             switch delivery.step(now) {
-            case .wait(let until): now = max(until ?? now, now + 1)
+            case .wait(let until): now = max(until ?? now, now + .microseconds(1))
             case .fetch(let limit):
                 fetched = min(Int64(limit), made(now) - settled)
                 delivery.fetched(
                     Array(repeating: nil, count: Int(fetched)), hasMore: fetched == Int64(limit),
                     arrivalsPerSecond: Double(straps), now)
             case .send(let indices):
-                now += seconds * Self.second
+                now += .seconds(seconds)
                 settled += Int64(
                     delivery.answered(
-                        Self.stored(indices), tookMicroseconds: seconds * Self.second, now
+                        Self.stored(indices), took: .seconds(seconds), now
                     ).count)
             default: Issue.record("nothing else is asked for")
             }
@@ -618,33 +616,33 @@ private struct DeliveryDrive {
 
     @Test func restsNeverLetMoreBeRecordedThanARequestTakesAlong() {
         var pace = DeliveryPace(DeliverySettings())
-        for _ in 0..<5 { pace.took(40_000_000, count: pace.size) }
-        #expect(pace.rest == 280_000_000)
+        for _ in 0..<5 { pace.took(.seconds(40), count: pace.size) }
+        #expect(pace.rest == .seconds(280))
         #expect(pace.size == 25)
-        #expect(pace.rest(after: 40_000_000, arrivals: 0) == 280_000_000)
-        #expect(pace.rest(after: 40_000_000, arrivals: 1) == 0)
-        #expect(pace.rest(after: 40_000_000, arrivals: 0.1) == 182_222_222)
+        #expect(pace.rest(after: .seconds(40), arrivals: 0) == .seconds(280))
+        #expect(pace.rest(after: .seconds(40), arrivals: 1) == .zero)
+        #expect(pace.rest(after: .seconds(40), arrivals: 0.1) == .microseconds(182_222_222))
     }
 
     @Test func theSlowerTheAnswersTheLessABacklogIsMadeSmaller() {
         let pace = DeliveryPace(DeliverySettings())
-        #expect(pace.gain(after: 0) == 2)
-        #expect(pace.gain(after: 5_000_000) == 2)
-        #expect(pace.gain(after: 20_000_000) == 1.25)
-        #expect(pace.gain(after: 60_000_000) > 1.08)
+        #expect(pace.gain(after: .zero) == 2)
+        #expect(pace.gain(after: .seconds(5)) == 2)
+        #expect(pace.gain(after: .seconds(20)) == 1.25)
+        #expect(pace.gain(after: .seconds(60)) > 1.08)
     }
 
     @Test func slowAnswersAndNoneMakeNoRequestSmallerThanTwentyFive() {
         for answer in [DeliveryAnswer.unanswered("timeout"), .unclear("504")] {
             var drive = DeliveryDrive(1000)
             drive.isHealthy = false
-            drive.tookMicroseconds = 60_000_000
-            drive.run(for: 7200 * Self.second) { _, _ in answer }
+            drive.took = .seconds(60)
+            drive.run(for: .seconds(7200)) { _, _ in answer }
             #expect(drive.requests.prefix(4).map(\.indices.count) == [100, 50, 25, 25])
             #expect(drive.requests.allSatisfy { $0.indices.count >= 25 })
         }
         var drive = DeliveryDrive(200)
-        drive.tookMicroseconds = 6_000_000
+        drive.took = .seconds(6)
         // A strap's few samples say nothing about larger requests.
         drive.queue = Array(0..<3)
         drive.run { indices, _ in Self.stored(indices) }
@@ -655,12 +653,12 @@ private struct DeliveryDrive {
         var settings = DeliverySettings()
         settings.batchSamplesMax = 10
         var small = DeliveryDrive(50, settings: settings)
-        small.tookMicroseconds = 6_000_000
+        small.took = .seconds(6)
         small.run { indices, _ in Self.stored(indices) }
         #expect(small.requests.map(\.indices.count) == Array(repeating: 10, count: 5))
 
         var drive = DeliveryDrive(100)
-        drive.tookMicroseconds = 6_000_000
+        drive.took = .seconds(6)
         drive.run { indices, _ in indices.count > 1 ? .tooLarge : Self.stored(indices) }
         #expect(drive.requests.prefix(7).map(\.indices.count) == [100, 50, 25, 12, 6, 3, 1])
         #expect(drive.requests.dropFirst(6).allSatisfy { $0.indices.count == 1 })
@@ -678,15 +676,15 @@ private struct DeliveryDrive {
             var drive = DeliveryDrive(200, settings: settings) {
                 isLongest ? $0.upperBound : $0.lowerBound
             }
-            drive.tookMicroseconds = took * Self.second
+            drive.took = .seconds(took)
             drive.run { indices, _ in Self.stored(indices) }
             let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
-                $1.at - $0.at - drive.tookMicroseconds
+                $1.at - $0.at - drive.took
             }
-            #expect(pauses.first == 0, "one slow answer says nothing")
+            #expect(pauses.first == .zero, "one slow answer says nothing")
             #expect(
                 pauses.dropFirst().allSatisfy {
-                    $0 == (isLongest ? most : most / 2) * Self.second
+                    $0 == .seconds(isLongest ? most : most / 2)
                 })
             #expect(drive.delivered.count == 200)
         }
@@ -694,10 +692,10 @@ private struct DeliveryDrive {
 
     @Test func aQuickAnswerEndsTheRests() {
         var pace = DeliveryPace(DeliverySettings())
-        for _ in 0..<3 { pace.took(40_000_000, count: pace.size) }
-        #expect(pace.rest > 0)
-        pace.took(1_000_000, count: pace.size)
-        #expect(pace.rest == 0)
+        for _ in 0..<3 { pace.took(.seconds(40), count: pace.size) }
+        #expect(pace.rest > .zero)
+        pace.took(.seconds(1), count: pace.size)
+        #expect(pace.rest == .zero)
     }
 
     @Test func aTooLargeRequestIsHalvedAtOnceAndTheLimitRemembered() {
@@ -706,12 +704,12 @@ private struct DeliveryDrive {
         #expect(drive.requests.prefix(3).map(\.indices.count) == [100, 50, 25])
         #expect(drive.requests.dropFirst(3).allSatisfy { $0.indices.count <= 25 })
         #expect(drive.delivered.count == 300)
-        #expect(drive.now < 1_000_000_000 + 30 * Self.second)
+        #expect(drive.now < .seconds(1_030))
     }
 
     @Test func aSingleSampleThatIsTooLargeHoldsTheDelivery() {
         var drive = DeliveryDrive(1)
-        drive.run(for: Self.second) { _, _ in .tooLarge }
+        drive.run(for: .seconds(1)) { _, _ in .tooLarge }
         #expect(drive.delivery.holdReason == .requestRefused)
     }
 
@@ -723,20 +721,22 @@ private struct DeliveryDrive {
         var isFirst = true
         drive.run { indices, _ in
             defer { isFirst = false }
-            return isFirst ? .throttled(retryAfterSeconds: asked) : Self.stored(indices)
+            return isFirst
+                ? .throttled(retryAfter: asked.map { .seconds($0) }) : Self.stored(indices)
         }
         #expect(drive.requests.count == 2)
         #expect(
             drive.requests[1].at - drive.requests[0].at
-                == seconds * Self.second + drive.tookMicroseconds)
+                == .seconds(seconds) + drive.took)
     }
 
     @Test func withoutAConnectionItIsTriedEveryMinuteAtMost() {
         var drive = DeliveryDrive(10)
-        drive.run(for: 600 * Self.second) { _, _ in .notSent(retryAtMicroseconds: nil) }
-        let pauses = zip(drive.requests, drive.requests.dropFirst())
-            .map { ($1.at - $0.at) / Self.second }
-        #expect(pauses.prefix(6) == [5, 10, 20, 40, 60, 60])
+        drive.run(for: .seconds(600)) { _, _ in .notSent(retryAt: nil) }
+        let pauses = zip(drive.requests, drive.requests.dropFirst()).map {
+            $1.at - $0.at - drive.took
+        }
+        #expect(pauses.prefix(6).map { $0 / .seconds(1) } == [5, 10, 20, 40, 60, 60])
         drive.delivery.wake(drive.now)
         let then = drive.now
         drive.run { indices, _ in Self.stored(indices) }
@@ -745,13 +745,13 @@ private struct DeliveryDrive {
 
     @Test func aWakeDoesNotCutShortThePauseAfterAnUnknownOutcome() {
         var drive = DeliveryDrive(10)
-        drive.run(for: Self.second) { _, _ in .unclear("timeout") }
+        drive.run(for: .seconds(1)) { _, _ in .unclear("timeout") }
         drive.delivery.wake(drive.now)
         guard case .wait(let until) = drive.delivery.step(drive.now), let until else {
             Issue.record("not waiting")
             return
         }
-        #expect(until >= drive.requests[0].at + 30 * Self.second)
+        #expect(until >= drive.requests[0].at + .seconds(30))
     }
 
     // MARK: - Holds
@@ -768,7 +768,7 @@ private struct DeliveryDrive {
     func hold(status: Int, text: String, reason: HoldReason) {
         var drive = DeliveryDrive(150)
         drive.isMended = false
-        drive.run(for: 600 * Self.second) { indices, _ in
+        drive.run(for: .seconds(600)) { indices, _ in
             .entries(indices.map { _ in Self.answer(status, text) })
         }
         #expect(drive.delivery.holdReason == reason)
@@ -785,7 +785,7 @@ private struct DeliveryDrive {
 
     @Test func aMendedHoldThatIsNotMendedCostsOneSampleAMinute() {
         var drive = DeliveryDrive(150)
-        drive.run(for: 600 * Self.second) { indices, _ in
+        drive.run(for: .seconds(600)) { indices, _ in
             .entries(indices.map { _ in Self.answer(403, "has not been consented") })
         }
         #expect(drive.requests.dropFirst().allSatisfy { $0.indices == [0] })
@@ -795,7 +795,7 @@ private struct DeliveryDrive {
     @Test func entriesTakenBesideAHeldOneAreDelivered() {
         var drive = DeliveryDrive(3)
         drive.isMended = false
-        drive.run(for: Self.second) { _, _ in
+        drive.run(for: .seconds(1)) { _, _ in
             .entries([
                 Self.answer(201), Self.answer(403, "has not been consented"), Self.answer(201),
             ])
@@ -807,9 +807,9 @@ private struct DeliveryDrive {
     @Test func aLostEnrollmentIsLookedAtWhenTheTokensSay() {
         var drive = DeliveryDrive(1)
         drive.isMended = false
-        let retry = drive.now + 3600 * Self.second
-        drive.run(for: 3700 * Self.second) { _, _ in
-            .held(.enrollAgain, retryAtMicroseconds: retry)
+        let retry = drive.now + .seconds(3600)
+        drive.run(for: .seconds(3700)) { _, _ in
+            .held(.enrollAgain, retryAt: retry)
         }
         #expect(drive.delivery.holdReason == .enrollAgain)
         #expect(drive.probes.first == retry)
@@ -824,11 +824,11 @@ private struct DeliveryDrive {
 
     @Test func aStoreThatFailsIsTriedAgainLater() {
         var delivery = Delivery()
-        #expect(delivery.step(0) == .fetch(limit: 100))
-        delivery.storeFailed(0)
-        #expect(delivery.step(0) == .wait(untilMicroseconds: 30_000_000))
-        #expect(delivery.step(30_000_000) == .fetch(limit: 100))
-        delivery.storeFailed(30_000_000)
-        #expect(delivery.step(30_000_000) == .wait(untilMicroseconds: 80_000_000))
+        #expect(delivery.step(.zero) == .fetch(limit: 100))
+        delivery.storeFailed(.zero)
+        #expect(delivery.step(.zero) == .wait(until: .seconds(30)))
+        #expect(delivery.step(.seconds(30)) == .fetch(limit: 100))
+        delivery.storeFailed(.seconds(30))
+        #expect(delivery.step(.seconds(30)) == .wait(until: .seconds(80)))
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Testing
@@ -80,7 +81,7 @@ import Testing
         #expect(enrolled.device == DeviceCandidate(id: "70007", name: "D70007"))
         #expect(enrolled.tokens.pair.access == Secret("ACCESS"))
         #expect(enrolled.tokens.pair.refresh == Secret("REFRESH"))
-        #expect(enrolled.tokens.pair.lifetimeSeconds == 1_209_600)
+        #expect(enrolled.tokens.pair.lifetime == .seconds(1_209_600))
         #expect(
             enrolled.tokens.credential == .invitation(Secret("I2HnwcSqOsX2qkCDZouhiCAtL6K2QiYj")))
 
@@ -302,7 +303,7 @@ import Testing
             origin: .example, clientID: "gw", credential: credential,
             pair: TokenPair(
                 access: Secret("OLD"), refresh: Secret("OLDREFRESH"),
-                grantedMicroseconds: clock.read().wallMicroseconds, lifetimeSeconds: 1_209_600))
+                granted: clock.read().wall, lifetime: .seconds(1_209_600)))
         try file.save(record)
         let source = TokenSource(
             record: record, file: file, transport: transport, clock: clock, logger: .quiet)
@@ -314,7 +315,7 @@ import Testing
         let clock = StillClock()
         let transport = EnrollerTests.exchange()
         let (source, file) = try Self.source(transport, scratch, clock)
-        clock.advance(microseconds: 8 * 86_400_000_000)
+        clock.advance(by: .seconds(8 * 86_400))
         try await withThrowingTaskGroup(of: AccessToken.self) { group in
             for _ in 0..<50 { group.addTask { try await source.token() } }
             for try await token in group { #expect(token.secret == Secret("ACCESS")) }
@@ -366,9 +367,9 @@ import Testing
         }
         let (source, _) = try Self.source(transport, scratch, clock, credential: .none)
         await source.refused(try await source.token())
-        let retry = clock.read().uptimeMicroseconds + 3_600_000_000
+        let retry = clock.read().uptime + .seconds(3_600)
         for _ in 0..<10 {
-            await #expect(throws: TokenSource.Fault.enrollAgain(retryAtMicroseconds: retry)) {
+            await #expect(throws: TokenSource.Fault.enrollAgain(retryAt: retry)) {
                 try await source.token()
             }
         }

@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 import Testbed
 import Testing
@@ -128,15 +129,15 @@ import Testing
         // The process is gone before it learns anything; the next run asks the store.
         let unanswered = try await delivery.queue.unansweredRequest(
             enrollment: delivery.enrollment.id)
-        let since = try #require(unanswered)
+        let since = Uptime(microseconds: try #require(unanswered))
         let next = DeliveryRunner(
             enrollment: delivery.enrollment, queue: delivery.queue,
             destination: delivery.destination, clock: delivery.clock, logger: .quiet,
             unansweredSince: since)
         let requests = await delivery.exchange.requests.count
-        #expect(await next.advance() == since + 30_000_000)
+        #expect(await next.advance() == since + .seconds(30))
         #expect(await delivery.exchange.requests.count == requests)
-        delivery.clock.advance(toUptime: since + 30_000_000)
+        delivery.clock.advance(to: since + .seconds(30))
         await delivery.exchange.advanceClock(by: .seconds(30))
         _ = await next.advance()
         try await delivery.checkExactlyOnce(40)

@@ -12,7 +12,7 @@ import Testing
                 uuid: identifier(number),
                 .heartRate(
                     bpm: 60 + number % 100,
-                    atMicroseconds: 1_795_000_000_000_000 + Int64(number) * 1_000_000)),
+                    at: UTC(microseconds: 1_795_000_000_000_000) + .seconds(number))),
             patient: "40001", sensorID: 7,
             strap: StrapDatasheet(manufacturer: "Polär \"E\"", model: "H10"))
     }
@@ -117,7 +117,7 @@ import Testing
         let file = FileDestination(path: path) { $0 == step && isFailing.now ? number : 0 }
         #expect(
             await file.deliver(Self.points(5..<20), alone: false)
-                == .notSent(retryAtMicroseconds: nil))
+                == .notSent(retryAt: nil))
         #expect(await file.lastFault == AppendFile.Fault(step: step, errno: number))
         isFailing.set(false)
         #expect(await file.deliver(Self.points(5..<20), alone: false) != .tooLarge)
@@ -139,7 +139,7 @@ import Testing
         }
         #expect(
             await file.deliver(Self.points(0..<5), alone: false)
-                == .notSent(retryAtMicroseconds: nil))
+                == .notSent(retryAt: nil))
         #expect(try Self.identifiers(path).isEmpty)
         #expect(
             Self.verdicts(await file.deliver(Self.points(0..<5), alone: false))
@@ -224,7 +224,7 @@ import Testing
             address: "A0:9E:1A:00:00:01", details: SensorDetails())
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         for _ in 0..<250 {
-            clock.advance(microseconds: 1_000_000)
+            clock.advance(by: .seconds(1))
             try await queue.append(
                 Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
         }
@@ -237,7 +237,7 @@ import Testing
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
             logger: .quiet)
         for _ in 0..<1000 where try await queue.balance().unsent > 0 {
-            clock.advance(toUptime: await runner.advance())
+            clock.advance(to: await runner.advance())
         }
         #expect(try await queue.balance().delivered == 250)
         let identifiers = try Self.identifiers(path)

@@ -72,7 +72,7 @@ struct IntervalConsentTests {
 
         // Given again: found out within the hour.
         await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
-        delivery.clock.advance(microseconds: 3_600_000_000)
+        delivery.clock.advance(by: .seconds(3_600))
         try await delivery.record(5, frame: Self.frame)
         try await delivery.drain()
         #expect(await Self.counts(delivery.exchange) == (215, 30))

@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 /// A practitioner's delivery with an imagined exchange that refuses some patients.
 private struct WardDrive {
     var delivery = Delivery()
-    var now: Int64 = 1_000_000_000
+    var now = Uptime.seconds(1_000)
     /// Samples not settled yet, oldest first: number and patient.
     var queue: [(number: Int, patient: String)]
     var refused: [String: String]
@@ -15,9 +16,9 @@ private struct WardDrive {
     var answer: DeliveryAnswer?
     /// Patients whose samples a proxy calls too large.
     var tooLarge: Set<String> = []
-    var delivered: [(at: Int64, number: Int, patient: String)] = []
-    var probes: [(at: Int64, patient: String)] = []
-    var requests: [(at: Int64, patients: [String])] = []
+    var delivered: [(at: Uptime, number: Int, patient: String)] = []
+    var probes: [(at: Uptime, patient: String)] = []
+    var requests: [(at: Uptime, patients: [String])] = []
     private var fetched: [(number: Int, patient: String)] = []
 
     init(_ patients: [String], refused: [String: String]) {
@@ -26,7 +27,7 @@ private struct WardDrive {
     }
 
     mutating func run(seconds: Int64) {
-        let end = now + seconds * 1_000_000
+        let end = now + .seconds(seconds)
         while now < end {
             switch delivery.step(now) {
             case .wait(let until):
@@ -62,10 +63,10 @@ private struct WardDrive {
                 EntryAnswer(status: 403, diagnostics: $0, endpoint: .bundle)
             } ?? EntryAnswer(status: 201, diagnostics: "", endpoint: .bundle)
         }
-        now += 100_000
+        now += .milliseconds(100)
         let isTooLarge = indices.contains { tooLarge.contains(fetched[$0].patient) }
         let answer = answer ?? (isTooLarge ? .tooLarge : .entries(entries))
-        for one in delivery.answered(answer, tookMicroseconds: 100_000, now)
+        for one in delivery.answered(answer, took: .microseconds(100_000), now)
         where one.outcome == .delivered {
             let sample = fetched[one.index]
             delivered.append((now, sample.number, sample.patient))
@@ -100,7 +101,7 @@ private struct WardDrive {
         drive.run(seconds: 3600)
         #expect((58...60).contains(drive.probes.count))
         for (before, after) in zip(drive.probes, drive.probes.dropFirst()) {
-            #expect(after.at - before.at >= 60_000_000)
+            #expect(after.at - before.at >= .seconds(60))
         }
         for patient in ["a", "b", "c"] {
             #expect(drive.probes.count { $0.patient == patient } >= 19, "each has its turn")
@@ -176,11 +177,12 @@ private struct WardDrive {
     @Test func aReasonThatConcernsEverybodyHoldsTheDelivery() {
         let device = "Device Data Source id=7 can not be found."
         var delivery = Delivery()
-        #expect(delivery.step(0) == .fetch(limit: 100))
-        delivery.fetched([nil, nil], patients: ["a", "b"], hasMore: false, 0)
-        #expect(delivery.step(0) == .send([0, 1]))
+        #expect(delivery.step(.zero) == .fetch(limit: 100))
+        delivery.fetched([nil, nil], patients: ["a", "b"], hasMore: false, .zero)
+        #expect(delivery.step(.zero) == .send([0, 1]))
         let refusal = EntryAnswer(status: 400, diagnostics: device, endpoint: .bundle)
-        _ = delivery.answered(.entries([refusal, refusal]), tookMicroseconds: 1, 1)
+        _ = delivery.answered(
+            .entries([refusal, refusal]), took: .microseconds(1), .microseconds(1))
         #expect(delivery.holdReason == .deviceUnknown)
         #expect(delivery.heldPatients.isEmpty)
     }

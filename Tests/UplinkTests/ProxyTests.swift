@@ -45,7 +45,7 @@ struct ProxyTests {
         var settings = CurlSettings()
         settings.proxy = "http://127.0.0.1:\(proxyPort)"
         settings.authorityFile = authorityFile
-        settings.connectTimeoutMilliseconds = 5000
+        settings.connectTimeout = .seconds(5)
         let origin = try #require(Origin("https://\(host)"))
         let request = HTTPRequest(.get, origin, "/secret-path")
             .authorized(by: Secret("secret-token"))

@@ -29,7 +29,7 @@ private actor RecordingDestination: Destination {
             if let before, before != point { changed.append(point.point.uuid) }
         }
         switch Double.random(in: 0..<1, using: &random) {
-        case ..<trouble: return .notSent(retryAtMicroseconds: nil)
+        case ..<trouble: return .notSent(retryAt: nil)
         case ..<(2 * trouble): return .unanswered("timeout")
         case ..<(3 * trouble):
             // All of it is stored, and the answer is lost.
@@ -71,11 +71,11 @@ private final class Gateway {
     private(set) var assignments: [Int64] = []
     private var runner: DeliveryRunner
     /// The measurements that are to go out, by sensor.
-    private(set) var measured: [Int64: [(time: Int64, HeartRateMeasurement)]] = [:]
+    private(set) var measured: [Int64: [(time: UTC, HeartRateMeasurement)]] = [:]
 
     init(_ resolution: Resolution, seed: UInt64, trouble: Double) async throws {
         scratch = try Scratch()
-        clock = StillClock(wall: ResolutionTests.minute + 17_000_000)
+        clock = StillClock(wall: UTC(microseconds: ResolutionTests.minute) + .seconds(17))
         self.resolution = resolution
         queue = try await Self.open(scratch, clock)
         enrollment = try await queue.enroll(
@@ -111,7 +111,7 @@ private final class Gateway {
 
     private static func runner(
         _ enrollment: Enrollment, _ queue: SampleQueue, _ destination: RecordingDestination,
-        _ clock: StillClock, _ unanswered: Int64?
+        _ clock: StillClock, _ unanswered: Uptime?
     ) -> DeliveryRunner {
         var settings = DeliverySettings()
         settings.batchSamplesMax = 7
@@ -126,7 +126,8 @@ private final class Gateway {
         enrollment = try #require(try await queue.enrollments().first)
         runner = Self.runner(
             enrollment, queue, destination, clock,
-            try await queue.unansweredRequest(enrollment: enrollment.id))
+            try await queue.unansweredRequest(enrollment: enrollment.id).map(
+                Uptime.init(microseconds:)))
     }
 
     func record(_ frame: [UInt8], sensor: Int) async throws {
@@ -135,7 +136,7 @@ private final class Gateway {
             Arrival(assignmentID: assignments[sensor], at: now, frame: frame))
         let measurement = try HeartRateMeasurement(frame: frame)
         if Plausibility.judge(measurement).isEmpty {
-            measured[Int64(sensor) + 1, default: []].append((now.wallMicroseconds, measurement))
+            measured[Int64(sensor) + 1, default: []].append((now.wall, measurement))
         }
     }
 
@@ -147,7 +148,7 @@ private final class Gateway {
         for _ in 0..<3000 {
             let next = await runner.advance()
             if try await queue.balance().unsent == 0 { return }
-            clock.advance(toUptime: next)
+            clock.advance(to: next)
         }
         Issue.record("never drained: \(try await queue.balance())")
     }
@@ -165,7 +166,7 @@ private final class Gateway {
             let gateway = try await Gateway(resolution, seed: seed, trouble: 0.08)
             for _ in 0..<300 {
                 gateway.clock.advance(
-                    microseconds: Int64.random(in: 200_000...2_500_000, using: &random))
+                    by: .microseconds(Int64.random(in: 200_000...2_500_000, using: &random)))
                 let rr = (0..<Int.random(in: 0...2, using: &random)).flatMap { _ in
                     [UInt8.random(in: 0...255, using: &random), 3]
                 }
@@ -178,7 +179,7 @@ private final class Gateway {
                 switch Int.random(in: 0..<60, using: &random) {
                 case 0: try await gateway.restart()
                 case 1...8: await gateway.deliver()
-                case 9: gateway.clock.advance(microseconds: 90_000_000)
+                case 9: gateway.clock.advance(by: .seconds(90))
                 default: break
                 }
             }
@@ -199,12 +200,12 @@ private final class Gateway {
             let points = await gateway.destination.stored.values
                 .filter { $0.sensorID == sensor }.map(\.point)
             var intervals: [UInt16: Int] = [:]
-            var rates: [Range<Int64>: (count: Int, tenths: Int)] = [:]
+            var rates: [Range<UTC>: (count: Int, tenths: Int)] = [:]
             for point in points {
                 switch point.content {
                 case .interval(let ticks, _): intervals[ticks, default: 0] += 1
                 case .heartRate(let bpm, let time):
-                    let window = time..<time + 1
+                    let window = time..<time + .microseconds(1)
                     rates[window, default: (0, 0)].count += 1
                     rates[window, default: (0, 0)].tenths += bpm * 10
                 case .averageHeartRate(let tenths, let count, let window):
@@ -215,7 +216,7 @@ private final class Gateway {
             let sent = measured.flatMap(\.1.rrIntervals)
             #expect(intervals == Dictionary(grouping: sent) { $0 }.mapValues(\.count), seed)
             let expected = Dictionary(grouping: measured) {
-                resolution.window(around: $0.time) ?? $0.time..<$0.time + 1
+                resolution.window(around: $0.time) ?? $0.time..<$0.time + .microseconds(1)
             }
             #expect(Set(rates.keys) == Set(expected.keys), seed)
             for (window, samples) in expected {
@@ -237,8 +238,8 @@ private final class Gateway {
         ] as [(Resolution, Int, Int)])
     func backlog(_ resolution: Resolution, samples: Int, requests: Int) async throws {
         let delivery = try await DeliveryFixture(samples: samples, resolution: resolution)
-        let now = delivery.clock.read().uptimeMicroseconds
-        #expect(await delivery.runner.advance() == now + 30_000_000)
+        let now = delivery.clock.read().uptime
+        #expect(await delivery.runner.advance() == now + .seconds(30))
         #expect(await delivery.exchange.requests.count { $0.route == .bundle } == requests)
         // The last window may wait for its end.
         #expect(try await delivery.queue.balance().unsent < 180)
@@ -249,13 +250,12 @@ private final class Gateway {
         let delivery = try await DeliveryFixture(samples: 0, resolution: .sixtySeconds)
         // Recorded while the clock was not trusted.
         let untrusted = StillClock(
-            uptime: delivery.clock.read().uptimeMicroseconds, isTrusted: false)
+            uptime: delivery.clock.read().uptime, isTrusted: false)
         for second in 0..<30 {
             try await delivery.queue.append(
                 Arrival(
                     assignmentID: delivery.assignment.id,
-                    at: untrusted.read().at(
-                        uptime: untrusted.read().uptimeMicroseconds + Int64(second) * 1_000_000),
+                    at: untrusted.read().at(untrusted.read().uptime + .seconds(second)),
                     frame: [0, 60]))
         }
         try await delivery.record(200)
@@ -280,7 +280,7 @@ private final class Gateway {
         await delivery.exchange.inject(.databaseLost(afterEntries: 3), on: [.bundle])
         await delivery.exchange.inject(.cutAnswer, on: [.bundle])
         try await delivery.drain()
-        let seconds = Int(try #require(resolution.windowMicroseconds)) / 1_000_000
+        let seconds = Int(try #require(resolution.window) / .seconds(1))
         let stored = await delivery.exchange.stored
         #expect((900 / seconds...900 / seconds + 1).contains(stored.count))
         try await delivery.checkExactlyOnce(stored.count)
@@ -328,7 +328,7 @@ private final class Gateway {
                 ).id)
         }
         for _ in 0..<70 {
-            delivery.clock.advance(microseconds: 1_000_000)
+            delivery.clock.advance(by: .seconds(1))
             let now = delivery.clock.read()
             try await delivery.queue.append(
                 contentsOf: assignments.map {

@@ -35,7 +35,7 @@ extension PendingSample {
     }
 
     private static func sizes(
-        _ range: PendingRange, _ resolution: Resolution = .tenSeconds, now: Int64? = nil
+        _ range: PendingRange, _ resolution: Resolution = .tenSeconds, now: UTC? = nil
     ) -> [Int] {
         SampleGroup.complete(of: range, resolution, now: now).map(\.samples.count)
     }
@@ -50,16 +50,20 @@ extension PendingSample {
     }
 
     @Test func windowsAreAlignedToUTC() {
-        let minute = Self.minute
+        let minute = UTC(microseconds: Self.minute)
         #expect(
-            Resolution.sixtySeconds.window(around: minute) == minute..<minute + 60_000_000)
+            Resolution.sixtySeconds.window(around: minute) == minute..<minute + .seconds(60))
         #expect(
-            Resolution.tenSeconds.window(around: minute + 19_999_999)
-                == minute + 10_000_000..<minute + 20_000_000)
-        #expect(Resolution.tenSeconds.window(around: -1) == -10_000_000..<0)
+            Resolution.tenSeconds.window(around: minute + .microseconds(19_999_999))
+                == minute + .seconds(10)..<minute + .seconds(20))
+        let epoch = UTC(microseconds: 0)
+        #expect(
+            Resolution.tenSeconds.window(around: epoch - .microseconds(1))
+                == epoch - .seconds(10)..<epoch)
         #expect(Resolution.raw.window(around: minute) == nil)
         for time in [Int64.min, .max] {
-            #expect(Resolution.sixtySeconds.window(around: time)?.count == 60_000_000)
+            let window = Resolution.sixtySeconds.window(around: UTC(microseconds: time))
+            #expect(window.map { $0.upperBound - $0.lowerBound } == .seconds(60))
         }
     }
 
@@ -68,9 +72,9 @@ extension PendingSample {
         #expect(Self.sizes(open) == [])
         #expect(Self.sizes(Self.range([0, 1, 2, 3, 9.9, 10])) == [5], "a later sample")
         #expect(Self.sizes(Self.range([0, 1, 2, 3, 9.9], isEnded: true)) == [5], "a later run")
-        let end = Self.minute + 10 * Self.second
-        #expect(Self.sizes(open, now: end + 119 * Self.second) == [])
-        #expect(Self.sizes(open, now: end + 120 * Self.second) == [5], "a long time")
+        let end = UTC(microseconds: Self.minute) + .seconds(10)
+        #expect(Self.sizes(open, now: end + .seconds(119)) == [])
+        #expect(Self.sizes(open, now: end + .seconds(120)) == [5], "a long time")
     }
 
     @Test func aClockThatIsSetBackMakesAWindowOfItsOwnAndLosesNothing() {

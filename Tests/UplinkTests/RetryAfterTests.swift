@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
             ("99999999999999999999", .max),
         ] as [(String, Int64)])
     func understood(value: String, seconds: Int64) {
-        #expect(RetryAfter.seconds(value, date: Self.now) == seconds)
+        #expect(RetryAfter.pause(value, date: Self.now) == .seconds(seconds))
     }
 
     @Test(
@@ -27,13 +28,13 @@ import Testing
             "Sun, 06 Nov 0001 08:51:37 GMT", "١٢٠", String(repeating: "a ", count: 1000),
         ])
     func notUnderstood(value: String) {
-        #expect(RetryAfter.seconds(value, date: Self.now) == nil)
+        #expect(RetryAfter.pause(value, date: Self.now) == nil)
     }
 
     @Test func withoutTheAnswersDateATimeOfDayMeansNothing() {
-        #expect(RetryAfter.seconds(Self.now) == nil)
-        #expect(RetryAfter.seconds(Self.now, date: "yesterday") == nil)
-        #expect(RetryAfter.seconds(nil, date: Self.now) == nil)
+        #expect(RetryAfter.pause(Self.now) == nil)
+        #expect(RetryAfter.pause(Self.now, date: "yesterday") == nil)
+        #expect(RetryAfter.pause(nil, date: Self.now) == nil)
     }
 
     @Test func datesAgreeWithFoundationOverTwoCenturies() {
@@ -44,7 +45,7 @@ import Testing
         for number in 0..<500 {
             let seconds = Int64(number) * 12_622_781
             let text = formatter.string(from: Date(timeIntervalSince1970: Double(seconds)))
-            #expect(HTTPDate.seconds(text) == seconds, "\(text)")
+            #expect(HTTPDate.utc(text) == UTC(microseconds: seconds * 1_000_000), "\(text)")
         }
     }
 
@@ -57,6 +58,6 @@ import Testing
         defer { server.stop() }
         let origin = try #require(Origin("http://127.0.0.1:\(server.port)"))
         let answer = try await CurlTransport().send(HTTPRequest(.get, origin, "/"))
-        #expect(RetryAfter.seconds(answer.retryAfter, date: answer.date) == 120)
+        #expect(RetryAfter.pause(answer.retryAfter, date: answer.date) == .seconds(120))
     }
 }

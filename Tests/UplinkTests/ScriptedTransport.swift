@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Synchronization
@@ -40,25 +41,23 @@ extension Result where Success == HTTPAnswer, Failure == TransportFault {
 final class StillClock: GatewayClock {
     private let reading: Mutex<ClockReading>
 
-    init(uptime: Int64 = 1_000_000_000, wall: Int64 = 1_795_000_000_000_000, isTrusted: Bool = true)
-    {
-        reading = Mutex(
-            ClockReading(
-                uptimeMicroseconds: uptime, wallMicroseconds: wall, isTrusted: isTrusted))
+    init(
+        uptime: Uptime = .seconds(1_000), wall: UTC = UTC(microseconds: 1_795_000_000_000_000),
+        isTrusted: Bool = true
+    ) {
+        reading = Mutex(ClockReading(uptime: uptime, wall: wall, isTrusted: isTrusted))
     }
 
     func read() -> ClockReading { reading.withLock { $0 } }
 
-    func advance(microseconds: Int64) {
+    func advance(by time: Duration) {
         reading.withLock {
-            $0.uptimeMicroseconds += microseconds
-            $0.wallMicroseconds += microseconds
+            $0.uptime += time
+            $0.wall += time
         }
     }
 
-    func advance(toUptime uptime: Int64) {
-        advance(microseconds: max(uptime - read().uptimeMicroseconds, 0))
-    }
+    func advance(to uptime: Uptime) { advance(by: max(uptime - read().uptime, .zero)) }
 }
 
 /// A counter and store of answers for scripts that change as they go.

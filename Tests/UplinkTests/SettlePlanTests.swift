@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testing
 
@@ -84,11 +85,11 @@ import Testing
         let samples = Self.samples([0, 70, 71, 73, 0, 80, 80, 80, 80, 80, 99])
         let plan = Self.plan(samples)
         try #require(plan.points.count == 2)
-        let window = Self.minute..<Self.minute + 10_000_000
+        let start = UTC(microseconds: Self.minute)
         #expect(
             plan.points[0].point.content
                 // 614 / 8 is 76.75.
-                == .averageHeartRate(tenths: 768, count: 8, window: window))
+                == .averageHeartRate(tenths: 768, count: 8, window: start..<start + .seconds(10)))
         let id = samples[0].identity(of: .tenSecondAverage).description
         #expect(plan.points[0].point.uuid == id)
         #expect(id != samples[0].uuid)
@@ -171,13 +172,14 @@ import Testing
 
     @Test func intervalsEndWhereTheNextOneBeginsAndTheLastOneAtTheArrival() throws {
         let arrival = Self.minute + 7_000_000
+        let arrived = UTC(microseconds: arrival)
         let sample = PendingSample.made(id: 9, at: arrival, rr: [512, 0, 1024, 256])
         let points = Self.plan([sample], .raw, intervals: true).points.map(\.point)
         #expect(
             points.dropFirst().map(\.content) == [
-                .interval(ticks: 512, endMicroseconds: arrival - 1_250_000),
-                .interval(ticks: 1024, endMicroseconds: arrival - 250_000),
-                .interval(ticks: 256, endMicroseconds: arrival),
+                .interval(ticks: 512, end: arrived - .microseconds(1_250_000)),
+                .interval(ticks: 1024, end: arrived - .microseconds(250_000)),
+                .interval(ticks: 256, end: arrived),
             ])
         let kinds = [0, 2, 3].map { DataPointKind.interval($0) }
         #expect(

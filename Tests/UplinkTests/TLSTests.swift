@@ -68,7 +68,7 @@ struct TLSTests {
         defer { server.stop() }
         let origin = try #require(Origin("https://127.0.0.1:\(server.port)"))
         var settings = CurlSettings()
-        settings.connectTimeoutMilliseconds = 500
+        settings.connectTimeout = .milliseconds(500)
         await #expect(throws: TransportFault.self) {
             try await CurlTransport(settings).send(HTTPRequest(.get, origin, "/"))
         }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -18,6 +19,19 @@ import Testing
         let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
         #expect(attributes[.posixPermissions] as? Int == 0o600)
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).count == 1)
+    }
+
+    @Test func timesAreNumbersWhoseNamesTellTheUnit() throws {
+        let scratch = try Scratch()
+        let file = TokenFile(path: scratch.path + "/tokens.json")
+        var record = TokenRenewalTests.record()
+        record.pair.granted = UTC(microseconds: 1_795_285_548_585_999)
+        try file.save(record)
+        let text = try String(contentsOfFile: file.path, encoding: .utf8)
+        #expect(
+            text.contains(
+                #""pair":{"access":"access1","grantedMicroseconds":1795285548585999,"#
+                    + #""lifetimeSeconds":1209600,"refresh":"refresh1"}"#), "\(text)")
     }
 
     @Test(

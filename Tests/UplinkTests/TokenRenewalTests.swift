@@ -1,11 +1,12 @@
+import Basics
 import OfflineQueue
 import Testing
 
 @testable import Uplink
 
 @Suite struct TokenRenewalTests {
-    static let day: Int64 = 86_400_000_000
-    static let hour: Int64 = 3_600_000_000
+    static let hour = Duration.seconds(3_600)
+    static let day = hour * 24
 
     static func record(
         _ number: Int = 1, credential: Credential = .invitation(Secret("invite")),
@@ -16,14 +17,22 @@ import Testing
             pair: pair(number, refresh: refresh))
     }
 
-    static func pair(_ number: Int, at granted: Int64 = 0, refresh: Bool = true) -> TokenPair {
+    static func pair(_ number: Int, at granted: UTC = UTC(microseconds: 0), refresh: Bool = true)
+        -> TokenPair
+    {
         TokenPair(
             access: Secret("access\(number)"), refresh: refresh ? Secret("refresh\(number)") : nil,
-            grantedMicroseconds: granted, lifetimeSeconds: 1_209_600)
+            granted: granted, lifetime: day * 14)
     }
 
-    static func at(_ time: Int64, isTrusted: Bool = true) -> ClockReading {
-        ClockReading(uptimeMicroseconds: time, wallMicroseconds: time, isTrusted: isTrusted)
+    /// So long after the start of the machine and of the first token.
+    static func at(_ time: Duration, isTrusted: Bool = true) -> ClockReading {
+        ClockReading(
+            uptime: .zero + time, wall: UTC(microseconds: 0) + time, isTrusted: isTrusted)
+    }
+
+    static func at(_ uptime: Uptime) -> ClockReading {
+        at(Uptime.zero.duration(to: uptime))
     }
 
     static let first = AccessToken(secret: Secret("access1"), generation: 1)
@@ -34,35 +43,35 @@ import Testing
 
     @Test func aYoungTokenIsUsed() {
         var renewal = TokenRenewal(record: Self.record())
-        #expect(renewal.next(Self.at(6 * Self.day)) == .use(Self.first))
+        #expect(renewal.next(Self.at(Self.day * 6)) == .use(Self.first))
     }
 
     @Test func atHalfLifeTheTokenIsRefreshedAndTheNewPairSavedBeforeItsFirstUse() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
-        #expect(renewal.next(now) == .save(Self.record(2).with(granted: now.wallMicroseconds)))
+        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
+        #expect(renewal.next(now) == .save(Self.record(2).with(granted: now.wall)))
         renewal.saved(true, now)
         #expect(
             renewal.next(now) == .use(AccessToken(secret: Secret("access2"), generation: 2)))
-        #expect(renewal.next(Self.at(13 * Self.day)).isUse)
+        #expect(renewal.next(Self.at(Self.day * 13)).isUse)
     }
 
     @Test func aPairThatCannotBeSavedIsNotUsed() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
         renewal.saved(false, now)
-        let retry = now.uptimeMicroseconds + 30_000_000
-        #expect(renewal.next(now) == .wait(untilMicroseconds: retry))
+        let retry = now.uptime + .seconds(30)
+        #expect(renewal.next(now) == .wait(until: retry))
         #expect(renewal.next(Self.at(retry)).isSave)
     }
 
     @Test func anUntrustedClockLeavesTheRefreshToThe401() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(400 * Self.day, isTrusted: false)
+        let now = Self.at(Self.day * 400, isTrusted: false)
         #expect(renewal.next(now) == .use(Self.first))
         renewal.refused(Self.first, now)
         #expect(refreshing(&renewal, now))
@@ -70,9 +79,9 @@ import Testing
 
     @Test func aLate401OfAnOldTokenDoesNotCondemnTheNewOne() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
         renewal.saved(true, now)
         renewal.refused(Self.first, now)
         #expect(renewal.next(now).isUse)
@@ -83,27 +92,27 @@ import Testing
         let now = Self.at(Self.day)
         renewal.refused(Self.first, now)
         #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wallMicroseconds)), now)
+        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
         renewal.saved(true, now)
         renewal.refused(AccessToken(secret: Secret("access2"), generation: 2), now)
         #expect(
-            renewal.next(now) == .wait(untilMicroseconds: now.uptimeMicroseconds + 300_000_000))
+            renewal.next(now) == .wait(until: now.uptime + .seconds(300)))
     }
 
     @Test func anUnclearRefreshIsRepeatedLaterAndTheOldTokenUsedMeanwhile() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
         renewal.answered(.unclear, now)
         #expect(renewal.next(now) == .use(Self.first))
-        #expect(refreshing(&renewal, Self.at(now.uptimeMicroseconds + 30_000_000)))
+        #expect(refreshing(&renewal, Self.at(now.uptime + .seconds(30))))
     }
 
     @Test func unclearRefreshesSpreadOutToAQuarterOfAnHour() {
         var renewal = TokenRenewal(record: Self.record())
         var now = Self.at(Self.day)
         renewal.refused(Self.first, now)
-        var pauses: [Int64] = []
+        var pauses: [Duration] = []
         for _ in 0..<8 {
             #expect(refreshing(&renewal, now))
             renewal.answered(.unclear, now)
@@ -111,10 +120,10 @@ import Testing
                 Issue.record("not waiting")
                 return
             }
-            pauses.append((until - now.uptimeMicroseconds) / 1_000_000)
+            pauses.append(until - now.uptime)
             now = Self.at(until)
         }
-        #expect(pauses == [30, 60, 120, 240, 480, 900, 900, 900])
+        #expect(pauses.map { $0 / .seconds(1) } == [30, 60, 120, 240, 480, 900, 900, 900])
         #expect(!renewal.isLost)
     }
 
@@ -124,7 +133,7 @@ import Testing
         renewal.refused(Self.first, now)
         #expect(refreshing(&renewal, now))
         renewal.answered(.notSent(.connect), now)
-        #expect(renewal.next(now) == .wait(untilMicroseconds: now.uptimeMicroseconds + 5_000_000))
+        #expect(renewal.next(now) == .wait(until: now.uptime + .seconds(5)))
     }
 
     @Test func aLostRefreshAnswerIsMetByRedeemingTheInvitationAgain() {
@@ -133,7 +142,7 @@ import Testing
         renewal.refused(Self.first, now)
         #expect(refreshing(&renewal, now))
         renewal.answered(.unclear, now)
-        now = Self.at(now.uptimeMicroseconds + 30_000_000)
+        now = Self.at(now.uptime + .seconds(30))
         #expect(refreshing(&renewal, now))
         renewal.answered(.refused(.invalidGrant), now)
         #expect(renewal.next(now) == .redeem(Secret("invite")))
@@ -155,10 +164,10 @@ import Testing
         #expect(renewal.next(now) == .redeem(Secret("invite")))
         renewal.redeemed(.failure(fault), now)
         #expect(renewal.isLost)
-        let retry = now.uptimeMicroseconds + Self.hour
-        #expect(renewal.next(now) == .enrollAgain(retryAtMicroseconds: retry))
+        let retry = now.uptime + Self.hour
+        #expect(renewal.next(now) == .enrollAgain(retryAt: retry))
         #expect(
-            renewal.next(Self.at(retry - 1)) == .enrollAgain(retryAtMicroseconds: retry))
+            renewal.next(Self.at(retry - .microseconds(1))) == .enrollAgain(retryAt: retry))
         #expect(refreshing(&renewal, Self.at(retry)))
     }
 
@@ -175,8 +184,8 @@ import Testing
         #expect(renewal.next(now) == .redeem(Secret("invite")))
         renewal.redeemed(.failure(fault), now)
         #expect(!renewal.isLost)
-        let later = now.uptimeMicroseconds + 30_000_000
-        #expect(renewal.next(now) == .wait(untilMicroseconds: later))
+        let later = now.uptime + .seconds(30)
+        #expect(renewal.next(now) == .wait(until: later))
         #expect(renewal.next(Self.at(later)) == .redeem(Secret("invite")))
     }
 
@@ -191,7 +200,7 @@ import Testing
         renewal.answered(.refused(refusal), now)
         #expect(
             renewal.next(now)
-                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+                == .enrollAgain(retryAt: now.uptime + Self.hour))
     }
 
     @Test func withoutAnyWayToRenewTheDeliveryIsLostOnThe401() {
@@ -200,14 +209,14 @@ import Testing
         renewal.refused(Self.first, now)
         #expect(
             renewal.next(now)
-                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+                == .enrollAgain(retryAt: now.uptime + Self.hour))
         #expect(renewal.isLost)
     }
 
     @Test func aPractitionerKeyMintsAtHalfLife() {
         let key = Credential.practitionerKey(clientID: "p", secret: Secret("s"))
         var renewal = TokenRenewal(record: Self.record(credential: key, refresh: false))
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(renewal.next(now) == .mint(clientID: "p", secret: Secret("s")))
         renewal.answered(.refused(.invalidClient), now)
         // The old token has seven days to go.
@@ -215,15 +224,15 @@ import Testing
         renewal.refused(Self.first, now)
         #expect(
             renewal.next(now)
-                == .enrollAgain(retryAtMicroseconds: now.uptimeMicroseconds + Self.hour))
+                == .enrollAgain(retryAt: now.uptime + Self.hour))
     }
 
     @Test func aServerThatDoesNotRotateKeepsTheRefreshToken() {
         var renewal = TokenRenewal(record: Self.record())
-        let now = Self.at(7 * Self.day)
+        let now = Self.at(Self.day * 7)
         #expect(refreshing(&renewal, now))
         renewal.answered(
-            .granted(Self.pair(2, at: now.wallMicroseconds, refresh: false)), now)
+            .granted(Self.pair(2, at: now.wall, refresh: false)), now)
         #expect(renewal.record.pair.refresh == Secret("refresh1"))
     }
 
@@ -240,9 +249,9 @@ import Testing
 }
 
 extension TokenRecord {
-    fileprivate func with(granted: Int64) -> TokenRecord {
+    fileprivate func with(granted: UTC) -> TokenRecord {
         var copy = self
-        copy.pair.grantedMicroseconds = granted
+        copy.pair.granted = granted
         return copy
     }
 }

@@ -9,13 +9,15 @@ import Testing
         system: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0")
     static let uuid = "4a8ba8cc-39a9-8a77-a93a-769dad24a760"
     static let point = DataPoint(
-        uuid: uuid, .heartRate(bpm: 72, atMicroseconds: 1_795_285_548_585_999))
+        uuid: uuid, .heartRate(bpm: 72, at: UTC(microseconds: 1_795_285_548_585_999)))
     static let average = DataPoint(
         uuid: uuid,
         .averageHeartRate(
-            tenths: 723, count: 9, window: 1_795_285_540_000_000..<1_795_285_550_000_000))
+            tenths: 723, count: 9,
+            window: UTC(
+                microseconds: 1_795_285_540_000_000)..<UTC(microseconds: 1_795_285_550_000_000)))
     static let interval = DataPoint(
-        uuid: uuid, .interval(ticks: 843, endMicroseconds: 1_795_285_548_585_999))
+        uuid: uuid, .interval(ticks: 843, end: UTC(microseconds: 1_795_285_548_585_999)))
     static let polar = StrapDatasheet(
         manufacturer: "Polar Electro Oy", model: "H10", firmware: "3.1.1")
     static let exotic = StrapDatasheet(
@@ -113,9 +115,12 @@ import Testing
         var random = SeededRandom(seed: 20_261_121)
         for _ in 0..<500 {
             let uuid = UUID().uuidString.lowercased()
-            let time = Int64.random(in: Timestamp.microsecondsRange, using: &random)
+            let time = Int64.random(
+                in: Timestamp.range.lowerBound
+                    .microseconds...Timestamp.range.upperBound.microseconds,
+                using: &random)
             let bpm = Int.random(in: 0...65_535, using: &random)
-            let point = DataPoint(uuid: uuid, .heartRate(bpm: bpm, atMicroseconds: time))
+            let point = DataPoint(uuid: uuid, .heartRate(bpm: bpm, at: UTC(microseconds: time)))
             let strap = StrapDatasheet(
                 manufacturer: random.text(), model: random.text(), firmware: random.text())
             let written = DataPointWriter(code: Self.code, strap: strap).dataPoint(point)
@@ -191,7 +196,7 @@ import Testing
 
     private static func formatted(_ microseconds: Int64) -> String {
         var json = JSONBytes()
-        Timestamp(microseconds: microseconds).write(to: &json)
+        Timestamp(UTC(microseconds: microseconds)).write(to: &json)
         return String(decoding: json.bytes, as: UTF8.self)
     }
 

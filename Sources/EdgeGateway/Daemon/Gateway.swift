@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Health
 import Logging
@@ -79,7 +80,7 @@ struct Gateway: Sendable {
         enrollments = Enrollments(queue: queue, deliveries: deliveries)
         status = StatusService(
             queue: queue, sensors: sensors, enrollments: enrollments, health: health, clock: clock,
-            startedUptime: clock.read().uptimeMicroseconds)
+            started: clock.read().uptime)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         pairing = PairingService(
             queue: queue, central: central, recorder: recorder, radio: radio,

@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 import Uplink
@@ -129,12 +130,13 @@ actor Deliveries {
     private func runner(
         of enrollment: Enrollment, to destination: any Destination, _ logger: Logger
     ) async -> DeliveryRunner {
-        let unanswered: Int64?
+        let unanswered: Uptime?
         do {
             unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
+                .map(Uptime.init(microseconds:))
         } catch {
             // Unknown: the samples rest as if a request had been sent just now.
-            unanswered = clock.read().uptimeMicroseconds
+            unanswered = clock.read().uptime
         }
         return DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
@@ -171,15 +173,15 @@ actor Deliveries {
         for delivery in deliveries.values { await delivery.runner.wake() }
     }
 
-    /// When the token in use ends, UTC µs; nil for a delivery that needs none or does not run.
-    func tokenExpiry(of enrollment: Int64) async -> Int64? {
-        await deliveries[enrollment]?.tokens?.expiresMicroseconds
+    /// When the token in use ends; nil for a delivery that needs none or does not run.
+    func tokenExpiry(of enrollment: Int64) async -> UTC? {
+        await deliveries[enrollment]?.tokens?.expires
     }
 
     /// Why an enrollment's samples are not delivered, if that has lasted for a minute or for more than one
     /// attempt; nil while all is well.
     func fault(of enrollment: Int64) async -> String? {
-        await facts(of: enrollment)?.lastingFault(at: clock.read().uptimeMicroseconds)
+        await facts(of: enrollment)?.lastingFault(at: clock.read().uptime)
     }
 
     /// How the delivery of an enrollment goes; nil if it does not run.
@@ -224,7 +226,7 @@ extension Settings {
     var delivery: DeliverySettings {
         var delivery = DeliverySettings()
         delivery.batchSamplesMax = batchSamples
-        delivery.intervalMicroseconds = Int64(deliveryIntervalSeconds) * 1_000_000
+        delivery.interval = .seconds(deliveryIntervalSeconds)
         // The loader has checked the list.
         delivery.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
         return delivery

@@ -40,7 +40,7 @@ struct ExchangeChecks {
             return .unknown(name, "\(exchange) is not reached over a network")
         }
         var curl = settings.curl
-        curl.totalTimeoutMilliseconds = Self.secondsMax * 1000
+        curl.totalTimeout = .seconds(Self.secondsMax)
         do throws(TransportFault) {
             let answer = try await CurlTransport(curl).send(HTTPRequest(.get, origin, "/health"))
             return (200..<500).contains(answer.status)

@@ -17,9 +17,9 @@ struct MachineChecks {
 
     func clock() -> Finding {
         let name = "clock"
-        let wall = Date(microseconds: reading.wallMicroseconds)
+        let wall = Date(reading.wall)
         guard reading.isTrusted else {
-            let isEarly = reading.wallMicroseconds < ClockTrust.earliestCredibleMicroseconds
+            let isEarly = reading.wall < ClockTrust.earliestCredible
             return .fault(
                 name,
                 isEarly

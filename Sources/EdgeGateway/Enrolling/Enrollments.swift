@@ -51,8 +51,7 @@ struct Enrollments: Sendable {
             held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
             pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
-            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id)
-                .map(Date.init(microseconds:)))
+            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) })
     }
 
     /// How far back the last delivery is looked for among the requests.

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -28,7 +29,7 @@ struct GapService: Sendable {
                 code: .unknownSensor, message: "no such sensor",
                 advice: "edge-gateway sensors lists them")
         }
-        let now = clock.read().wallMicroseconds
+        let now = clock.read().wall.microseconds
         let today = now - now % Coverage.dayMicroseconds
         let begin = today - Int64(days - 1) * Coverage.dayMicroseconds
         let found = try await queue.gaps(

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Health
 import Logging
@@ -31,7 +32,7 @@ actor HealthMonitor {
         self.clock = clock
         self.batteryLowPercent = batteryLowPercent
         self.logger = logger
-        log = HealthLog(startedAt: clock.read().uptimeMicroseconds)
+        log = HealthLog(startedAt: clock.read().uptime.microseconds)
     }
 
     /// What is not well now; empty while all is well.
@@ -48,8 +49,8 @@ actor HealthMonitor {
     /// Remembers what is the case now, and writes what began and what ended into the log.
     func look() async {
         let (reading, conditions, counts) = await judge()
-        history.note(counts, at: reading.uptimeMicroseconds)
-        let change = log.look(conditions, at: reading.uptimeMicroseconds)
+        history.note(counts, at: reading.uptime.microseconds)
+        let change = log.look(conditions, at: reading.uptime.microseconds)
         // Subjects and messages name straps as a technician did; an address is masked.
         for condition in change.began {
             logger.log(
@@ -67,14 +68,14 @@ actor HealthMonitor {
         let reading = clock.read()
         var (snapshot, counts) = await recording.read(reading, history: history)
         snapshot.deliveries = await deliveries.read(
-            history: history, counts: counts, at: reading.uptimeMicroseconds)
+            history: history, counts: counts, at: reading.uptime.microseconds)
         snapshot.services = services.faults() + servers.healthFaults
         snapshot.batteryLowPercent = batteryLowPercent
         return (reading, HealthRules.conditions(of: snapshot), counts)
     }
 
     private func date(of uptime: Int64, now: ClockReading) -> Date {
-        Date(microseconds: now.at(uptime: uptime).wallMicroseconds)
+        Date(now.at(Uptime(microseconds: uptime)).wall)
     }
 }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -8,8 +9,8 @@ struct StatusService: Sendable {
     let enrollments: Enrollments
     let health: HealthMonitor
     let clock: any GatewayClock
-    /// When the daemon started, `CLOCK_BOOTTIME` µs.
-    let startedUptime: Int64
+    /// When the daemon started.
+    let started: Uptime
 
     /// The whole state.
     func report() async throws -> StatusReport {
@@ -20,7 +21,7 @@ struct StatusService: Sendable {
         let items = await health.items()
         return StatusReport(
             version: GatewayVersion.text, well: items.isEmpty, health: items,
-            uptimeSeconds: Double(reading.uptimeMicroseconds - startedUptime) / 1_000_000,
+            uptimeSeconds: (reading.uptime - started).inSeconds,
             clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
             balance: BalanceReport(balance),
             oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)))

@@ -24,7 +24,7 @@ struct LiveService: Sendable {
     func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
         let sessions = await recorder.recorded
         let snapshots = await central.snapshots()
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime.microseconds
         return sensors.map { sensor in
             let link = snapshots.first { $0.address == sensor.address }
             return LiveStrap(
@@ -37,7 +37,7 @@ struct LiveService: Sendable {
     func history(
         of sensor: Int64, minutes: Int, bucketSeconds: Int, gapsMax: Int
     ) async throws -> LiveHistoryReport {
-        let now = clock.read().wallMicroseconds
+        let now = clock.read().wall.microseconds
         let bucket = Int64(bucketSeconds) * 1_000_000
         let from = max(0, now - Int64(minutes) * 60_000_000) / bucket * bucket
         let buckets = try await queue.heartRateChart(

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import OfflineQueue
 import Recording
@@ -29,7 +30,7 @@ struct Sensors: Sendable {
         let balance = try await queue.balance(of: .sensor(sensor.id))
         let session = await recorder.session(of: sensor.address)
         let link = await recorder.link(of: sensor.address)
-        let now = clock.read().uptimeMicroseconds
+        let now = clock.read().uptime.microseconds
         let age = session?.latestUptimeMicroseconds.map { Double(now - $0) / 1_000_000 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
         let isFresh = age.map { $0 <= SensorReport.freshSeconds } ?? false

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -31,7 +32,7 @@ struct HistoryService: Sendable {
                 advice: "edge-gateway history --hours --last 24")
         }
         try await queue.flush()
-        let now = clock.read().wallMicroseconds
+        let now = clock.read().wall.microseconds
         let names = try await StoreNames(queue)
         var reports: [HourReport] = []
         for one in try await queue.sensors(includingForgotten: true)

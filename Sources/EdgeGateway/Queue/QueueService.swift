@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -78,7 +79,7 @@ struct QueueService: Sendable {
                 advice: "edge-gateway queue purge --older-than 24")
         }
         guard hours > 0 else { return nil }
-        guard let now = clock.read().trustedWallMicroseconds else {
+        guard let now = clock.read().trustedWall?.microseconds else {
             throw ProblemReport(
                 code: .clockUntrusted, message: "the age of the samples is unknown",
                 advice: "timedatectl; or purge without --older-than")

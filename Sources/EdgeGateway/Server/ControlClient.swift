@@ -46,7 +46,7 @@ struct ControlClient {
         guard let origin = Self.origin else { throw unreachable("no origin") }
         var settings = CurlSettings()
         settings.unixSocketPath = socketPath
-        settings.totalTimeoutMilliseconds = secondsMax * 1000
+        settings.totalTimeout = .seconds(secondsMax)
         settings.answerBytesMax = Self.answerBytesMax
         let answer: HTTPAnswer
         do {

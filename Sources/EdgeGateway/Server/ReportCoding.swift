@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// The JSON of the control API and of every `--json` output: one set of types for both, in the
@@ -54,6 +55,9 @@ struct MillisecondTime: Codable, Equatable {
 }
 
 extension Date {
+    /// An instant of a wall clock, as reports word it.
+    init(_ utc: UTC) { self.init(microseconds: utc.microseconds) }
+
     init(microseconds: Int64) {
         self.init(timeIntervalSince1970: Double(microseconds) / 1_000_000)
     }

@@ -1,31 +1,76 @@
+import Basics
 import Foundation
 
 /// What the clocks said at one instant.
-public struct ClockReading: Sendable, Hashable, Codable {
-    /// `CLOCK_BOOTTIME` in microseconds: time since boot, suspend included; never set, never steps.
-    public var uptimeMicroseconds: Int64
-    /// UTC in microseconds since 1970, right or wrong.
-    public var wallMicroseconds: Int64
+public struct ClockReading: Sendable, Hashable {
+    /// The time since boot.
+    public var uptime: Uptime
+    /// The wall clock, right or wrong.
+    public var wall: UTC
     /// Whether the wall clock is trusted.
     public var isTrusted: Bool
 
     /// A reading made of its parts.
-    public init(uptimeMicroseconds: Int64, wallMicroseconds: Int64, isTrusted: Bool) {
-        self.uptimeMicroseconds = uptimeMicroseconds
-        self.wallMicroseconds = wallMicroseconds
+    public init(uptime: Uptime, wall: UTC, isTrusted: Bool) {
+        self.uptime = uptime
+        self.wall = wall
         self.isTrusted = isTrusted
     }
 
     /// What the clocks would have said at another uptime of this boot.
-    public func at(uptime: Int64) -> ClockReading {
-        ClockReading(
-            uptimeMicroseconds: uptime,
-            wallMicroseconds: wallMicroseconds &- (uptimeMicroseconds &- uptime),
-            isTrusted: isTrusted)
+    public func at(_ uptime: Uptime) -> ClockReading {
+        ClockReading(uptime: uptime, wall: wall - (self.uptime - uptime), isTrusted: isTrusted)
     }
 
     /// The wall clock if it is trusted.
-    public var trustedWallMicroseconds: Int64? { isTrusted ? wallMicroseconds : nil }
+    public var trustedWall: UTC? { isTrusted ? wall : nil }
+}
+
+/// Times as the store has them: numbers of microseconds.
+extension ClockReading {
+    init(uptimeMicroseconds: Int64, wallMicroseconds: Int64, isTrusted: Bool) {
+        self.init(
+            uptime: Uptime(microseconds: uptimeMicroseconds),
+            wall: UTC(microseconds: wallMicroseconds), isTrusted: isTrusted)
+    }
+
+    var uptimeMicroseconds: Int64 {
+        get { uptime.microseconds }
+        set { uptime = Uptime(microseconds: newValue) }
+    }
+
+    var wallMicroseconds: Int64 {
+        get { wall.microseconds }
+        set { wall = UTC(microseconds: newValue) }
+    }
+
+    var trustedWallMicroseconds: Int64? { trustedWall?.microseconds }
+
+    func at(uptime: Int64) -> ClockReading { at(Uptime(microseconds: uptime)) }
+}
+
+/// Files beside the store hold readings in this form (``SetAside``).
+extension ClockReading: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case uptimeMicroseconds, wallMicroseconds, isTrusted
+    }
+
+    /// Reads the numbers of a file.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            uptimeMicroseconds: try values.decode(Int64.self, forKey: .uptimeMicroseconds),
+            wallMicroseconds: try values.decode(Int64.self, forKey: .wallMicroseconds),
+            isTrusted: try values.decode(Bool.self, forKey: .isTrusted))
+    }
+
+    /// Writes the numbers of a file.
+    public func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(uptimeMicroseconds, forKey: .uptimeMicroseconds)
+        try values.encode(wallMicroseconds, forKey: .wallMicroseconds)
+        try values.encode(isTrusted, forKey: .isTrusted)
+    }
 }
 
 /// A source of clock readings; the tests' one is simulated.
@@ -55,14 +100,16 @@ public enum PlausibleTime {
 /// When the wall clock counts.
 public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
     /// While the kernel says it is synchronised (adjtimex(2), no `STA_UNSYNC`) and it is not before
-    /// ``earliestCredibleMicroseconds``.
+    /// ``earliestCredible``.
     case kernel
-    /// While it is not before ``earliestCredibleMicroseconds``: for machines without NTP.
+    /// While it is not before ``earliestCredible``: for machines without NTP.
     case always
 
     /// 2026-11-01T00:00:00Z, before which this program was not built: an earlier wall clock is the
     /// default of a machine without a battery clock.
-    public static let earliestCredibleMicroseconds: Int64 = 1_793_491_200_000_000
+    public static let earliestCredible = UTC(microseconds: 1_793_491_200_000_000)
+
+    static let earliestCredibleMicroseconds = earliestCredible.microseconds
 }
 
 /// The machine's own clocks.
@@ -77,42 +124,34 @@ public struct SystemClock: GatewayClock {
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
     public func read() -> ClockReading {
         Self.read(
-            trust, uptime: { Self.microseconds(CLOCK_BOOTTIME) },
-            wall: { Self.microseconds(CLOCK_REALTIME) },
+            trust, uptime: { Uptime.now() }, wall: { UTC.now() },
             isSynchronised: { KernelTime.isSynchronised })
     }
 
-    /// The longest that two clocks may be read after one another and still be of one instant, µs; a
+    /// The longest that two clocks may be read after one another and still be of one instant; a
     /// process that was interrupted between them would give a whole boot an offset that is wrong.
-    private static let instantMicroseconds: Int64 = 1_000
+    private static let instant = Duration.milliseconds(1)
     /// How often that is tried: a machine is not interrupted so often in a row.
     private static let readingsMax = 4
 
     /// Both clocks at one instant, and whether the wall clock was trusted before it and after: one
     /// that is just being set is not.
     static func read(
-        _ trust: ClockTrust, uptime: () -> Int64, wall: () -> Int64, isSynchronised: () -> Bool
+        _ trust: ClockTrust, uptime: () -> Uptime, wall: () -> UTC, isSynchronised: () -> Bool
     ) -> ClockReading {
         let wasTrusted = trust == .always || isSynchronised()
         var uptimeRead = uptime()
         var wallRead = wall()
         for _ in 1..<readingsMax {
             let after = uptime()
-            if after - uptimeRead <= instantMicroseconds { break }
+            if after - uptimeRead <= instant { break }
             uptimeRead = after
             wallRead = wall()
         }
         let isStillTrusted = wasTrusted && (trust == .always || isSynchronised())
         return ClockReading(
-            uptimeMicroseconds: uptimeRead, wallMicroseconds: wallRead,
-            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredibleMicroseconds)
-    }
-
-    private static func microseconds(_ clock: clockid_t) -> Int64 {
-        var time = timespec()
-        // It cannot fail: both clocks exist on every kernel since 2.6.39 and the address is valid.
-        clock_gettime(clock, &time)
-        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
+            uptime: uptimeRead, wall: wallRead,
+            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredible)
     }
 }
 

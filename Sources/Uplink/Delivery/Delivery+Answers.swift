@@ -1,28 +1,29 @@
+import Basics
 import OfflineQueue
 
 /// How an answer changes the delivery's state.
 extension Delivery {
     /// A request was answered, or not; returns what is settled by it.
     public mutating func answered(
-        _ answer: DeliveryAnswer, tookMicroseconds microseconds: Int64, _ now: Int64
+        _ answer: DeliveryAnswer, took: Duration, _ now: Uptime
     ) -> [Resolved] {
         guard case .sending(let indices, let alone) = activity, var batch else { return [] }
         activity = .none
         isBackingOff = false
-        tookMicroseconds = microseconds
+        self.took = took
         if case .notSent = answer {} else { notSentInRow = 0 }
         var resolved: [Resolved] = []
         switch answer {
         case .entries(let entries) where entries.count == indices.count:
-            pace.took(microseconds, count: indices.count)
+            pace.took(took, count: indices.count)
             resolved = judge(entries, indices, alone: alone, &batch, now)
         case .entries:
             fail(indices, alone: alone, DeliveryBatch.Complaint("miscounted"), &batch, now)
         case .unclear(let word):
-            pace.failed(afterMicroseconds: microseconds, count: indices.count)
+            pace.failed(after: took, count: indices.count)
             fail(indices, alone: alone, DeliveryBatch.Complaint(word), &batch, now)
         case .unanswered(let word):
-            pace.failed(afterMicroseconds: microseconds, count: indices.count)
+            pace.failed(after: took, count: indices.count)
             fail(
                 indices, alone: alone, DeliveryBatch.Complaint(word), isSilence: true, &batch, now)
         case .malformed:
@@ -35,22 +36,22 @@ extension Delivery {
                 batch.putBack(indices)
             } else if patients.trial != nil {
                 // It tells nothing of the patient, who stays held; nor of the others, who go on.
-                patients.breakOffTrial(next: now + settings.probePauseMicroseconds)
+                patients.breakOffTrial(next: now + settings.probePause)
                 batch.drop { _ in true }
             } else {
                 holdBack(.requestRefused, until: nil, now)
             }
-        case .throttled(let seconds):
+        case .throttled(let retryAfter):
             batch.putBack(indices)
             batch.throttled += 1
-            let asked = min(max(seconds ?? 0, 0), settings.retryAfterSecondsMax) * 1_000_000
+            let asked = min(max(retryAfter ?? .zero, .zero), settings.retryAfterMax)
             let pause = settings.resendPause(attempt: batch.throttled, isAnswered: isQuick)
             backOff(max(asked, spread(pause)), now)
         case .notSent(let retryAt):
             batch.putBack(indices)
             notSentInRow += 1
             let pause = spread(settings.notSentPause(attempt: notSentInRow))
-            backOff(max((retryAt ?? 0) - now, pause), now)
+            backOff(max((retryAt ?? now) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
         note(answer, resolved, now)
@@ -58,7 +59,7 @@ extension Delivery {
     }
 
     /// Notes whether anything is delivered, for ``trouble`` and ``latestDelivery``.
-    private mutating func note(_ answer: DeliveryAnswer, _ resolved: [Resolved], _ now: Int64) {
+    private mutating func note(_ answer: DeliveryAnswer, _ resolved: [Resolved], _ now: Uptime) {
         if resolved.contains(where: { $0.outcome == .delivered }) { latestDelivery = now }
         switch answer {
         case .malformed, .tooLarge: break
@@ -67,17 +68,17 @@ extension Delivery {
         where !resolved.isEmpty || entries.contains(where: { $0.verdict.isHeld }): trouble = nil
         case .entries, .unclear, .unanswered, .throttled, .notSent:
             trouble = Trouble(
-                sinceMicroseconds: trouble?.sinceMicroseconds ?? now - tookMicroseconds,
+                since: trouble?.since ?? now - took,
                 attempts: (trouble?.attempts ?? 0) + 1)
         }
     }
 
     /// Whether the last answer came quickly, whatever it said.
-    private var isQuick: Bool { tookMicroseconds <= settings.slowMicroseconds }
+    private var isQuick: Bool { took <= settings.slow }
 
     /// Keeps what is left of the batch, if it is to be gone on with.
     private mutating func goOn(
-        _ batch: DeliveryBatch, _ resolved: [Resolved], _ now: Int64
+        _ batch: DeliveryBatch, _ resolved: [Resolved], _ now: Uptime
     ) -> [Resolved] {
         guard hold == nil else {
             self.batch = nil
@@ -95,7 +96,7 @@ extension Delivery {
 
     /// The destination was checked: after a batch had failed as a whole, or a sample alone, or in a long
     /// pause; returns what is settled by it.
-    public mutating func checked(isHealthy: Bool, _ now: Int64) -> [Resolved] {
+    public mutating func checked(isHealthy: Bool, _ now: Uptime) -> [Resolved] {
         if case .looking(let since) = activity {
             looked(isHealthy: isHealthy, since: since, now)
             return []
@@ -113,9 +114,9 @@ extension Delivery {
     }
 
     /// An exchange that answers slowly is one that many wait for: the pause goes on.
-    private mutating func looked(isHealthy: Bool, since: Int64, _ now: Int64) {
+    private mutating func looked(isHealthy: Bool, since: Uptime, _ now: Uptime) {
         activity = .none
-        if isHealthy, now - since <= settings.quickMicroseconds {
+        if isHealthy, now - since <= settings.quick {
             notBefore = min(notBefore, now)
         } else {
             nextLook = now + lookPause
@@ -124,7 +125,7 @@ extension Delivery {
 
     private mutating func judge(
         _ entries: [EntryAnswer], _ indices: [Int], alone: Bool, _ batch: inout DeliveryBatch,
-        _ now: Int64
+        _ now: Uptime
     ) -> [Resolved] {
         var resolved: [Resolved] = []
         var unclear: [Int] = []
@@ -153,7 +154,7 @@ extension Delivery {
             case .held(let why):
                 if let patient = patient(of: index), PatientHolds.ofOnePatient.contains(why) {
                     heldNow.insert(patient)
-                    patients.hold(patient, why, probe: now + settings.probePauseMicroseconds)
+                    patients.hold(patient, why, probe: now + settings.probePause)
                 } else {
                     reason = reason ?? why
                 }
@@ -187,7 +188,7 @@ extension Delivery {
     /// The destination takes none of several samples, one by one and for no reason of their own. After a
     /// few times the batch is fetched anew, with what has come since.
     private mutating func failTogether(
-        _ indices: [Int], _ batch: inout DeliveryBatch, _ now: Int64
+        _ indices: [Int], _ batch: inout DeliveryBatch, _ now: Uptime
     ) {
         patients.endTrial()
         batch.failTogether(indices)
@@ -203,7 +204,7 @@ extension Delivery {
     private mutating func fail(
         _ indices: [Int], alone: Bool, _ complaint: DeliveryBatch.Complaint,
         isSilence: Bool = false,
-        _ batch: inout DeliveryBatch, _ now: Int64
+        _ batch: inout DeliveryBatch, _ now: Uptime
     ) {
         // An answer that tells nothing is nothing against the patient either.
         patients.endTrial()
@@ -218,7 +219,7 @@ extension Delivery {
     }
 
     /// When a halving is over, decides about the samples that fail even alone.
-    private mutating func conclude(_ batch: inout DeliveryBatch, _ now: Int64) -> [Resolved] {
+    private mutating func conclude(_ batch: inout DeliveryBatch, _ now: Uptime) -> [Resolved] {
         guard batch.isHalving else { return [] }
         guard batch.isDone else {
             // Nothing is stored at all: then it is not one sample's fault.
@@ -236,7 +237,7 @@ extension Delivery {
 
     /// Nothing shows whether a sample or the exchange is at fault. The next batch reaches further, to
     /// samples that were never sent.
-    private mutating func holdUnproven(_ now: Int64) {
+    private mutating func holdUnproven(_ now: Uptime) {
         unprovenRounds += 1
         holdBack(.exchangeFault, until: nil, now)
     }

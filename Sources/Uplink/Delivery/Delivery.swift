@@ -1,9 +1,10 @@
+import Basics
 import OfflineQueue
 
 /// Decides what the delivery of one enrollment does next. A value: no clock, no store, no network.
 ///
 /// Ask ``step(_:)`` what to do, do it, and report what came of it; until then the answer is to wait,
-/// so that never two requests of a delivery are under way. All times are uptimes in microseconds.
+/// so that never two requests of a delivery are under way.
 public struct Delivery: Sendable {
     /// What a person sees of it.
     public enum State: Hashable, Sendable {
@@ -12,11 +13,11 @@ public struct Delivery: Sendable {
         /// A request is.
         case inFlight
         /// The last attempt failed; the next is not before this uptime.
-        case backoff(untilMicroseconds: Int64)
+        case backoff(until: Uptime)
         /// A batch fails as a whole and is being taken apart to find the sample that spoils it.
         case halving
         /// Kept back until a person mends something; checked again at this uptime.
-        case held(HoldReason, nextProbeMicroseconds: Int64)
+        case held(HoldReason, nextProbe: Uptime)
     }
 
     /// What to do now.
@@ -24,7 +25,7 @@ public struct Delivery: Sendable {
         /// Take the oldest samples, but of ``Delivery/heldPatients``, and report
         /// ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
         case fetch(limit: Int)
-        /// Deliver these of the fetched data points and report ``Delivery/answered(_:tookMicroseconds:_:)``.
+        /// Deliver these of the fetched data points and report ``Delivery/answered(_:took:_:)``.
         case send([Int])
         /// Deliver one of them by itself and report the same.
         case sendAlone(Int)
@@ -38,13 +39,13 @@ public struct Delivery: Sendable {
         /// ``Delivery/probedPatient(isMended:_:)``.
         case probePatient(String, HoldReason)
         /// Nothing before this uptime; nil while something is under way.
-        case wait(untilMicroseconds: Int64?)
+        case wait(until: Uptime?)
     }
 
     /// Attempts in a row that delivered nothing, and for no reason that would hold samples back.
     public struct Trouble: Hashable, Sendable {
-        /// When the first of them began, uptime µs.
-        public var sinceMicroseconds: Int64
+        /// When the first of them began.
+        public var since: Uptime
         /// How many there were, 1 or more.
         public var attempts: Int
     }
@@ -65,7 +66,7 @@ public struct Delivery: Sendable {
 
     enum Activity: Hashable {
         case none, fetching, checking
-        case looking(since: Int64)
+        case looking(since: Uptime)
         case sending([Int], alone: Bool)
         case probing(HoldReason)
         case probingPatient(String)
@@ -81,25 +82,25 @@ public struct Delivery: Sendable {
     var patientOf: [String?] = []
     var patients = PatientHolds()
     var pace: DeliveryPace
-    var hold: (reason: HoldReason, nextProbe: Int64)?
-    var notBefore = Int64.min
+    var hold: (reason: HoldReason, nextProbe: Uptime)?
+    var notBefore = Uptime.zero
     var isBackingOff = false
     /// When to look, in a long pause, whether the exchange works again.
-    var nextLook: Int64?
+    var nextLook: Uptime?
     var notSentInRow = 0
     var storeFailures = 0
     var isTrial = false
     /// What fails now; nil after an attempt that did not, and while samples are held.
     public internal(set) var trouble: Trouble?
-    /// When the destination last took a data point, uptime µs; nil if it has not since the start.
-    public internal(set) var latestDelivery: Int64?
+    /// When the destination last took a data point; nil if it has not since the start.
+    public internal(set) var latestDelivery: Uptime?
     /// How many data points are recorded in a second, as far as those fetched tell; 0 if they do not.
     var arrivalsPerSecond = 0.0
     /// How long the last request took.
-    var tookMicroseconds: Int64 = 0
+    var took = Duration.zero
     /// How often in a row nothing showed whether a sample or the exchange is at fault.
     var unprovenRounds = 0
-    let choose: @Sendable (ClosedRange<Int64>) -> Int64
+    let choose: @Sendable (ClosedRange<Duration>) -> Duration
 
     /// A delivery with nothing under way; held, if it was held when the gateway stopped.
     ///
@@ -108,28 +109,28 @@ public struct Delivery: Sendable {
     ///   - reason: why it was held.
     ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
     ///     its samples rest as after any other unclear outcome.
-    ///   - choose: picks a pause out of a range of microseconds: at random, gateways that lost the same
+    ///   - choose: picks a pause out of a range: at random, gateways that lost the same
     ///     exchange at the same moment do not all come back at the same moment; by default the longest.
     public init(
         settings: DeliverySettings = DeliverySettings(), heldSince reason: HoldReason? = nil,
-        unansweredSince: Int64? = nil,
-        choosing choose: @escaping @Sendable (ClosedRange<Int64>) -> Int64 = { $0.upperBound }
+        unansweredSince: Uptime? = nil,
+        choosing choose: @escaping @Sendable (ClosedRange<Duration>) -> Duration = { $0.upperBound }
     ) {
         self.settings = settings
         self.choose = choose
         pace = DeliveryPace(settings)
-        if let reason { hold = (reason, .min) }
+        if let reason { hold = (reason, .zero) }
         if let unansweredSince {
-            backOff(settings.resendPauseMicroseconds, unansweredSince)
+            backOff(settings.resendPause, unansweredSince)
         }
     }
 
     /// What a person sees of it.
     public var state: State {
-        if let hold { return .held(hold.reason, nextProbeMicroseconds: hold.nextProbe) }
+        if let hold { return .held(hold.reason, nextProbe: hold.nextProbe) }
         if case .sending = activity { return .inFlight }
         if batch?.isHalving == true { return .halving }
-        return isBackingOff ? .backoff(untilMicroseconds: notBefore) : .idle
+        return isBackingOff ? .backoff(until: notBefore) : .idle
     }
 
     /// Why it is held, if it is.
@@ -142,11 +143,11 @@ public struct Delivery: Sendable {
     public var batchSize: Int { pace.size(arrivals: arrivalsPerSecond) }
 
     /// What to do at `now`.
-    public mutating func step(_ now: Int64) -> Step {
-        guard activity == .none else { return .wait(untilMicroseconds: nil) }
+    public mutating func step(_ now: Uptime) -> Step {
+        guard activity == .none else { return .wait(until: nil) }
         if let hold {
             guard now >= hold.nextProbe else {
-                return .wait(untilMicroseconds: hold.nextProbe)
+                return .wait(until: hold.nextProbe)
             }
             activity = .probing(hold.reason)
             return .probe(hold.reason)
@@ -159,13 +160,13 @@ public struct Delivery: Sendable {
         guard now >= notBefore else {
             if isBackingOff, let nextLook {
                 guard now >= nextLook else {
-                    return .wait(untilMicroseconds: min(notBefore, nextLook))
+                    return .wait(until: min(notBefore, nextLook))
                 }
                 activity = .looking(since: now)
                 return .checkHealth
             }
             let probe = batch == nil && !isBackingOff ? patients.nextProbe : nil
-            return .wait(untilMicroseconds: min(notBefore, probe ?? notBefore))
+            return .wait(until: min(notBefore, probe ?? notBefore))
         }
         if batch?.isStale == true { batch = nil }
         let size = batchSize
@@ -179,7 +180,7 @@ public struct Delivery: Sendable {
         return alone ? .sendAlone(indices[0]) : .send(indices)
     }
 
-    private mutating func stepOfPatients(_ now: Int64) -> Step? {
+    private mutating func stepOfPatients(_ now: Uptime) -> Step? {
         if let patient = patients.trial {
             activity = .fetching
             return .fetchTrial(patient: patient)
@@ -198,10 +199,10 @@ public struct Delivery: Sendable {
     ///     fetch.
     ///   - arrivalsPerSecond: how many data points like these are recorded in a second; nil if that
     ///     does not follow from these.
-    ///   - now: the uptime, µs.
+    ///   - now: the uptime.
     public mutating func fetched(
         _ outcomes: [SettledSample.Outcome?], patients: [String?] = [], hasMore: Bool,
-        arrivalsPerSecond: Double? = nil, _ now: Int64
+        arrivalsPerSecond: Double? = nil, _ now: Uptime
     ) {
         guard activity == .fetching else { return }
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
@@ -218,6 +219,6 @@ public struct Delivery: Sendable {
             return
         }
         batch = unresolved.isEmpty ? nil : DeliveryBatch(unresolved)
-        if batch == nil { notBefore = self.hasMore ? now : now + settings.intervalMicroseconds }
+        if batch == nil { notBefore = self.hasMore ? now : now + settings.interval }
     }
 }

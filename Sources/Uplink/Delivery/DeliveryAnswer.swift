@@ -1,12 +1,14 @@
+import Basics
+
 /// What came of one attempt to deliver data points.
 public enum DeliveryAnswer: Hashable, Sendable {
     /// One answer per data point, in order.
     case entries([EntryAnswer])
     /// Certainly not taken: no connection, or no token right now. Try again at the given uptime, or
     /// soon.
-    case notSent(retryAtMicroseconds: Int64?)
+    case notSent(retryAt: Uptime?)
     /// Not taken: too many requests, or too busy.
-    case throttled(retryAfterSeconds: Int64?)
+    case throttled(retryAfter: Duration?)
     /// Not taken: the request is too large.
     case tooLarge
     /// Not taken: something in it is not as it must be.
@@ -18,7 +20,7 @@ public enum DeliveryAnswer: Hashable, Sendable {
     case unanswered(String)
     /// Not taken, until a person acts. Checked again at the given uptime, or in a
     /// minute.
-    case held(HoldReason, retryAtMicroseconds: Int64?)
+    case held(HoldReason, retryAt: Uptime?)
 }
 
 extension DeliveryAnswer {

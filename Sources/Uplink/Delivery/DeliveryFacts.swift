@@ -1,3 +1,5 @@
+import Basics
+
 /// How a delivery goes.
 public struct DeliveryFacts: Sendable, Hashable {
     /// Where it stands.
@@ -9,31 +11,31 @@ public struct DeliveryFacts: Sendable, Hashable {
     /// What came of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
     /// first.
     public var lastAnswer: String?
-    /// When the destination last took a data point, uptime µs; nil if it has not since the start.
-    public var latestDeliveryMicroseconds: Int64?
+    /// When the destination last took a data point; nil if it has not since the start.
+    public var latestDelivery: Uptime?
     /// How much waited, minute by minute.
     public var backlog: Backlog
 
-    /// For so long, or so many attempts, a fault may be a passing one, µs.
-    static let passingMicroseconds: Int64 = 60_000_000
+    /// For so long, or so many attempts, a fault may be a passing one.
+    static let passingTime = Duration.seconds(60)
     static let passingAttempts = 1
 
     /// The fault, if it has lasted: a server that is restarted answers one request badly.
-    public func lastingFault(at uptimeMicroseconds: Int64) -> String? {
+    public func lastingFault(at now: Uptime) -> String? {
         guard let trouble,
             trouble.attempts > Self.passingAttempts
-                || uptimeMicroseconds - trouble.sinceMicroseconds >= Self.passingMicroseconds
+                || now - trouble.since >= Self.passingTime
         else { return nil }
         return fault
     }
 }
 
-/// How many samples of a delivery waited, minute by minute, for an hour. Times are uptimes in µs.
+/// How many samples of a delivery waited, minute by minute, for an hour.
 public struct Backlog: Sendable, Hashable {
-    static let stepMicroseconds: Int64 = 60_000_000
+    static let step = Duration.seconds(60)
     static let steps = 60
 
-    private var counts: [(at: Int64, count: Int)] = []
+    private var counts: [(at: Uptime, count: Int)] = []
 
     /// Nothing noted.
     public init() {}
@@ -50,12 +52,12 @@ public struct Backlog: Sendable, Hashable {
     }
 
     /// Whether it is time to note how much waits.
-    func isDue(_ now: Int64) -> Bool {
-        counts.last.map { now - $0.at >= Self.stepMicroseconds } ?? true
+    func isDue(_ now: Uptime) -> Bool {
+        counts.last.map { now - $0.at >= Self.step } ?? true
     }
 
     /// So many wait now; nil if that could not be read.
-    mutating func note(_ count: Int?, _ now: Int64) {
+    mutating func note(_ count: Int?, _ now: Uptime) {
         guard let count = count ?? counts.last?.count else { return }
         counts.append((now, count))
         if counts.count > Self.steps + 1 { counts.removeFirst() }

@@ -5,37 +5,37 @@ public struct DeliverySettings: Sendable, Hashable {
     /// Most samples in a request. At 20 ms a sample, the slowest exchange measured, 100 take 2 s of
     /// the 30 s after which it kills its worker.
     public var batchSamplesMax = 100
-    /// A request that takes longer halves the next one, microseconds.
-    public var slowMicroseconds: Int64 = 5_000_000
-    /// A full request that takes less lets the next one grow again, microseconds.
-    public var quickMicroseconds: Int64 = 2_500_000
-    /// Before the same samples are sent again when their fate is unknown, microseconds.
+    /// A request that takes longer halves the next one.
+    public var slow = Duration.seconds(5)
+    /// A full request that takes less lets the next one grow again.
+    public var quick = Duration.milliseconds(2_500)
+    /// Before the same samples are sent again when their fate is unknown.
     /// The exchange may still be working on them, for 30 s at most; a second request meanwhile makes
     /// permanent duplicates.
-    public var resendPauseMicroseconds: Int64 = 30_000_000
-    /// The longest such pause; it doubles up to this, microseconds.
-    public var resendPauseMicrosecondsMax: Int64 = 300_000_000
-    /// The longest such pause when the answer came quickly and said nothing, microseconds: an exchange
+    public var resendPause = Duration.seconds(30)
+    /// The longest such pause; it doubles up to this.
+    public var resendPauseMax = Duration.seconds(300)
+    /// The longest such pause when the answer came quickly and said nothing: an exchange
     /// that says at once that it does not work is spared nothing by longer ones, and delivery resumes
     /// within a minute after it works again.
-    public var answeredPauseMicrosecondsMax: Int64 = 50_000_000
+    public var answeredPauseMax = Duration.seconds(50)
     /// A longer pause after a request without a quick answer is interrupted by looks whether the exchange
-    /// works, microseconds: when it hung and works again, delivery resumes within a minute. Shorter ones
+    /// works: when it hung and works again, delivery resumes within a minute. Shorter ones
     /// are not: a look costs a crowded exchange as much as two data points (docs/scale.md).
-    public var pauseWithoutLookMicrosecondsMax: Int64 = 60_000_000
-    /// Between two of these looks, microseconds at most.
-    public var lookPauseMicrosecondsMax: Int64 = 45_000_000
-    /// Before the next try when certainly nothing was sent, microseconds.
-    public var notSentPauseMicroseconds: Int64 = 5_000_000
-    /// The longest such pause, microseconds: what delivery lags behind the network at most.
-    public var notSentPauseMicrosecondsMax: Int64 = 60_000_000
-    /// Between two looks at the reason of a hold, microseconds: at most one a minute.
-    public var probePauseMicroseconds: Int64 = 60_000_000
-    /// After a delivery behind which nothing waits, or a look into an empty queue, before the next,
-    /// microseconds. What comes meanwhile goes out in one request instead of many.
-    public var intervalMicroseconds: Int64 = 30_000_000
-    /// The longest `Retry-After` believed, seconds.
-    public var retryAfterSecondsMax: Int64 = 3600
+    public var pauseWithoutLookMax = Duration.seconds(60)
+    /// Between two of these looks, at most.
+    public var lookPauseMax = Duration.seconds(45)
+    /// Before the next try when certainly nothing was sent.
+    public var notSentPause = Duration.seconds(5)
+    /// The longest such pause: what delivery lags behind the network at most.
+    public var notSentPauseMax = Duration.seconds(60)
+    /// Between two looks at the reason of a hold: at most one a minute.
+    public var probePause = Duration.seconds(60)
+    /// After a delivery behind which nothing waits, or a look into an empty queue, before the next.
+    /// What comes meanwhile goes out in one request instead of many.
+    public var interval = Duration.seconds(30)
+    /// The longest `Retry-After` believed.
+    public var retryAfterMax = Duration.seconds(3_600)
     /// Whole failures of a batch, with the exchange well, before it is taken apart; and failures of
     /// a sample alone, before it is given up.
     public var failuresMax = 3
@@ -52,19 +52,13 @@ public struct DeliverySettings: Sendable, Hashable {
     /// The defaults.
     public init() {}
 
-    func resendPause(attempt: Int, isAnswered: Bool) -> Int64 {
-        Backoff(
-            first: .microseconds(resendPauseMicroseconds),
-            longest: .microseconds(
-                isAnswered ? answeredPauseMicrosecondsMax : resendPauseMicrosecondsMax)
-        ).pause(after: attempt).microseconds
+    func resendPause(attempt: Int, isAnswered: Bool) -> Duration {
+        Backoff(first: resendPause, longest: isAnswered ? answeredPauseMax : resendPauseMax)
+            .pause(after: attempt)
     }
 
-    func notSentPause(attempt: Int) -> Int64 {
-        Backoff(
-            first: .microseconds(notSentPauseMicroseconds),
-            longest: .microseconds(notSentPauseMicrosecondsMax)
-        ).pause(after: attempt).microseconds
+    func notSentPause(attempt: Int) -> Duration {
+        Backoff(first: notSentPause, longest: notSentPauseMax).pause(after: attempt)
     }
 }
 
@@ -72,18 +66,18 @@ public struct DeliverySettings: Sendable, Hashable {
 /// last requests went.
 struct DeliveryPace: Sendable {
     private(set) var size: Int
-    /// How long to leave the exchange to others before the next request, at most; microseconds.
-    private(set) var rest: Int64 = 0
+    /// How long to leave the exchange to others before the next request, at most.
+    private(set) var rest = Duration.zero
     private var ceiling: Int
     private let settings: DeliverySettings
     /// The request whose slow answer made the next one smaller.
-    private var larger: (count: Int, took: Int64)?
+    private var larger: (count: Int, took: Duration)?
     /// A smaller request was as slow as a larger one: neither its size nor the rests make this exchange
     /// quicker.
     private var isSteadilySlow = false
     private var slowInRow = 0
     /// How long the last request took.
-    private var latest: Int64 = 0
+    private var latest = Duration.zero
 
     /// How much a request grows at a time, samples.
     static let growth = 10
@@ -95,10 +89,9 @@ struct DeliveryPace: Sendable {
     /// After a second slow answer in a row the delivery rests up to so many times as long as the answer
     /// was too slow. A thousand gateways that ask again at once make a queue of minutes, in which they
     /// give up and the exchange works for clients that have left (docs/scale.md).
-    static let restFactor: Int64 = 8
-    /// A request that takes longer is made smaller in any case, microseconds: the exchange kills a worker
-    /// after 30 s.
-    static let toleratedMicroseconds: Int64 = 30_000_000
+    static let restFactor = 8
+    /// A request that takes longer is made smaller in any case: the exchange kills a worker after 30 s.
+    static let tolerated = Duration.seconds(30)
 
     init(_ settings: DeliverySettings) {
         self.settings = settings
@@ -107,27 +100,27 @@ struct DeliveryPace: Sendable {
     }
 
     /// A request of `count` was answered.
-    mutating func took(_ microseconds: Int64, count: Int) {
-        latest = microseconds
-        guard microseconds > settings.slowMicroseconds else {
-            (slowInRow, rest, larger, isSteadilySlow) = (0, 0, nil, false)
-            if microseconds < settings.quickMicroseconds, count >= size {
+    mutating func took(_ time: Duration, count: Int) {
+        latest = time
+        guard time > settings.slow else {
+            (slowInRow, rest, larger, isSteadilySlow) = (0, .zero, nil, false)
+            if time < settings.quick, count >= size {
                 size = min(size + Self.growth, ceiling)
             }
             return
         }
         slowInRow += 1
-        resize(microseconds, count: count)
-        let excess = microseconds - settings.slowMicroseconds
+        resize(time, count: count)
+        let excess = time - settings.slow
         rest =
             isSteadilySlow || slowInRow < 2
-            ? 0 : min(excess * Self.restFactor, settings.resendPauseMicrosecondsMax)
+            ? .zero : min(excess * Self.restFactor, settings.resendPauseMax)
     }
 
-    private mutating func resize(_ microseconds: Int64, count: Int) {
-        let isTolerated = microseconds <= Self.toleratedMicroseconds
-        if let larger, isTolerated, count < larger.count, larger.took <= Self.toleratedMicroseconds,
-            microseconds * 10 >= larger.took * 7
+    private mutating func resize(_ time: Duration, count: Int) {
+        let isTolerated = time <= Self.tolerated
+        if let larger, isTolerated, count < larger.count, larger.took <= Self.tolerated,
+            time * 10 >= larger.took * 7
         {
             size = min(larger.count, ceiling)
             isSteadilySlow = true
@@ -135,7 +128,7 @@ struct DeliveryPace: Sendable {
         } else if !isSteadilySlow || !isTolerated {
             isSteadilySlow = false
             let smaller = max(min(size, count) / 2, min(Self.contendedSize, ceiling))
-            if smaller < size { larger = (count, microseconds) }
+            if smaller < size { larger = (count, time) }
             size = smaller
         }
     }
@@ -143,32 +136,30 @@ struct DeliveryPace: Sendable {
     /// How many samples the next request takes along: more than slowness alone would have it where twice as
     /// many are recorded, `arrivals` data points a second, as long as such a request takes.
     func size(arrivals: Double) -> Int {
-        guard arrivals > 0, latest > settings.slowMicroseconds,
-            latest <= Self.toleratedMicroseconds
-        else { return size }
-        let needed = (2 * arrivals * Double(latest) / 1_000_000).rounded(.up)
+        guard arrivals > 0, latest > settings.slow, latest <= Self.tolerated else { return size }
+        let needed = (2 * arrivals * latest.inSeconds).rounded(.up)
         return max(size, Int(min(needed, Double(ceiling))))
     }
 
     /// How long to rest at most after a request that took so long, for a backlog to become smaller although
-    /// `arrivals` data points are recorded a second; microseconds.
-    func rest(after microseconds: Int64, arrivals: Double) -> Int64 {
+    /// `arrivals` data points are recorded a second.
+    func rest(after time: Duration, arrivals: Double) -> Duration {
         guard arrivals > 0 else { return rest }
-        let cycle = Double(size(arrivals: arrivals)) / (gain(after: microseconds) * arrivals)
-        return min(rest, max(Int64(min(cycle * 1_000_000, 1e15)) - microseconds, 0))
+        let cycle = Double(size(arrivals: arrivals)) / (gain(after: time) * arrivals)
+        return min(rest, max(.microseconds(Int64(min(cycle * 1_000_000, 1e15))) - time, .zero))
     }
 
     /// How many times what is recorded the requests take along: twice as much after an answer that was just
     /// too slow, hardly more than once after one that took a minute. The slower the answers, the more
     /// gateways wait, and a thousand that make 72 % of what their exchange takes must not ask for more than
     /// all of it: at 1.25 throughout a fifth of its work was for nothing (docs/scale.md).
-    func gain(after microseconds: Int64) -> Double {
-        1 + min(Double(settings.slowMicroseconds) / Double(max(microseconds, 1)), 1)
+    func gain(after time: Duration) -> Double {
+        1 + min(settings.slow / max(time, .microseconds(1)), 1)
     }
 
     /// A request of `count` brought no usable answer; a slow one shall be smaller next time.
-    mutating func failed(afterMicroseconds microseconds: Int64, count: Int) {
-        if microseconds > settings.slowMicroseconds { took(microseconds, count: count) }
+    mutating func failed(after time: Duration, count: Int) {
+        if time > settings.slow { took(time, count: count) }
     }
 
     /// Requests larger than `count` are refused on the way.

@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 
@@ -27,15 +28,15 @@ public actor DeliveryRunner {
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
     static let windowSamplesMax = 4000
 
-    /// The longest sleep, microseconds: bounds what a wrongly computed deadline can cost.
-    static let sleepMicrosecondsMax: Int64 = 60_000_000
+    /// The longest sleep: bounds what a wrongly computed deadline can cost.
+    static let sleepMax = Duration.seconds(60)
 
     /// A runner for the delivery of `enrollment`. `unansweredSince` is the queue's
     /// `unansweredRequest(enrollment:)`.
     public init(
         enrollment: Enrollment, queue: SampleQueue, destination: any Destination,
         clock: any GatewayClock, logger: Logger, settings: DeliverySettings = DeliverySettings(),
-        unansweredSince: Int64? = nil
+        unansweredSince: Uptime? = nil
     ) {
         enrollmentID = enrollment.id
         self.queue = queue
@@ -47,7 +48,10 @@ public actor DeliveryRunner {
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         delivery = Delivery(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
-        ) { Int64.random(in: $0) }
+        ) {
+            .microseconds(
+                Int64.random(in: $0.lowerBound.microseconds...$0.upperBound.microseconds))
+        }
     }
 
     /// Where the delivery stands.
@@ -58,7 +62,7 @@ public actor DeliveryRunner {
         get async {
             DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: await destination.fault,
-                lastAnswer: lastAnswer, latestDeliveryMicroseconds: delivery.latestDelivery,
+                lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
                 backlog: backlog)
         }
     }
@@ -87,13 +91,13 @@ public actor DeliveryRunner {
     /// Goes as far as it can without waiting; returns the uptime at which to go on.
     ///
     /// One call at a time: `run` makes them, or a test does.
-    public func advance() async -> Int64 {
+    public func advance() async -> Uptime {
         while !Task.isCancelled {
             switch delivery.step(uptime) {
             case .wait(let until):
                 await recordHold()
                 await noteBacklog()
-                return until ?? uptime + Self.sleepMicrosecondsMax
+                return until ?? uptime + Self.sleepMax
             case .fetch(let limit):
                 await fetch(limit, of: .except(Set(delivery.heldPatients.keys)))
             case .fetchTrial(let patient): await fetch(1, of: .only(patient))
@@ -115,7 +119,7 @@ public actor DeliveryRunner {
         return uptime
     }
 
-    private var uptime: Int64 { clock.read().uptimeMicroseconds }
+    private var uptime: Uptime { clock.read().uptime }
 
     // MARK: - Steps
 
@@ -151,7 +155,7 @@ public actor DeliveryRunner {
         let ranges = try await queue.nextRanges(
             enrollment: enrollmentID, perSegment: SampleGroup.samplesMax,
             limit: Self.windowSamplesMax, of: patients)
-        let now = clock.read().trustedWallMicroseconds
+        let now = clock.read().trustedWall
         let groups = ranges.flatMap { SampleGroup.complete(of: $0, resolution, now: now) }
         let isCut =
             ranges.contains(where: \.isCut)
@@ -186,7 +190,7 @@ public actor DeliveryRunner {
         let began = uptime
         let answer = await destination.deliver(points, alone: alone)
         let now = uptime
-        plan.resolve(delivery.answered(answer, tookMicroseconds: now - began, now))
+        plan.resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain
         lastAnswer = answer.word
         if let word = answer.recordWord {
@@ -261,13 +265,13 @@ public actor DeliveryRunner {
 
     // MARK: - Sleeping
 
-    private func sleep(until deadline: Int64) async {
+    private func sleep(until deadline: Uptime) async {
         if hasRung {
             hasRung = false
             return
         }
-        let pause = min(max(deadline - uptime, 0), Self.sleepMicrosecondsMax)
-        let task = Task { _ = try? await Task.sleep(for: .microseconds(pause)) }
+        let pause = min(max(deadline - uptime, .zero), Self.sleepMax)
+        let task = Task { _ = try? await Task.sleep(for: pause) }
         sleeper = task
         await withTaskCancellationHandler {
             await task.value

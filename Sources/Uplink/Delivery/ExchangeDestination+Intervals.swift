@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 
@@ -6,7 +7,7 @@ import OfflineQueue
 enum IntervalConsent {
     case unknown
     case given(ObservationCode)
-    case refused(untilMicroseconds: Int64)
+    case refused(until: Uptime)
 
     var code: ObservationCode? {
         if case .given(let code) = self { code } else { nil }
@@ -14,9 +15,8 @@ enum IntervalConsent {
 }
 
 extension ExchangeDestination {
-    /// How long a refusal of RR intervals is believed before the consents are read again,
-    /// microseconds: an hour.
-    static let intervalRefusalMicroseconds: Int64 = 3_600_000_000
+    /// How long a refusal of RR intervals is believed before the consents are read again.
+    static let intervalRefusal = Duration.seconds(3_600)
 
     /// Whether the patient has consented to them, asked of the exchange unless that is known; true if it
     /// does not say. The patients of a practitioner differ from sample to sample, and so do their consents:
@@ -25,7 +25,7 @@ extension ExchangeDestination {
         guard terms.kind == .invitation else { return false }
         _ = await learnIntervalCode()
         guard case .refused(let until) = intervals else { return true }
-        return clock.read().uptimeMicroseconds >= until
+        return clock.read().uptime >= until
     }
 
     func isWanted(_ point: OutgoingPoint) -> Bool {
@@ -34,14 +34,14 @@ extension ExchangeDestination {
 
     func refuseIntervals() {
         intervals = .refused(
-            untilMicroseconds: clock.read().uptimeMicroseconds + Self.intervalRefusalMicroseconds)
+            until: clock.read().uptime + Self.intervalRefusal)
     }
 
     /// Reads the consents unless they are known; if they cannot be read, what that means for the samples.
     func learnIntervalCode() async -> DeliveryAnswer? {
         switch intervals {
         case .given: return nil
-        case .refused(let until) where clock.read().uptimeMicroseconds < until: return nil
+        case .refused(let until) where clock.read().uptime < until: return nil
         default: break
         }
         guard terms.kind == .invitation, let patient = terms.patient else {
@@ -66,10 +66,10 @@ extension ExchangeDestination {
             }
         } catch .unauthorized {
             await tokens.refused(token)
-            return .notSent(retryAtMicroseconds: nil)
+            return .notSent(retryAt: nil)
         } catch .transport(let fault) {
             lastFault = .transport(fault, host: host)
-            return .notSent(retryAtMicroseconds: nil)
+            return .notSent(retryAt: nil)
         } catch {
             // An exchange that cannot tell takes none; the heart rate does not wait for it.
             refuseIntervals()

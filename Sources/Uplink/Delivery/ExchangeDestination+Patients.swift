@@ -38,7 +38,7 @@ extension ExchangeDestination {
         }
         guard terms.kind == .practitionerKey else {
             let reason = own.device == nil ? HoldReason.deviceUnknown : .codeUnknown
-            return .stopped(.held(reason, retryAtMicroseconds: nil))
+            return .stopped(.held(reason, retryAt: nil))
         }
         var found: [String: PatientAttribution] = [:]
         for case let patient? in points.map(\.patient) where found[patient] == nil {
@@ -56,7 +56,7 @@ extension ExchangeDestination {
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
             case .failure(let fault):
                 lastFault = self.fault(fault)
-                return .stopped(.notSent(retryAtMicroseconds: nil))
+                return .stopped(.notSent(retryAt: nil))
             }
         }
         return .found(found)

@@ -91,7 +91,7 @@ public actor ExchangeDestination: Destination {
                 continue
             }
             guard let patient = point.patient ?? terms.patient else {
-                return .held(.patientUnknown, retryAtMicroseconds: nil)
+                return .held(.patientUnknown, retryAt: nil)
             }
             let attribution: Attribution
             switch found[patient] {
@@ -99,7 +99,7 @@ public actor ExchangeDestination: Destination {
             case .held(let reason)?:
                 known.append(.held(reason))
                 continue
-            case nil: return .held(.patientUnknown, retryAtMicroseconds: nil)
+            case nil: return .held(.patientUnknown, retryAt: nil)
             }
             known.append(nil)
             entries.append(
@@ -182,7 +182,7 @@ public actor ExchangeDestination: Destination {
                 // tried again like a missing connection.
                 lastFault = .transport(error, host: host)
                 return error.certainlyNotSent
-                    ? .notSent(retryAtMicroseconds: nil) : .unanswered("\(error)")
+                    ? .notSent(retryAt: nil) : .unanswered("\(error)")
             }
             lastFault = .answer(status: answer.status, answer.content)
             switch answer.status {
@@ -193,7 +193,7 @@ public actor ExchangeDestination: Destination {
             case 404:
                 switch await findBase() {
                 case true?: break
-                case false?: return .held(.baseUnknown, retryAtMicroseconds: nil)
+                case false?: return .held(.baseUnknown, retryAt: nil)
                 case nil: return .unclear("404")
                 }
                 if fhirTarget == base { return .unclear("404") }
@@ -203,7 +203,7 @@ public actor ExchangeDestination: Destination {
                     isSingle ? readSingle(answer) : readBundle(answer, count: count))
             }
         }
-        return .notSent(retryAtMicroseconds: nil)
+        return .notSent(retryAt: nil)
     }
 
     /// Keeps in mind what the answer says of the exchange.
@@ -256,20 +256,18 @@ public actor ExchangeDestination: Destination {
         switch answer.status {
         case 413: return .tooLarge
         case 429, 503:
-            return .throttled(
-                retryAfterSeconds:
-                    RetryAfter.seconds(answer.retryAfter, date: answer.date))
+            return .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
         // A redirect has no document.
         case 300..<400 where answer.content != .page:
-            return .held(.requestRefused, retryAtMicroseconds: nil)
+            return .held(.requestRefused, retryAt: nil)
         // Anything else that is not a document of the exchange says nothing about the request.
         case _ where !answer.isDocument: return .unclear(String(answer.status))
         case 400:
             let text = String(decoding: answer.body.prefix(500), as: UTF8.self)
             let isOurs =
                 text.contains("resource.valueAttachment.data") || text.contains("JSON parse error")
-            return isOurs ? .malformed : .held(.requestRefused, retryAtMicroseconds: nil)
-        case 300..<400, 405, 406, 411, 415: return .held(.requestRefused, retryAtMicroseconds: nil)
+            return isOurs ? .malformed : .held(.requestRefused, retryAt: nil)
+        case 300..<400, 405, 406, 411, 415: return .held(.requestRefused, retryAt: nil)
         default: return .unclear(String(answer.status))
         }
     }
@@ -367,8 +365,8 @@ public actor ExchangeDestination: Destination {
 extension TokenSource.Fault {
     var answer: DeliveryAnswer {
         switch self {
-        case .notNow(let until): .notSent(retryAtMicroseconds: until)
-        case .enrollAgain(let retry): .held(.enrollAgain, retryAtMicroseconds: retry)
+        case .notNow(let until): .notSent(retryAt: until)
+        case .enrollAgain(let retry): .held(.enrollAgain, retryAt: retry)
         }
     }
 }

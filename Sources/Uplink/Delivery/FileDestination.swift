@@ -71,7 +71,7 @@ public actor FileDestination: Destination {
             // The file is checked again before the next attempt: only what it holds then counts.
             close()
             lastFault = error
-            return .notSent(retryAtMicroseconds: nil)
+            return .notSent(retryAt: nil)
         }
     }
 

@@ -1,5 +1,6 @@
-/// The patients of a delivery whose samples are kept back while the others' go on. A value; all times are
-/// uptimes in microseconds.
+import Basics
+
+/// The patients of a delivery whose samples are kept back while the others' go on. A value.
 ///
 /// The gateway checks one patient a minute, the one who has waited longest. If the reason seems gone, one
 /// sample is tried: only that tells.
@@ -8,7 +9,7 @@ struct PatientHolds: Sendable {
     /// In the order in which they are checked.
     private var turns: [String] = []
     /// When the next one is checked.
-    private(set) var nextProbe: Int64?
+    private(set) var nextProbe: Uptime?
     /// The patient one sample of whom is being tried.
     private(set) var trial: String?
 
@@ -18,14 +19,14 @@ struct PatientHolds: Sendable {
     ]
 
     /// Keeps a patient's samples back, or goes on to do so.
-    mutating func hold(_ patient: String, _ reason: HoldReason, probe: Int64) {
+    mutating func hold(_ patient: String, _ reason: HoldReason, probe: Uptime) {
         if reasons.updateValue(reason, forKey: patient) == nil { turns.append(patient) }
         if trial == patient { trial = nil }
-        nextProbe = max(nextProbe ?? .min, probe)
+        nextProbe = max(nextProbe ?? .zero, probe)
     }
 
     /// The patient to look at now.
-    func due(_ now: Int64) -> (patient: String, reason: HoldReason)? {
+    func due(_ now: Uptime) -> (patient: String, reason: HoldReason)? {
         guard let nextProbe, now >= nextProbe, let patient = turns.first,
             let reason = reasons[patient]
         else { return nil }
@@ -33,7 +34,7 @@ struct PatientHolds: Sendable {
     }
 
     /// A patient was checked.
-    mutating func probed(_ patient: String, isMended: Bool, next: Int64) {
+    mutating func probed(_ patient: String, isMended: Bool, next: Uptime) {
         guard reasons[patient] != nil else { return }
         turns.removeAll { $0 == patient }
         turns.append(patient)
@@ -51,14 +52,14 @@ struct PatientHolds: Sendable {
     }
 
     /// The sample could not be tried: the patient stays held, and has a turn again.
-    mutating func breakOffTrial(next: Int64) {
+    mutating func breakOffTrial(next: Uptime) {
         guard trial != nil else { return }
         trial = nil
         nextProbe = next
     }
 
     /// Something changed for the better: looks at the next patient now.
-    mutating func wake(_ now: Int64) {
+    mutating func wake(_ now: Uptime) {
         nextProbe = nextProbe.map { min($0, now) }
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 
 /// How finely the heart rate goes out. Chosen once an enrollment (`EnrollmentTerms.resolution`); the
@@ -16,12 +17,12 @@ public enum Resolution: String, Sendable, Hashable, CaseIterable {
         self = Resolution(rawValue: text) ?? .sixtySeconds
     }
 
-    /// How long its windows are, microseconds; nil for `raw`, which has none.
-    public var windowMicroseconds: Int64? {
+    /// How long its windows are; nil for `raw`, which has none.
+    public var window: Duration? {
         switch self {
         case .raw: nil
-        case .tenSeconds: 10_000_000
-        case .sixtySeconds: 60_000_000
+        case .tenSeconds: .seconds(10)
+        case .sixtySeconds: .seconds(60)
         }
     }
 
@@ -34,15 +35,15 @@ public enum Resolution: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The window that holds a time: UTC microseconds since 1970, the end excluded. Windows are
-    /// aligned to 1970, so to whole minutes too.
-    func window(around microseconds: Int64) -> Range<Int64>? {
-        guard let length = windowMicroseconds else { return nil }
+    /// The window that holds a time, the end excluded. Windows are aligned to 1970, so to whole minutes
+    /// too.
+    func window(around utc: UTC) -> Range<UTC>? {
+        guard let length = window?.microseconds else { return nil }
         // Times that no year has a name for are cut where nothing can overflow.
-        let time = min(max(microseconds, -(1 << 62)), 1 << 62)
+        let time = min(max(utc.microseconds, -(1 << 62)), 1 << 62)
         let into = time % length
         let start = time - (into < 0 ? into + length : into)
-        return start..<start + length
+        return UTC(microseconds: start)..<UTC(microseconds: start + length)
     }
 }
 
@@ -51,14 +52,14 @@ struct SampleGroup: Sendable {
     /// In order of arrival, never empty, all of one segment, with none missing between them.
     var samples: [PendingSample]
     /// What their average is of; nil for a sample that goes out as it is.
-    var window: Range<Int64>?
+    var window: Range<UTC>?
 
     /// A window is closed at this many samples, a rate of 33 a second: a bound for what has to be in
     /// memory at once.
     static let samplesMax = 2000
-    /// How long after its end a window is taken for complete, if no later sample says so,
-    /// microseconds: twice the longest time that a sample may wait for its commit.
-    static let graceMicroseconds: Int64 = 120_000_000
+    /// How long after its end a window is taken for complete, if no later sample says so:
+    /// twice the longest time that a sample may wait for its commit.
+    static let grace = Duration.seconds(120)
 
     /// The complete groups of a range, oldest first. The rest of it waits.
     ///
@@ -67,13 +68,13 @@ struct SampleGroup: Sendable {
     /// restarts. Samples that come later into a window that was sent, from another segment or
     /// after the clock was set back, are a group of their own.
     ///
-    /// - Parameter now: UTC microseconds; nil while the clock is not trusted.
+    /// - Parameter now: nil while the clock is not trusted.
     static func complete(
-        of range: PendingRange, _ resolution: Resolution, now: Int64?
+        of range: PendingRange, _ resolution: Resolution, now: UTC?
     ) -> [SampleGroup] {
         var groups: [SampleGroup] = []
         for sample in range.samples {
-            let window = resolution.window(around: sample.timeMicroseconds)
+            let window = resolution.window(around: UTC(microseconds: sample.timeMicroseconds))
             if window != nil, let last = groups.last, last.window == window,
                 last.samples.count < samplesMax
             {
@@ -83,7 +84,7 @@ struct SampleGroup: Sendable {
             }
         }
         guard let last = groups.last, let window = last.window else { return groups }
-        let isOver = now.map { $0 - graceMicroseconds >= window.upperBound } ?? false
+        let isOver = now.map { $0 - grace >= window.upperBound } ?? false
         if !range.isEnded, !isOver, last.samples.count < samplesMax { groups.removeLast() }
         return groups
     }

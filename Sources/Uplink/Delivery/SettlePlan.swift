@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import OfflineQueue
 
@@ -77,7 +78,8 @@ struct SettlePlan: Sendable {
     private static func content(of group: SampleGroup, _ rates: [Int]) -> DataPoint.Content? {
         guard let window = group.window else {
             return rates.first.map {
-                .heartRate(bpm: $0, atMicroseconds: group.samples[0].timeMicroseconds)
+                .heartRate(
+                    bpm: $0, at: UTC(microseconds: group.samples[0].timeMicroseconds))
             }
         }
         return DataPoint.averageTenths(rates).map {
@@ -91,14 +93,15 @@ struct SettlePlan: Sendable {
     private static func intervals(
         _ measurement: HeartRateMeasurement, of sample: PendingSample
     ) -> [(DataPointKind, DataPoint.Content)] {
-        let range = Timestamp.microsecondsRange
-        var end = min(max(sample.timeMicroseconds, range.lowerBound), range.upperBound)
+        let range = Timestamp.range
+        var end = min(
+            max(UTC(microseconds: sample.timeMicroseconds), range.lowerBound), range.upperBound)
         var intervals: [(DataPointKind, DataPoint.Content)] = []
         for (index, ticks) in measurement.rrIntervals.enumerated().reversed() where ticks > 0 {
             if let kind = DataPointKind.interval(index) {
-                intervals.append((kind, .interval(ticks: ticks, endMicroseconds: end)))
+                intervals.append((kind, .interval(ticks: ticks, end: end)))
             }
-            end -= Int64(ticks) * 15_625 / 16
+            end = DataPoint.start(of: ticks, end: end)
         }
         return intervals.reversed()
     }

@@ -82,12 +82,12 @@ public struct ExchangeReader: Sendable {
     public func isHealthy(token: Secret) async -> Bool {
         let document = try? await read(
             ProfileDocument.self, "/api/v1/users/profile", token,
-            timeoutMilliseconds: Self.healthTimeoutMilliseconds)
+            timeout: Self.healthTimeout)
         return document != nil
     }
 
     /// An exchange that takes longer to read one row is not healthy.
-    private static let healthTimeoutMilliseconds = 10_000
+    private static let healthTimeout = Duration.seconds(10)
 
     private func ownDevices(clientID: String, token: Secret) async throws(Fault) -> Set<String> {
         let clients = try await read(ListDocument<ClientDocument>.self, "/api/v1/clients", token)
@@ -101,9 +101,9 @@ public struct ExchangeReader: Sendable {
     }
 
     private func read<Document: Decodable>(
-        _ type: Document.Type, _ target: String, _ token: Secret, timeoutMilliseconds: Int? = nil
+        _ type: Document.Type, _ target: String, _ token: Secret, timeout: Duration? = nil
     ) async throws(Fault) -> Document {
-        let answer = try await ask(target, token: token, timeoutMilliseconds)
+        let answer = try await ask(target, token: token, timeout)
         switch answer.status {
         case 200: break
         case 401 where answer.isDocument: throw .unauthorized
@@ -117,10 +117,10 @@ public struct ExchangeReader: Sendable {
     }
 
     private func ask(
-        _ target: String, token: Secret?, _ timeoutMilliseconds: Int? = nil
+        _ target: String, token: Secret?, _ timeout: Duration? = nil
     ) async throws(Fault) -> HTTPAnswer {
         var request = HTTPRequest(.get, origin, target)
-        request.timeoutMilliseconds = timeoutMilliseconds
+        request.timeout = timeout
         do {
             return try await transport.send(token.map { request.authorized(by: $0) } ?? request)
         } catch {

@@ -13,10 +13,10 @@ public struct CurlSettings: Sendable, Hashable {
     public var proxy: String?
     /// Connects to this Unix socket whatever the origin's host.
     public var unixSocketPath: String?
-    /// Longest wait for a connection with its TLS handshake, in milliseconds.
-    public var connectTimeoutMilliseconds = CurlSettings.connectTimeoutMilliseconds
-    /// Longest wait for the whole answer, connecting included, in milliseconds.
-    public var totalTimeoutMilliseconds = CurlSettings.totalTimeoutMilliseconds
+    /// Longest wait for a connection with its TLS handshake, whole milliseconds.
+    public var connectTimeout = CurlSettings.connectTimeout
+    /// Longest wait for the whole answer, connecting included, whole milliseconds.
+    public var totalTimeout = CurlSettings.totalTimeout
     /// Largest answer body read, in bytes.
     public var answerBytesMax = CurlSettings.answerBytesMax
 
@@ -24,10 +24,10 @@ public struct CurlSettings: Sendable, Hashable {
     public init() {}
 
     /// A server that has not taken a connection in 10 s is as good as away.
-    public static let connectTimeoutMilliseconds = 10_000
+    public static let connectTimeout = Duration.seconds(10)
     /// The exchange kills its own workers after 30 s; a wait beyond that, with room for proxies,
     /// means that no answer will come (docs/exchange.md).
-    public static let totalTimeoutMilliseconds = 60_000
+    public static let totalTimeout = Duration.seconds(60)
     /// 100 refusals of an old exchange with 5 KB of diagnostics each, four times over.
     public static let answerBytesMax = 2 << 20
 }

@@ -1,3 +1,4 @@
+import Basics
 import CCurl
 import Synchronization
 
@@ -66,9 +67,9 @@ final class CurlTransfer {
         option.set(CURLOPT_FOLLOWLOCATION, 0)
         option.set(CURLOPT_FRESH_CONNECT, 1)
         option.set(CURLOPT_FORBID_REUSE, 1)
-        option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
-        let timeout = settings.totalTimeoutMilliseconds
-        option.set(CURLOPT_TIMEOUT_MS, min(request.timeoutMilliseconds ?? timeout, timeout))
+        option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeout)
+        let timeout = settings.totalTimeout
+        option.set(CURLOPT_TIMEOUT_MS, min(request.timeout ?? timeout, timeout))
         option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         option.set(CURLOPT_USERAGENT, "edge-gateway")
 
@@ -109,7 +110,7 @@ final class CurlTransfer {
         _ = ccurl_get_microseconds(easy, CURLINFO_TOTAL_TIME_T, &elapsed)
         return HTTPAnswer(
             status: status, contentType: inflow.contentType, retryAfter: inflow.retryAfter,
-            date: inflow.date, body: inflow.body, elapsedMicroseconds: Int64(elapsed))
+            date: inflow.date, body: inflow.body, elapsed: .microseconds(Int64(elapsed)))
     }
 }
 
@@ -124,6 +125,11 @@ private struct CurlOptions {
 
     mutating func check(_ code: CURLcode) {
         if code != CURLE_OK { allSet = false }
+    }
+
+    /// An option whose name ends in `_MS`.
+    mutating func set(_ option: CURLoption, _ value: Duration) {
+        set(option, Int(value.microseconds / 1000))
     }
 
     mutating func set(_ option: CURLoption, _ value: Int) {

@@ -27,8 +27,8 @@ public struct HTTPRequest: Sendable {
     public var contentType: String?
     /// The body.
     public var body: [UInt8]
-    /// Longest wait for the whole answer, milliseconds; the transport's own at most, and if nil.
-    public var timeoutMilliseconds: Int?
+    /// Longest wait for the whole answer; the transport's own at most, and if nil.
+    public var timeout: Duration?
 
     /// A request of `origin` for `target`.
     public init(
@@ -63,18 +63,18 @@ public struct HTTPAnswer: Sendable, Hashable {
     /// The body.
     public var body: [UInt8]
     /// How long the request took, connecting included.
-    public var elapsedMicroseconds: Int64
+    public var elapsed: Duration
 
     public init(
         status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
-        body: [UInt8] = [], elapsedMicroseconds: Int64 = 0
+        body: [UInt8] = [], elapsed: Duration = .zero
     ) {
         self.status = status
         self.contentType = contentType
         self.retryAfter = retryAfter
         self.date = date
         self.body = body
-        self.elapsedMicroseconds = elapsedMicroseconds
+        self.elapsed = elapsed
     }
 }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -46,7 +47,7 @@ public struct GrantClient: Sendable {
     /// Longest token taken from an answer, in bytes; real ones have 30.
     static let tokenBytesMax = 4096
     /// Bounds for the lifetime an exchange may announce: a minute, and ten years.
-    static let lifetimeSecondsRange = 60.0...315_360_000.0
+    static let lifetimeRange = Duration.seconds(60)...Duration.seconds(315_360_000)
 
     /// A client of `origin`.
     public init(transport: any HTTPTransport, origin: Origin, clock: any GatewayClock) {
@@ -154,16 +155,17 @@ public struct GrantClient: Sendable {
                 Self.isToken(document.accessToken),
                 document.refreshToken.map(Self.isToken) ?? true
             else { return .unclear }
-            let range = Self.lifetimeSecondsRange
-            let lifetime = document.expiresIn.map {
-                Int64(min(max($0, range.lowerBound), range.upperBound))
+            let range = Self.lifetimeRange
+            let lifetime = document.expiresIn.map { seconds in
+                // Bounded before it is converted: no number of the exchange's may trap.
+                let whole = Int64(min(max(seconds, 0), range.upperBound.inSeconds))
+                return max(.seconds(whole), range.lowerBound)
             }
             return .granted(
                 TokenPair(
                     access: Secret(document.accessToken),
                     refresh: document.refreshToken.map { Secret($0) },
-                    grantedMicroseconds: clock.read().wallMicroseconds,
-                    lifetimeSeconds: lifetime ?? TokenPair.lifetimeSecondsDefault))
+                    granted: clock.read().wall, lifetime: lifetime ?? TokenPair.lifetimeDefault))
         }
         guard answer.status == 400 || answer.status == 401,
             let document = try? JSONDecoder().decode(TokenErrorDocument.self, from: body)

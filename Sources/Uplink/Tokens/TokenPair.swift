@@ -1,32 +1,53 @@
+import Basics
+
 /// What the exchange's token endpoint granted, and when.
-public struct TokenPair: Sendable, Hashable, Codable {
+public struct TokenPair: Sendable, Hashable {
     /// The bearer token for requests. Opaque.
     public var access: Secret
     /// The token for the next pair, absent for a practitioner key.
     public var refresh: Secret?
-    /// When it was granted, UTC microseconds by this machine's clock.
-    public var grantedMicroseconds: Int64
-    /// How long the access token lives, in seconds, as the exchange said.
-    public var lifetimeSeconds: Int64
+    /// When it was granted by this machine's clock.
+    public var granted: UTC
+    /// How long the access token lives, as the exchange said: whole seconds.
+    public var lifetime: Duration
 
-    public init(
-        access: Secret, refresh: Secret?, grantedMicroseconds: Int64, lifetimeSeconds: Int64
-    ) {
+    public init(access: Secret, refresh: Secret?, granted: UTC, lifetime: Duration) {
         self.access = access
         self.refresh = refresh
-        self.grantedMicroseconds = grantedMicroseconds
-        self.lifetimeSeconds = lifetimeSeconds
+        self.granted = granted
+        self.lifetime = lifetime
     }
 
-    /// When the access token ends, UTC microseconds by this machine's clock.
-    public var expiresMicroseconds: Int64 {
-        let (life, overflow) = max(0, lifetimeSeconds).multipliedReportingOverflow(by: 1_000_000)
-        let (end, isTooFar) = grantedMicroseconds.addingReportingOverflow(life)
-        return overflow || isTooFar ? .max : end
-    }
+    /// When the access token ends by this machine's clock.
+    public var expires: UTC { granted + max(lifetime, .zero) }
 
     /// Assumed when the exchange does not say: the 14 days of its default settings.
-    public static let lifetimeSecondsDefault: Int64 = 1_209_600
+    public static let lifetimeDefault = Duration.seconds(14 * 86_400)
+}
+
+/// Token files hold times as numbers, named after their units.
+extension TokenPair: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case access, refresh, grantedMicroseconds, lifetimeSeconds
+    }
+
+    /// Reads a pair of a token file.
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        access = try values.decode(Secret.self, forKey: .access)
+        refresh = try values.decodeIfPresent(Secret.self, forKey: .refresh)
+        granted = UTC(microseconds: try values.decode(Int64.self, forKey: .grantedMicroseconds))
+        lifetime = .seconds(try values.decode(Int64.self, forKey: .lifetimeSeconds))
+    }
+
+    /// Writes a pair of a token file.
+    public func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(access, forKey: .access)
+        try values.encodeIfPresent(refresh, forKey: .refresh)
+        try values.encode(granted.microseconds, forKey: .grantedMicroseconds)
+        try values.encode(lifetime.components.seconds, forKey: .lifetimeSeconds)
+    }
 }
 
 /// What can bring a new pair when the refresh token no longer does.

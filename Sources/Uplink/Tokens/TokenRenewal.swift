@@ -22,10 +22,10 @@ public struct TokenRenewal: Sendable {
         /// Redeem the invitation again and report ``TokenRenewal/redeemed(_:_:)``.
         case redeem(Secret)
         /// No usable token; ask again at this uptime.
-        case wait(untilMicroseconds: Int64)
+        case wait(until: Uptime)
         /// No usable token, and only a person can bring a new one. An attempt is still made at this
         /// uptime, in case the exchange was mended.
-        case enrollAgain(retryAtMicroseconds: Int64)
+        case enrollAgain(retryAt: Uptime)
     }
 
     /// What is on the disk, or about to be.
@@ -40,7 +40,7 @@ public struct TokenRenewal: Sendable {
     private var refreshIsDead = false
     private var failures = 0
     private var youngRefusals = 0
-    private var nextAttempt = Int64.min
+    private var nextAttempt = Uptime.zero
 
     /// A refresh with an unknown outcome is repeated no sooner than the first of these pauses.
     static let unclear = Backoff(first: .seconds(30), longest: .seconds(900))
@@ -48,8 +48,8 @@ public struct TokenRenewal: Sendable {
     static let notSent = Backoff(first: .seconds(5), longest: .seconds(900))
     /// A new pair that is refused at once is no matter of age: the next one waits.
     static let youngRefusal = Backoff(first: .seconds(300), longest: .seconds(3_600))
-    /// Between attempts after a final refusal, microseconds.
-    static let finalPause: Int64 = 3_600_000_000
+    /// Between attempts after a final refusal.
+    static let finalPause = Duration.seconds(3_600)
 
     /// A renewal of a record that is on the disk.
     public init(record: TokenRecord) {
@@ -58,27 +58,24 @@ public struct TokenRenewal: Sendable {
 
     /// What to do at `now`.
     public mutating func next(_ now: ClockReading) -> Action {
-        let uptime = now.uptimeMicroseconds
         if isUnsaved {
-            return uptime >= nextAttempt ? .save(record) : .wait(untilMicroseconds: nextAttempt)
+            return now.uptime >= nextAttempt ? .save(record) : .wait(until: nextAttempt)
         }
-        let age = now.isTrusted ? now.wallMicroseconds - record.pair.grantedMicroseconds : 0
-        let lifetime = record.pair.lifetimeSeconds * 1_000_000
+        let age = now.trustedWall.map { $0 - record.pair.granted } ?? .zero
+        let lifetime = record.pair.lifetime
         guard isRefused || age >= lifetime / 2 else { return .use(token) }
-        if uptime < nextAttempt {
+        if now.uptime < nextAttempt {
             if !isRefused, age < lifetime { return .use(token) }
-            return isLost
-                ? .enrollAgain(retryAtMicroseconds: nextAttempt)
-                : .wait(untilMicroseconds: nextAttempt)
+            return isLost ? .enrollAgain(retryAt: nextAttempt) : .wait(until: nextAttempt)
         }
-        return attempt(uptime)
+        return attempt(now.uptime)
     }
 
     private var token: AccessToken {
         AccessToken(secret: record.pair.access, generation: generation)
     }
 
-    private mutating func attempt(_ uptime: Int64) -> Action {
+    private mutating func attempt(_ uptime: Uptime) -> Action {
         if case .practitionerKey(let clientID, let secret) = record.credential {
             return .mint(clientID: clientID, secret: secret)
         }
@@ -87,7 +84,7 @@ public struct TokenRenewal: Sendable {
         }
         if case .invitation(let token) = record.credential { return .redeem(token) }
         lose(uptime)
-        return .enrollAgain(retryAtMicroseconds: nextAttempt)
+        return .enrollAgain(retryAt: nextAttempt)
     }
 
     /// Whether `token` is of a pair granted since the start, and nothing has shown yet that it works.
@@ -101,8 +98,8 @@ public struct TokenRenewal: Sendable {
         isRefused = true
         if acceptedGeneration != generation, generation > 1 {
             youngRefusals += 1
-            let pause = Self.youngRefusal.pause(after: youngRefusals).microseconds
-            nextAttempt = max(nextAttempt, now.uptimeMicroseconds + pause)
+            let pause = Self.youngRefusal.pause(after: youngRefusals)
+            nextAttempt = max(nextAttempt, now.uptime + pause)
         }
     }
 
@@ -125,9 +122,9 @@ public struct TokenRenewal: Sendable {
         case .refused:
             if case .invitation = record.credential {
                 refreshIsDead = true
-                nextAttempt = now.uptimeMicroseconds
+                nextAttempt = now.uptime
             } else {
-                lose(now.uptimeMicroseconds)
+                lose(now.uptime)
             }
         case .unclear: postpone(Self.unclear, now)
         case .notSent: postpone(Self.notSent, now)
@@ -144,7 +141,7 @@ public struct TokenRenewal: Sendable {
             install(record)
         case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
             .failure(.refused):
-            lose(now.uptimeMicroseconds)
+            lose(now.uptime)
         case .failure: postpone(Self.unclear, now)
         }
     }
@@ -154,7 +151,7 @@ public struct TokenRenewal: Sendable {
         if isOnDisk {
             isUnsaved = false
             failures = 0
-            nextAttempt = .min
+            nextAttempt = .zero
         } else {
             postpone(Self.unclear, now)
         }
@@ -174,10 +171,10 @@ public struct TokenRenewal: Sendable {
         isLost = false
         refreshIsDead = false
         failures = 0
-        nextAttempt = .min
+        nextAttempt = .zero
     }
 
-    private mutating func lose(_ uptime: Int64) {
+    private mutating func lose(_ uptime: Uptime) {
         isLost = true
         // The hourly attempt starts from the top.
         refreshIsDead = false
@@ -187,7 +184,7 @@ public struct TokenRenewal: Sendable {
 
     private mutating func postpone(_ backoff: Backoff, _ now: ClockReading) {
         failures += 1
-        nextAttempt = now.uptimeMicroseconds + backoff.pause(after: failures).microseconds
+        nextAttempt = now.uptime + backoff.pause(after: failures)
     }
 }
 

@@ -32,8 +32,8 @@ public struct TokenSeal: Sendable {
 
     /// Debian's place for it.
     public static let standardProgram = "/usr/bin/systemd-creds"
-    /// A TPM may take a second; this is a hung one, in seconds.
-    static let secondsMax = 10
+    /// A TPM may take a second; this is a hung one.
+    static let patience = Duration.seconds(10)
     /// What comes back is a third larger than a record at most, with some 200 bytes of its own.
     static let bytesMax = 256 << 10
 
@@ -123,7 +123,7 @@ public struct TokenSeal: Sendable {
 
     /// Sends `input`, ends it, and reads to the end; nil if it takes too long.
     private func exchange(_ input: [UInt8], _ socket: Int32) -> [UInt8]? {
-        var patience = timeval(tv_sec: Self.secondsMax, tv_usec: 0)
+        var patience = timeval(tv_sec: Int(Self.patience.components.seconds), tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
         setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, size)

@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 
@@ -7,9 +8,9 @@ public actor TokenSource {
     /// Why there is no token now.
     public enum Fault: Error, Hashable, Sendable {
         /// One may be had later; ask again at this uptime.
-        case notNow(untilMicroseconds: Int64)
+        case notNow(until: Uptime)
         /// Only a person can bring one; an attempt is still made at this uptime.
-        case enrollAgain(retryAtMicroseconds: Int64)
+        case enrollAgain(retryAt: Uptime)
     }
 
     private var renewal: TokenRenewal
@@ -38,8 +39,8 @@ public actor TokenSource {
     /// The OAuth client the tokens belong to.
     public var clientID: String { renewal.record.clientID }
 
-    /// When the token in use ends, UTC microseconds. It is renewed long before.
-    public var expiresMicroseconds: Int64 { renewal.record.pair.expiresMicroseconds }
+    /// When the token in use ends. It is renewed long before.
+    public var expires: UTC { renewal.record.pair.expires }
 
     /// A token to use now, renewed before if it is time.
     public func token() async throws(Fault) -> AccessToken {
@@ -52,8 +53,8 @@ public actor TokenSource {
             case .use(let token):
                 if renewal.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
                 return token
-            case .wait(let until): throw .notNow(untilMicroseconds: until)
-            case .enrollAgain(let retry): throw .enrollAgain(retryAtMicroseconds: retry)
+            case .wait(let until): throw .notNow(until: until)
+            case .enrollAgain(let retry): throw .enrollAgain(retryAt: retry)
             case let action:
                 // Not part of the asking task: a cancelled delivery must not break off a refresh.
                 running = Task { await perform(action) }

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 
 /// What a strap says about itself in its Device Information Service, as far as it is known.
@@ -17,16 +18,16 @@ public struct StrapDatasheet: Sendable, Hashable {
     }
 }
 
-/// One Open mHealth data point to be. All times are UTC microseconds since 1970.
+/// One Open mHealth data point to be.
 public struct DataPoint: Sendable, Hashable {
     /// What it says.
     public enum Content: Sendable, Hashable {
         /// A heart rate in beats per minute, measured at a time.
-        case heartRate(bpm: Int, atMicroseconds: Int64)
+        case heartRate(bpm: Int, at: UTC)
         /// The average of `count` heart rates measured in a window, in tenths of a beat per minute.
-        case averageHeartRate(tenths: Int, count: Int, window: Range<Int64>)
+        case averageHeartRate(tenths: Int, count: Int, window: Range<UTC>)
         /// The time between two beats, in ticks of 1/1024 s, and when the second of them was.
-        case interval(ticks: UInt16, endMicroseconds: Int64)
+        case interval(ticks: UInt16, end: UTC)
     }
 
     /// The identity, a UUID. The same on every attempt to deliver it.
@@ -42,6 +43,11 @@ public struct DataPoint: Sendable, Hashable {
     /// Whether it is an RR interval, which has a code and a consent of its own.
     public var isInterval: Bool {
         if case .interval = content { true } else { false }
+    }
+
+    /// When an RR interval of so many ticks began.
+    static func start(of ticks: UInt16, end: UTC) -> UTC {
+        UTC(microseconds: end.microseconds - Int64(ticks) * 15_625 / 16)
     }
 
     /// The average of heart rates in tenths of a beat per minute, rounded half up; nil of none.

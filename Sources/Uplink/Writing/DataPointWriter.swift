@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 
 /// Writes Open mHealth data points for one strap: IEEE 1752.1 header, `heart-rate` 2.0 or
@@ -88,7 +89,7 @@ public struct DataPointWriter: Sendable {
         switch point.content {
         case .heartRate(let bpm, let time):
             let timeStart = json.count
-            Timestamp(microseconds: time).write(to: &json)
+            Timestamp(time).write(to: &json)
             let timeEnd = json.count
             json.raw(afterCreation)
             json.raw(#"},"body":{"heart_rate":{"value":"#)
@@ -97,26 +98,27 @@ public struct DataPointWriter: Sendable {
             json.again(from: timeStart, to: timeEnd)
             json.raw(#""}}}"#)
         case .averageHeartRate(let tenths, let count, let window):
-            Timestamp(microseconds: window.upperBound).write(to: &json)
+            Timestamp(window.upperBound).write(to: &json)
             json.raw(afterCreation)
             // How many measurements the average is of: readers weigh a full window otherwise.
             json.raw(#","acquisition_rate":{"number_of_times":"#)
             json.integer(count)
             json.raw(#","time_window":{"value":"#)
-            json.integer(Int(window.upperBound - window.lowerBound) / 1_000_000)
+            json.integer(
+                Int(window.upperBound.microseconds - window.lowerBound.microseconds) / 1_000_000)
             json.raw(#","unit":"sec"}}},"body":{"heart_rate":{"value":"#)
             json.decimal(tenths, places: 1)
             json.raw(#","unit":"beats/min"},"effective_time_frame":"#)
             json.timeInterval(window.lowerBound, window.upperBound)
             json.raw(#","descriptive_statistic":"average"}}"#)
         case .interval(let ticks, let end):
-            Timestamp(microseconds: end).write(to: &json)
+            Timestamp(end).write(to: &json)
             json.raw(afterCreation)
             json.raw(#"},"body":{"rr_interval":{"value":"#)
             // Exact: a tick is 1000/1024 ms, 9,765,625 ten-millionths.
             json.decimal(Int(ticks) * 9_765_625, places: 7)
             json.raw(#","unit":"ms"},"effective_time_frame":"#)
-            json.timeInterval(end - Int64(ticks) * 15_625 / 16, end)
+            json.timeInterval(DataPoint.start(of: ticks, end: end), end)
             json.raw("}}")
         }
     }
@@ -156,11 +158,11 @@ extension JSONBytes {
     }
 
     /// Appends an Open mHealth time frame from one time to another.
-    fileprivate mutating func timeInterval(_ start: Int64, _ end: Int64) {
+    fileprivate mutating func timeInterval(_ start: UTC, _ end: UTC) {
         raw(#"{"time_interval":{"start_date_time":""#)
-        Timestamp(microseconds: start).write(to: &self)
+        Timestamp(start).write(to: &self)
         raw(#"","end_date_time":""#)
-        Timestamp(microseconds: end).write(to: &self)
+        Timestamp(end).write(to: &self)
         raw(#""}}"#)
     }
 }

@@ -5,16 +5,17 @@ struct Timestamp {
     private let date: CivilDate
     private let millisecondOfDay: Int
 
-    /// 1970-01-01 … 9999-12-31, microseconds: what four digits of year can say. Times beyond are
-    /// clamped, so that any stored number can be written.
-    static let microsecondsRange: ClosedRange<Int64> = 0...253_402_300_799_999_999
+    /// 1970-01-01 … 9999-12-31: what four digits of year can say. Times beyond are clamped, so that any
+    /// stored number can be written.
+    static let range = UTC(microseconds: 0)...UTC(microseconds: microsecondsMax)
+
+    private static let microsecondsMax: Int64 = 253_402_300_799_999_999
 
     private static let millisecondsPerDay: Int64 = 86_400_000
 
-    /// The time `microseconds` after 1970 in UTC, cut to the millisecond.
-    init(microseconds: Int64) {
-        let range = Self.microsecondsRange
-        let milliseconds = min(max(microseconds, range.lowerBound), range.upperBound) / 1000
+    /// The time, cut to the millisecond. Reckoned in numbers: this is done several times a data point.
+    init(_ utc: UTC) {
+        let milliseconds = min(max(utc.microseconds, 0), Self.microsecondsMax) / 1000
         millisecondOfDay = Int(milliseconds % Self.millisecondsPerDay)
         date = CivilDate(daysSince1970: milliseconds / Self.millisecondsPerDay)
     }
