@@ -27,7 +27,7 @@ struct BacklogTests {
             let statement = try db.makeStatement(sql: "EXPLAIN QUERY PLAN " + sql)
             return try Row.fetchAll(
                 statement,
-                arguments: StatementArguments([1, 2, 3, 4, 5].prefix(sql.count { $0 == "?" }))
+                arguments: StatementArguments(Array(1...7).prefix(sql.count { $0 == "?" }))
             ).map { $0["detail"] as String }
         }
         #expect(

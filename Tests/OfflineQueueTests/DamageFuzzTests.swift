@@ -39,7 +39,7 @@ struct DamageFuzzTests {
 
         init(_ store: TestStore, _ world: SalvageWorld, _ clock: ManualClock) async throws {
             // Nonces are random; a seed must mean the same store every time.
-            try store.execute("UPDATE run SET nonce = id + 1000")
+            try store.execute("UPDATE run SET nonce = id + (1 << 40)")
             let queue = try await store.open(clock, bootID: "boot-1")
             try await queue.fixNonce(1_000_000)
             for bpm in UInt8(0)..<60 {

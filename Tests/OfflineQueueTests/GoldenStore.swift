@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// A small store with something in every table: what the golden files are made of.
 ///
-/// Uses only what every version of the room offers, so that it compiles against each.
+/// What a version adds is added at the end, so that the lines stay what they were.
 enum GoldenStore {
     /// Makes the store and returns one line for each waiting sample.
     static func make(_ path: String) async throws -> [String] {
@@ -43,9 +43,28 @@ enum GoldenStore {
         queue = try SampleQueue(path: path, clock: clock, bootID: "golden-boot-2")
         try await queue.beat(worn, bpm: 120, clock)
         try await queue.flush()
+        try await addElsewhere(queue, to: worn)
         let lines = try await lines(queue, delivery: delivery)
         try await queue.close()
         return lines
+    }
+
+    /// Since version 6: a further destination with samples in every state.
+    private static func addElsewhere(_ queue: SampleQueue, to worn: Assignment) async throws {
+        let elsewhere = try await queue.enroll(.example("elsewhere")).id
+        try await queue.setKeep(enrollment: elsewhere, microseconds: 30 * 86_400_000_000)
+        try await queue.add(destination: elsewhere, to: worn.id, from: .kept)
+        let batch = try await queue.nextBatch(enrollment: elsewhere, limit: 6)
+        try await queue.settle(
+            enrollment: elsewhere,
+            batch.enumerated().map { index, sample in
+                switch index {
+                case 0, 1: SettledSample(sample, .dead(reason: "invalid", diagnostics: "elsewhere"))
+                case 2: SettledSample(sample, .dropped(reason: "zero-rate"))
+                default: SettledSample(sample, .delivered)
+                }
+            })
+        try await queue.requeue(deadLetters: [batch[1].id], destination: elsewhere)
     }
 
     static func lines(_ queue: SampleQueue, delivery: Int64) async throws -> [String] {

@@ -26,7 +26,7 @@ struct GoldenStoreTests {
         try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent("store-id"))
     }
 
-    @Test(arguments: ["v1", "v3", "v4", "v5"])
+    @Test(arguments: ["v1", "v3", "v4", "v5", "v6"])
     func opensAndIsDeliveredAsItWas(version: String) async throws {
         let store = try TestStore()
         try FileManager.default.copyItem(
@@ -42,9 +42,10 @@ struct GoldenStoreTests {
         let balance = try await queue.balance()
         #expect(balance.received == 82 && balance.undecodable == 1 && balance.isBalanced)
         #expect(balance.dead == 1 && balance.delivered == 7)
+        if version == "v6" { try await checkElsewhere(queue) }
         #expect(balance.held == ["not-enrolled": 40, "clock-unknown": 1])
         let letters = try await queue.deadLetters()
-        #expect(letters.map(\.diagnostics) == ["words"])
+        #expect(letters.filter { $0.enrollmentID == delivery }.map(\.diagnostics) == ["words"])
         #expect(letters.allSatisfy { SampleIdentity(text: $0.uuid)?.kind == .heartRate })
         #expect(try await queue.sensors().first?.details.name == "Strap 1")
         #expect(try await queue.uploads().map(\.count) == [10])
@@ -52,6 +53,17 @@ struct GoldenStoreTests {
         #expect(audit.isClean, "\(audit)")
         try await queue.close()
         #expect(try SampleQueue.verify(path: store.path).isClean)
+    }
+
+    private func checkElsewhere(_ queue: SampleQueue) async throws {
+        let elsewhere = try #require(try await queue.enrollments().last).id
+        let balance = try await queue.balance(of: .enrollment(elsewhere))
+        #expect(balance.isBalanced && balance.stored == 41 && balance.delivered == 3)
+        #expect(balance.dead == 1 && balance.dropped == ["zero-rate": 1] && balance.pending == 35)
+        #expect(balance.held == ["clock-unknown": 1])
+        let letters = try await queue.deadLetters().filter { $0.enrollmentID == elsewhere }
+        #expect(letters.map(\.diagnostics) == ["elsewhere"])
+        #expect(try await queue.nextBatch(enrollment: elsewhere, limit: 100).count == 35)
     }
 
     /// The newest golden file must be of the newest version.

@@ -4,10 +4,12 @@ import Testing
 
 @testable import OfflineQueue
 
-/// A store with one strap that two patients wear in turn, and a process that writes to it until it is
-/// killed; beside the store it notes what it was told is durable.
+/// A store with one strap that two patients wear in turn, whose samples all go to a third destination as well,
+/// and a process that writes to it until it is killed; beside the store it notes what it was told is durable.
 enum KilledWriter {
     static let stepSamples = 20
+    /// The enrollment of the further destination.
+    static let elsewhere: Int64 = 3
     /// From one round to the next; the child writes in the middle.
     static let roundSeconds = 864_000.0
 
@@ -15,6 +17,7 @@ enum KilledWriter {
         let queue = try SampleQueue(path: path, clock: clock, bootID: "parent")
         let worn = try await Worn(queue, 1)
         try await queue.enroll(.example("ward-2", patient: "p-2"))
+        try await queue.enroll(.example("elsewhere", patient: "p-3"))
         #expect(worn.enrollment.id == 1)
         try await queue.close()
     }
@@ -44,6 +47,8 @@ enum KilledWriter {
         try acknowledged.write(notes)
         var queue = try await open()
         guard var assignment = try await queue.openAssignments().first else { return }
+        // The last process may have been killed between the two.
+        try await queue.add(destination: elsewhere, to: assignment.id, from: .kept)
         var number = UInt32(first)
         for step in 0..<steps {
             let uptime = clock.read().uptimeMicroseconds
@@ -67,10 +72,18 @@ enum KilledWriter {
                 acknowledged.delivered += batch.count
                 try acknowledged.write(notes)
             }
+            // It keeps up.
+            let batch = try await queue.nextBatch(enrollment: elsewhere, limit: stepSamples)
+            try await queue.settle(
+                enrollment: elsewhere,
+                batch.map {
+                    SettledSample($0, $0.id % 7 == 0 ? .dropped(reason: "r") : .delivered)
+                })
             try await queue.prune()
             if step % 3 == 2 {
                 assignment = try await queue.assign(
                     sensor: assignment.sensorID, enrollment: assignment.enrollmentID == 1 ? 2 : 1)
+                try await queue.add(destination: elsewhere, to: assignment.id, from: .now)
             }
             clock.advance(seconds: 61)
             await queue.commitIfDue()
@@ -106,6 +119,8 @@ enum KilledWriter {
         #expect(balance.isBalanced, "\(comment)")
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(comment): \(audit)")
+        let elsewhere = try await queue.balance(of: .enrollment(elsewhere))
+        #expect(elsewhere.isBalanced && elsewhere.stored == balance.stored, "\(comment)")
         // Frames are numbered without holes from the first on; what is left are the last of them.
         let rows = "count(*) = count(DISTINCT substr(frame, 2))"
         let last = "coalesce(max(substr(hex(frame), 3)) = printf('%08X', \(balance.stored - 1)), 1)"

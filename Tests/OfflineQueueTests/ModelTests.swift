@@ -13,7 +13,10 @@ struct ModelTests {
         {
             return [seed]
         }
-        return [1, 2, 3, 4, 5, 6, 2_337_946_728_915_483_348, UInt64.random(in: 0 ... .max)]
+        return [
+            1, 2, 3, 4, 5, 6, 2_337_946_728_915_483_348, 7_169_508_116_849_181_714,
+            UInt64.random(in: 0 ... .max),
+        ]
     }()
 
     @Test(arguments: seeds)
@@ -27,6 +30,7 @@ struct ModelTests {
             #expect(balance == run.model.balance, "seed \(seed), step \(step): \(name)")
             #expect(balance.isBalanced)
             if balance != run.model.balance { return }
+            guard try await run.destinationsAgree(name, step) else { return }
         }
         try await run.finish()
     }
@@ -70,7 +74,8 @@ private struct ModelRun {
 
     mutating func step() async throws -> String {
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<45: return try await append()
+        case 0..<42: return try await append()
+        case 42..<45: return try await changeDestinations()
         case 45..<50: return try await handOver()
         case 50..<70: return try await deliver()
         case 70..<75:
@@ -123,6 +128,15 @@ private struct ModelRun {
     mutating func handOver() async throws -> String {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
         let delivery = ([nil] + deliveries.map(Optional.some)).randomElement(using: &random) ?? nil
+        if let known = open[sensor], model.deliveries[known] == nil, let delivery,
+            model.everFurther[known]?.contains(delivery) == true
+        {
+            await #expect(throws: QueueError.self) {
+                try await queue.assign(sensor: sensor, enrollment: delivery)
+            }
+            model.commit()
+            return "bind to a further destination"
+        }
         let assignment = try await queue.assign(sensor: sensor, enrollment: delivery)
         model.commit()
         if let delivery { model.deliveries[assignment.id] = delivery }
@@ -146,13 +160,13 @@ private struct ModelRun {
             model.frames[index].uuid = sample.uuid
             switch Int.random(in: 0..<10, using: &random) {
             case 0:
-                model.frames[index].state = .dead
+                model.set(index, delivery, .dead)
                 outcomes.append(SettledSample(sample, .dead(reason: "r", diagnostics: "d")))
             case 1:
-                model.frames[index].state = .dropped("zero-rate")
+                model.set(index, delivery, .dropped("zero-rate"))
                 outcomes.append(SettledSample(sample, .dropped(reason: "zero-rate")))
             default:
-                model.frames[index].state = .delivered
+                model.set(index, delivery, .delivered)
                 outcomes.append(SettledSample(sample, .delivered))
             }
         }
@@ -163,22 +177,81 @@ private struct ModelRun {
     }
 
     mutating func deadLetter() async throws -> String {
-        let dead = model.frames.indices.filter { model.frames[$0].state == .dead }
-        #expect(
-            try await queue.deadLetters(limit: 10_000).map(\.sampleID)
-                == dead.map { model.frames[$0].id }.reversed())
-        let chosen = dead.shuffled(using: &random).prefix(3)
-        let ids = chosen.map { model.frames[$0].id }
+        let letters = model.letters
+        let listed = try await queue.deadLetters(limit: 10_000)
+        #expect(listed.map(\.sampleID) == letters.map { model.frames[$0.index].id }.reversed())
+        let expected = Set(
+            letters.map { "\(model.frames[$0.index].id) at \($0.destination)" })
+        #expect(Set(listed.map { "\($0.sampleID) at \($0.enrollmentID ?? 0)" }) == expected)
+        // Everywhere, or at one destination.
+        let destination =
+            Bool.random(using: &random) ? nil : deliveries.randomElement(using: &random)
+        let chosen = letters.filter { destination == nil || $0.destination == destination }
+            .shuffled(using: &random).prefix(3)
+        let all = letters.filter { letter in
+            (destination == nil || letter.destination == destination)
+                && chosen.contains { $0.index == letter.index }
+        }
+        let ids = chosen.map { model.frames[$0.index].id }
         let isRequeue = Bool.random(using: &random)
-        for index in chosen {
-            model.frames[index].state = isRequeue ? .requeued : .dropped("purged")
+        for (index, destination) in all {
+            if isRequeue {
+                model.set(index, destination, .requeued)
+            } else {
+                model.giveUp(index, destination, "purged")
+            }
         }
-        if isRequeue {
-            try await queue.requeue(deadLetters: ids)
-        } else {
-            try await queue.purge(deadLetters: ids)
+        let count =
+            isRequeue
+            ? try await queue.requeue(deadLetters: ids, destination: destination)
+            : try await queue.purge(deadLetters: ids, destination: destination)
+        #expect(count == all.count)
+        return "requeue or purge \(ids.count) at \(destination.map { "\($0)" } ?? "all")"
+    }
+
+    mutating func changeDestinations() async throws -> String {
+        guard
+            let (_, assignment) = open.sorted(by: { $0.key < $1.key })
+                .randomElement(using: &random),
+            let destination = deliveries.randomElement(using: &random)
+        else { return "no destinations" }
+        if model.deliveries[assignment] == destination {
+            await #expect(throws: QueueError.self) {
+                try await queue.add(destination: destination, to: assignment, from: .now)
+            }
+            model.commit()
+            return "add its own destination"
         }
-        return "requeue or purge \(ids.count)"
+        if model.further[assignment]?.contains(destination) == true {
+            try await queue.remove(destination: destination, from: assignment)
+            model.remove(destination, from: assignment)
+            return "remove destination \(destination) from \(assignment)"
+        }
+        let isKept = Bool.random(using: &random)
+        try await queue.add(
+            destination: destination, to: assignment, from: isKept ? .kept : .now)
+        model.add(destination, to: assignment, isKept: isKept)
+        return "add destination \(destination) to \(assignment), \(isKept ? "kept" : "now")"
+    }
+
+    /// Whether each destination has the books that it should have.
+    func destinationsAgree(_ name: String, _ step: Int) async throws -> Bool {
+        var agree = true
+        for delivery in deliveries {
+            let found = try await queue.balance(of: .enrollment(delivery))
+            #expect(found.isBalanced)
+            var samples = Balance()
+            samples.delivered = found.delivered
+            samples.dead = found.dead
+            samples.dropped = found.dropped.filter { $0.value > 0 }
+            samples.pending = found.pending
+            samples.held = found.held
+            var expected = model.balance(of: delivery)
+            expected.undecodable = 0
+            #expect(samples == expected, "step \(step): \(name), destination \(delivery)")
+            if samples != expected { agree = false }
+        }
+        return agree
     }
 
     mutating func hold() async throws -> String {
@@ -259,7 +332,7 @@ private struct ModelRun {
             for (sample, index) in zip(sent, expected) {
                 #expect(model.frames[index].uuid == nil || model.frames[index].uuid == sample.uuid)
                 model.frames[index].uuid = sample.uuid
-                model.frames[index].state = .delivered
+                model.set(index, delivery, .delivered)
             }
         }
         let identities = model.frames.compactMap(\.uuid)

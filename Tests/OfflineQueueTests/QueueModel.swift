@@ -18,7 +18,15 @@ struct QueueModel {
         var state: State
         var isDecodable: Bool
         var uuid: String?
-        var isPruned = false
+        /// What became of it at further destinations.
+        var further: [Int64: State] = [:]
+        /// Pruning has passed its row; the row is gone.
+        var isPassed = false
+        var isDeleted = false
+
+        var states: [State] { [state] + further.values }
+        var isLetter: Bool { states.contains(.dead) || states.contains(.requeued) }
+        var isDone: Bool { !isLetter && !states.contains(.pending) }
     }
 
     var frames: [Frame] = []
@@ -29,6 +37,9 @@ struct QueueModel {
     /// Delivery by assignment; none is "not-enrolled".
     var deliveries: [Int64: Int64] = [:]
     var holds: [Int64: String] = [:]
+    /// Further destinations by assignment: now, and ever.
+    var further: [Int64: Set<Int64>] = [:]
+    var everFurther: [Int64: Set<Int64>] = [:]
 
     mutating func append(_ frame: Frame) {
         frames.append(frame)
@@ -48,6 +59,9 @@ struct QueueModel {
             if frames[index].isDecodable {
                 frames[index].id = nextID
                 frames[index].state = .pending
+                for destination in further[frames[index].assignment] ?? [] {
+                    frames[index].further[destination] = .pending
+                }
                 nextID += 1
             } else {
                 frames[index].state = .undecodable
@@ -62,8 +76,73 @@ struct QueueModel {
         commit()
         frames.removeAll { deliveries[$0.assignment] == delivery }
         committed = frames.count
+        for assignment in deliveries.filter({ $0.value == delivery }).keys {
+            further[assignment] = nil
+            everFurther[assignment] = nil
+        }
         deliveries = deliveries.filter { $0.value != delivery }
         holds[delivery] = nil
+        for assignment in Array(further.keys) { remove(delivery, from: assignment) }
+        for index in frames.indices { frames[index].further[delivery] = nil }
+        for assignment in Array(everFurther.keys) { everFurther[assignment]?.remove(delivery) }
+    }
+
+    // MARK: - Further destinations
+
+    mutating func add(_ destination: Int64, to assignment: Int64, isKept: Bool) {
+        commit()
+        guard further[assignment, default: []].insert(destination).inserted else { return }
+        everFurther[assignment, default: []].insert(destination)
+        guard isKept else { return }
+        for index in frames.indices
+        where frames[index].assignment == assignment && frames[index].isDecodable
+            && !frames[index].isPassed && !frames[index].isDeleted
+            && frames[index].further[destination] == nil
+        {
+            frames[index].further[destination] = .pending
+        }
+    }
+
+    mutating func remove(_ destination: Int64, from assignment: Int64) {
+        commit()
+        guard further[assignment]?.remove(destination) != nil else { return }
+        for index in frames.indices where frames[index].assignment == assignment {
+            switch frames[index].further[destination] {
+            case .pending: frames[index].further[destination] = .dropped("destination-removed")
+            case .requeued, .dead: giveUp(index, destination, "destination-removed")
+            default: break
+            }
+        }
+    }
+
+    /// What became of a frame at a destination.
+    func state(_ index: Int, _ destination: Int64) -> State? {
+        deliveries[frames[index].assignment] == destination
+            ? frames[index].state : frames[index].further[destination]
+    }
+
+    mutating func set(_ index: Int, _ destination: Int64, _ state: State) {
+        if deliveries[frames[index].assignment] == destination {
+            frames[index].state = state
+        } else {
+            frames[index].further[destination] = state
+        }
+        if frames[index].isPassed, frames[index].isDone { frames[index].isDeleted = true }
+    }
+
+    mutating func giveUp(_ index: Int, _ destination: Int64, _ reason: String) {
+        set(index, destination, .dropped(reason))
+        if frames[index].isDone { frames[index].isDeleted = true }
+    }
+
+    /// The dead letters, oldest sample first.
+    var letters: [(index: Int, destination: Int64)] {
+        frames.indices.flatMap { index in
+            let own = deliveries[frames[index].assignment] ?? 0
+            return (frames[index].state == .dead ? [(index, own)] : [])
+                + frames[index].further.sorted { $0.key < $1.key }
+                .filter { $0.value == .dead }.map { (index, $0.key) }
+        }
     }
 
     /// A run begins behind the last number that is remembered.
@@ -76,22 +155,37 @@ struct QueueModel {
     /// Indexes of what the delivery is to send, in the order in which it must come.
     func batch(_ delivery: Int64, _ limit: Int) -> [Int] {
         let waiting = frames.indices.filter {
-            deliveries[frames[$0].assignment] == delivery && time(frames[$0]) != nil
+            state($0, delivery) != nil && time(frames[$0]) != nil
         }
-        let requeued = waiting.filter { frames[$0].state == .requeued }
+        func isOwn(_ index: Int) -> Bool { deliveries[frames[index].assignment] == delivery }
+        let requeued = waiting.filter { state($0, delivery) == .requeued }
             .sorted { frames[$0].id < frames[$1].id }
+        let pending = waiting.filter { state($0, delivery) == .pending }
         return Array(
-            (requeued + waiting.filter { frames[$0].state == .pending }).prefix(limit))
+            (requeued.filter(isOwn) + requeued.filter { !isOwn($0) } + pending).prefix(limit))
     }
 
     mutating func prune(before horizon: Int64) {
-        for index in frames.indices where !frames[index].isPruned {
-            switch frames[index].state {
-            case .delivered, .dropped:
-                if let time = time(frames[index]), time < horizon { frames[index].isPruned = true }
-            default: break
-            }
+        for index in frames.indices
+        where !frames[index].isPassed && frames[index].isDecodable
+            && frames[index].state != .buffered
+        {
+            guard !frames[index].states.contains(.pending), let time = time(frames[index]),
+                time < horizon
+            else { continue }
+            frames[index].isPassed = true
+            if frames[index].isDone { frames[index].isDeleted = true }
         }
+    }
+
+    /// The books of a destination, without what says nothing of samples.
+    func balance(of destination: Int64) -> Balance {
+        var balance = Balance()
+        for index in frames.indices {
+            guard let state = state(index, destination) else { continue }
+            add(state, of: frames[index], delivery: destination, to: &balance)
+        }
+        return balance
     }
 
     var balance: Balance {
@@ -103,25 +197,31 @@ struct QueueModel {
             }
             balance.received += 1
             if frame.isDecodable { balance.stored += 1 }
-            switch frame.state {
-            case .buffered: break
-            case .undecodable: balance.undecodable += 1
-            case .delivered: balance.delivered += 1
-            case .dead: balance.dead += 1
-            case .dropped(let reason): balance.dropped[reason, default: 0] += 1
-            case .pending, .requeued:
-                if let reason = holdReason(frame) {
-                    balance.held[reason, default: 0] += 1
-                } else {
-                    balance.pending += 1
-                }
-            }
+            add(frame.state, of: frame, delivery: deliveries[frame.assignment], to: &balance)
         }
         return balance
     }
 
-    private func holdReason(_ frame: Frame) -> String? {
-        guard let delivery = deliveries[frame.assignment] else { return "not-enrolled" }
+    private func add(
+        _ state: State, of frame: Frame, delivery: Int64?, to balance: inout Balance
+    ) {
+        switch state {
+        case .buffered: break
+        case .undecodable: balance.undecodable += 1
+        case .delivered: balance.delivered += 1
+        case .dead: balance.dead += 1
+        case .dropped(let reason): balance.dropped[reason, default: 0] += 1
+        case .pending, .requeued:
+            if let reason = holdReason(frame, delivery) {
+                balance.held[reason, default: 0] += 1
+            } else {
+                balance.pending += 1
+            }
+        }
+    }
+
+    private func holdReason(_ frame: Frame, _ delivery: Int64?) -> String? {
+        guard let delivery else { return "not-enrolled" }
         return time(frame) == nil ? "clock-unknown" : holds[delivery]
     }
 }

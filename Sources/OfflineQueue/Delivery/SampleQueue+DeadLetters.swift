@@ -1,14 +1,15 @@
 import GRDB
 
 extension SampleQueue {
-    /// The dead letters, newest first, `limit` at most; only those of samples numbered below `before`.
+    /// The dead letters of all destinations, newest sample first, `limit` at most; only those of samples
+    /// numbered below `before`.
     public func deadLetters(
         before: Int64? = nil, limit: Int = 100
     ) throws(QueueError) -> [DeadLetter] {
         try deadLetters("d.sample < ?", before ?? .max, limit: limit)
     }
 
-    /// The dead letter of one sample; nil if it is none.
+    /// The dead letter of one sample, of its own destination if it died there; nil if it died nowhere.
     public func deadLetter(_ sample: Int64) throws(QueueError) -> DeadLetter? {
         try deadLetters("d.sample = ?", sample, limit: 1).first
     }
@@ -17,100 +18,128 @@ extension SampleQueue {
         _ condition: String, _ sample: Int64, limit: Int
     ) throws(QueueError) -> [DeadLetter] {
         try read("list dead letters") { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT \(SampleColumn.listOfP),
-                        d.reason, d.diagnostics, d.died_wall_us, r.nonce, b.wall_offset_us,
-                        a.sensor, a.enrollment, s.identity_shift, d.sent_as
-                    FROM dead_letter d
-                    JOIN sample p ON p.id = d.sample
-                    JOIN segment s ON s.id = d.segment
-                    JOIN assignment a ON a.id = s.assignment
-                    JOIN run r ON r.id = s.run
-                    JOIN boot b ON b.id = r.boot
-                    WHERE d.is_requeued = 0 AND \(condition) ORDER BY d.sample DESC LIMIT ?
-                    """, arguments: [sample, max(0, limit)]
-            ).map(DeadLetter.init(row:))
-        }
-    }
-
-    /// Puts dead letters back into their delivery: they are pending again, under the same identity. Those
-    /// that died in the same data point go with them, else it would be another one. Returns how many.
-    ///
-    /// Throws `unknown-reference`, and changes nothing, if one of them is not dead.
-    @discardableResult
-    public func requeue(deadLetters samples: [Int64]) throws(QueueError) -> Int {
-        try write("requeue dead letters") { db in
-            let all = try Self.together(samples, db)
-            for sample in all {
-                let segment = try Self.segment(ofDeadLetter: sample, db)
-                try db.execute(
-                    sql: "UPDATE dead_letter SET is_requeued = 1 WHERE sample = ?",
-                    arguments: [sample])
-                try db.execute(
-                    sql: "UPDATE segment SET dead = dead - 1 WHERE id = ?", arguments: [segment])
-            }
-            return all.count
-        }
-    }
-
-    /// Gives dead letters up: they are counted as dropped, reason `purged`, and their rows go, with
-    /// those that died in the same data point. Returns how many.
-    ///
-    /// Throws `unknown-reference`, and changes nothing, if one of them is not dead.
-    @discardableResult
-    public func purge(deadLetters samples: [Int64]) throws(QueueError) -> Int {
-        try write("purge dead letters") { db in
-            let all = try Self.together(samples, db)
-            for sample in all {
-                let segment = try Self.segment(ofDeadLetter: sample, db)
-                try Self.giveUp(db, sample, of: segment, isDead: true, reason: "purged")
-            }
-            return all.count
-        }
-    }
-
-    /// Drops the sample of a dead letter and deletes both; one that was put back is not dead any more.
-    static func giveUp(
-        _ db: Database, _ sample: Int64, of segment: Int64, isDead: Bool, reason: String
-    ) throws {
-        try db.cachedStatement(sql: "DELETE FROM dead_letter WHERE sample = ?")
-            .execute(arguments: [sample])
-        try db.cachedStatement(sql: "DELETE FROM sample WHERE id = ?").execute(arguments: [sample])
-        try db.count(1, .dropped, reason, segment: segment)
-        try db.cachedStatement(
-            sql: """
-                UPDATE segment SET dead = dead - ?, dropped = dropped + 1, pruned = pruned + 1
-                WHERE id = ?
-                """
-        ).execute(arguments: [isDead ? 1 : 0, segment])
-    }
-
-    /// These samples and those that died in one data point with one of them, in order.
-    private static func together(_ samples: [Int64], _ db: Database) throws -> [Int64] {
-        var all = Set(samples)
-        for sample in samples {
-            all.formUnion(
-                try Int64.fetchAll(
-                    db.cachedStatement(
+            // One statement a table, so that each walks its own key backwards.
+            let letters = try [("NULL", "dead_letter"), ("d.destination", "further_dead_letter")]
+                .flatMap { further, table in
+                    try Row.fetchAll(
+                        db,
                         sql: """
-                            SELECT o.sample FROM dead_letter d JOIN dead_letter o USING (sent_as)
-                            WHERE d.sample = ? AND o.is_requeued = 0
-                            """), arguments: [sample]))
+                            SELECT \(SampleColumn.listOfP),
+                                d.reason, d.diagnostics, d.died_wall_us, r.nonce, b.wall_offset_us,
+                                a.sensor, coalesce(\(further), a.enrollment) AS destination,
+                                s.identity_shift, d.sent_as
+                            FROM \(table) d
+                            JOIN sample p ON p.id = d.sample
+                            JOIN segment s ON s.id = d.segment
+                            JOIN assignment a ON a.id = s.assignment
+                            JOIN run r ON r.id = s.run
+                            JOIN boot b ON b.id = r.boot
+                            WHERE d.is_requeued = 0 AND \(condition)
+                            ORDER BY d.sample DESC LIMIT ?
+                            """, arguments: [sample, max(0, limit)]
+                    ).map(DeadLetter.init(row:))
+                }
+            let sorted = letters.sorted { $0.sampleID > $1.sampleID }
+            // Who asks for those before the last one must not miss another of the same sample.
+            let last = sorted.prefix(max(0, limit)).last?.sampleID
+            return sorted.prefix { last != nil && $0.sampleID >= last ?? 0 }.map { $0 }
         }
-        return all.sorted()
     }
 
-    private static func segment(ofDeadLetter sample: Int64, _ db: Database) throws -> Int64 {
-        let segment = try Int64.fetchOne(
-            db, sql: "SELECT segment FROM dead_letter WHERE sample = ? AND is_requeued = 0",
-            arguments: [sample])
-        guard let segment else {
-            throw QueueError(
-                .unknownReference, "find dead letter", "sample \(sample) is no dead letter")
+    /// The dead letters of every destination; `further` is NULL for the assignment's own.
+    static let lettersSQL = """
+        (SELECT sample, segment, reason, diagnostics, died_wall_us, is_requeued, sent_as,
+            NULL AS further FROM dead_letter
+        UNION ALL SELECT sample, segment, reason, diagnostics, died_wall_us, is_requeued, sent_as,
+            destination FROM further_dead_letter)
+        """
+
+    /// Puts dead letters back into their deliveries: the samples are pending again wherever they had died,
+    /// or at `destination` alone, under the same identity. Those that died in the same data point go with
+    /// them, else it would be another one. Returns how many letters.
+    ///
+    /// Throws `unknown-reference`, and changes nothing, if one of them is not dead.
+    @discardableResult
+    public func requeue(
+        deadLetters samples: [Int64], destination: Int64? = nil
+    ) throws(QueueError) -> Int {
+        try write("requeue dead letters") { db in
+            let all = try Self.letters(of: samples, destination, db)
+            for (sample, books) in all { try books.requeueLetter(db, sample) }
+            return all.count
         }
-        return segment
+    }
+
+    /// Gives dead letters up, wherever the samples died or at `destination` alone: they are counted as
+    /// dropped, reason `purged`, and their rows go, with those that died in the same data point. Returns how
+    /// many letters.
+    ///
+    /// Throws `unknown-reference`, and changes nothing, if one of them is not dead.
+    @discardableResult
+    public func purge(
+        deadLetters samples: [Int64], destination: Int64? = nil
+    ) throws(QueueError) -> Int {
+        try write("purge dead letters") { db in
+            let all = try Self.letters(of: samples, destination, db)
+            for (sample, books) in all {
+                try books.giveUp(db, sample, isDead: true, reason: "purged")
+            }
+            return all.count
+        }
+    }
+
+    /// The dead letters of these samples and of those that died in one data point with one of them, in
+    /// order.
+    private static func letters(
+        of samples: [Int64], _ destination: Int64?, _ db: Database
+    ) throws -> [(sample: Int64, books: DeliveryBooks)] {
+        var found: Set<Letter> = []
+        for sample in samples {
+            let letters = try Row.fetchAll(
+                db.cachedStatement(
+                    sql: """
+                        SELECT d.sample, d.segment, d.further, a.enrollment, d.sent_as
+                        FROM \(lettersSQL) d
+                        JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
+                        WHERE d.sample = ? AND d.is_requeued = 0
+                        """), arguments: [sample]
+            ).filter { row in
+                destination == nil || (row[2] as Int64? ?? row[3]) == destination
+            }
+            guard !letters.isEmpty else {
+                throw QueueError(
+                    .unknownReference, "find dead letter", "sample \(sample) is no dead letter")
+            }
+            for row in letters {
+                found.insert(Letter(sample: row[0] ?? 0, segment: row[1] ?? 0, further: row[2]))
+                guard let sentAs = row[4] as String? else { continue }
+                try found.formUnion(together(sentAs, further: row[2], db))
+            }
+        }
+        return found.sorted { ($0.sample, $0.further ?? 0) < ($1.sample, $1.further ?? 0) }
+            .map { ($0.sample, DeliveryBooks(segment: $0.segment, further: $0.further)) }
+    }
+
+    private struct Letter: Hashable {
+        var sample: Int64
+        var segment: Int64
+        var further: Int64?
+    }
+
+    /// The dead letters of one destination that died in one data point.
+    private static func together(
+        _ sentAs: String, further: Int64?, _ db: Database
+    ) throws -> [Letter] {
+        let table = further == nil ? "dead_letter" : "further_dead_letter"
+        let destination = further == nil ? "" : "AND destination = ?2"
+        return try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT sample, segment FROM \(table)
+                    WHERE sent_as = ?1 AND is_requeued = 0 \(destination)
+                    """),
+            arguments: further.map { [sentAs, $0] } ?? [sentAs]
+        ).map { Letter(sample: $0[0] ?? 0, segment: $0[1] ?? 0, further: further) }
     }
 }
 
@@ -126,7 +155,7 @@ extension DeadLetter {
                 runNonce: UInt64(bitPattern: nonce), sample: sample.id &- shift
             ).description
         sensorID = row["sensor"] ?? 0
-        enrollmentID = row["enrollment"]
+        enrollmentID = row["destination"]
         reason = row["reason"] ?? ""
         diagnostics = row["diagnostics"] ?? ""
         diedMicroseconds = row["died_wall_us"]

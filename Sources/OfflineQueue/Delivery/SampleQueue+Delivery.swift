@@ -45,9 +45,10 @@ extension SampleQueue {
         isAnswered: Bool = false
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
+        let lent = lent.of(enrollment)
         let late = outcomes.filter { lent.reason($0.id) != nil }
-        try write("settle samples") { [lent] db in
-            try Self.settleLate(db, late, lent)
+        try write("settle samples") { db in
+            for sample in late { try lent.settleLate(db, sample) }
             let bySegment = Dictionary(
                 grouping: outcomes.filter { lent.reason($0.id) == nil }, by: \.segmentID)
             for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
@@ -63,7 +64,7 @@ extension SampleQueue {
             }
             FaultPoint.settleUpload.reach()
         }
-        lent.settled(outcomes)
+        self.lent.settled(outcomes, by: enrollment)
         FaultPoint.settled.reach()
     }
 
@@ -120,13 +121,15 @@ extension SampleQueue {
             .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var walk = Walk()
-        let requeued = try Row.fetchCursor(
-            db.cachedStatement(sql: requeuedSQL), arguments: [enrollment])
-        while walk.samples.count < limit, let row = try requeued.next() {
-            guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
-            else { continue }
-            walk.add(SampleRow(row), of: segment)
-            if walk.damaged != nil { return walk }
+        for sql in requeuedSQL {
+            let requeued = try Row.fetchCursor(
+                db.cachedStatement(sql: sql), arguments: [enrollment])
+            while walk.samples.count < limit, let row = try requeued.next() {
+                guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+                else { continue }
+                walk.add(SampleRow(row), of: segment)
+                if walk.damaged != nil { return walk }
+            }
         }
         for range in PendingSegment.ranges(segments) {
             guard walk.samples.count < limit else { break }
@@ -150,19 +153,25 @@ extension SampleQueue {
         WHERE id BETWEEN ? AND ? ORDER BY id
         """
 
-    static let requeuedSQL = """
+    /// The samples that were put back: of the assignments whose own destination it is, and of the others
+    /// that go there as well.
+    static let requeuedSQL = [
+        ("dead_letter", "a.enrollment", "0"), ("further_dead_letter", "d.destination", "1"),
+    ].map { letters, destination, isFurther in
+        """
         SELECT \(SampleColumn.listOfP),
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
-            a.patient, s.identity_shift
-        FROM dead_letter d
+            a.patient, s.identity_shift, \(isFurther)
+        FROM \(letters) d
         JOIN sample p ON p.id = d.sample
         JOIN segment s ON s.id = p.segment
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run
         JOIN boot b ON b.id = r.boot
-        WHERE d.is_requeued = 1 AND a.enrollment = ? AND b.wall_offset_us IS NOT NULL
+        WHERE d.is_requeued = 1 AND \(destination) = ? AND b.wall_offset_us IS NOT NULL
         ORDER BY d.sample
         """
+    }
 }
 
 extension SampleQueue.Walk {
@@ -180,7 +189,7 @@ extension SampleQueue.Walk {
                 assignmentID: segment.assignmentID, patient: segment.patient,
                 runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
                 flags: UInt32(truncatingIfNeeded: row.flags),
-                identityNumber: row.id &- segment.identityShift))
+                identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther))
     }
 }
 
@@ -195,21 +204,30 @@ struct PendingSegment: Sendable {
     var sensorID: Int64
     var patient: String?
     var identityShift: Int64
+    /// Whether the delivery is a further one of the segment's assignment.
+    var isFurther: Bool
 
     static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
-        try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT s.id, s.settled_through + 1, s.last_sample, s.assignment, r.nonce,
-                        b.wall_offset_us, a.sensor, a.patient, s.identity_shift
-                    FROM segment s
-                    JOIN assignment a ON a.id = s.assignment
-                    JOIN run r ON r.id = s.run
-                    JOIN boot b ON b.id = r.boot
-                    WHERE s.settled_through < s.last_sample AND a.enrollment = ?
-                        AND b.wall_offset_us IS NOT NULL
-                    """), arguments: [enrollment]
-        ).compactMap { PendingSegment(row: $0, id: $0[0], from: 1) }
+        try pendingSQL.flatMap { sql in
+            try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [enrollment])
+                .compactMap { PendingSegment(row: $0, id: $0[0], from: 1) }
+        }
+    }
+
+    private static let pendingSQL = [
+        ("segment s", "s", "a.enrollment", "0"),
+        ("further_delivery d JOIN segment s ON s.id = d.segment", "d", "d.destination", "1"),
+    ].map { from, books, destination, isFurther in
+        """
+        SELECT s.id, \(books).settled_through + 1, s.last_sample, s.assignment, r.nonce,
+            b.wall_offset_us, a.sensor, a.patient, s.identity_shift, \(isFurther)
+        FROM \(from)
+        JOIN assignment a ON a.id = s.assignment
+        JOIN run r ON r.id = s.run
+        JOIN boot b ON b.id = r.boot
+        WHERE \(books).settled_through < s.last_sample AND \(destination) = ?
+            AND b.wall_offset_us IS NOT NULL
+        """
     }
 
     /// From a row of ``SampleQueue/requeuedSQL``.
@@ -217,7 +235,7 @@ struct PendingSegment: Sendable {
         self.init(row: row, id: row[SampleColumn.segment.rawValue], from: SampleColumn.count)
     }
 
-    /// From the eight columns that begin with `column`: looking columns up by name costs more than
+    /// From the nine columns that begin with `column`: looking columns up by name costs more than
     /// reading them.
     private init?(row: Row, id: Int64?, from column: Int) {
         guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
@@ -232,6 +250,7 @@ struct PendingSegment: Sendable {
         sensorID = row[column + 5] ?? 0
         patient = row[column + 6]
         identityShift = row[column + 7] ?? 0
+        isFurther = row[column + 8] ?? false
     }
 
     /// The id ranges that hold pending samples, overlapping ones made one, in order.

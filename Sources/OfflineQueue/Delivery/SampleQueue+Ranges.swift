@@ -33,7 +33,7 @@ extension SampleQueue {
         // As in nextBatch: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
             let nonce = runNonce
-            let found = try read("read stretches") { db in
+            let found = try read("read ranges") { db in
                 try Self.ranges(
                     db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
                     patients, runNonce: nonce)
@@ -64,17 +64,19 @@ extension SampleQueue {
         }
 
         var requeued = Walk()
-        let rows = try Row.fetchCursor(db, sql: requeuedSQL, arguments: [enrollment])
-        while requeued.samples.count < perSegment, requeued.damaged == nil,
-            let row = try rows.next()
-        {
-            guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
-            else { continue }
-            if let last = requeued.samples.last, last.segmentID != segment.id {
-                _ = add(requeued, isEnded: true)
-                requeued = Walk()
+        for sql in requeuedSQL {
+            let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
+            while requeued.samples.count < perSegment, requeued.damaged == nil,
+                let row = try rows.next()
+            {
+                guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+                else { continue }
+                if let last = requeued.samples.last, last.segmentID != segment.id {
+                    _ = add(requeued, isEnded: true)
+                    requeued = Walk()
+                }
+                requeued.add(SampleRow(row), of: segment)
             }
-            requeued.add(SampleRow(row), of: segment)
         }
         let isWhole = requeued.samples.count < perSegment
         if let damaged = add(requeued, isEnded: isWhole, isCut: !isWhole) { return ([], damaged) }

@@ -2,7 +2,7 @@ import GRDB
 
 /// What one `settle` does to one segment, checked against the rows before anything is written.
 struct Settlement {
-    private let segment: Int64
+    private let books: DeliveryBooks
     private let cursor: Int64
     private let prunedThrough: Int64
     private let inOrder: [SettledSample]
@@ -16,18 +16,16 @@ struct Settlement {
         _ db: Database, segment: Int64, enrollment: Int64, outcomes: [SettledSample]
     ) throws {
         let operation = "settle samples"
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT s.settled_through, a.enrollment, s.pruned_through FROM segment s
-                    JOIN assignment a ON a.id = s.assignment WHERE s.id = ?
-                    """), arguments: [segment])
-        guard let row, row[1] as Int64? == enrollment, let cursor = row[0] as Int64? else {
+        guard let books = try DeliveryBooks(db, segment: segment, destination: enrollment) else {
             throw QueueError(.unknownReference, operation, "no such segment in this delivery")
         }
-        self.segment = segment
+        let cursor = try books.cursor(db)
+        self.books = books
         self.cursor = cursor
-        prunedThrough = row[2] ?? 0
+        prunedThrough =
+            try Int64.fetchOne(
+                db.cachedStatement(sql: "SELECT pruned_through FROM segment WHERE id = ?"),
+                arguments: [segment]) ?? 0
         let sorted = outcomes.sorted { $0.id < $1.id }
         inOrder = sorted.filter { $0.id > cursor }
         requeued = sorted.filter { $0.id <= cursor }
@@ -45,29 +43,13 @@ struct Settlement {
         guard Set(requeued.map(\.id)).count == requeued.count else {
             throw QueueError(.notContiguous, operation, "a sample is settled twice")
         }
-        for sample in requeued {
-            let isRequeued = try Bool.fetchOne(
-                db, sql: "SELECT is_requeued FROM dead_letter WHERE sample = ? AND segment = ?",
-                arguments: [sample.id, segment])
-            guard isRequeued == true else {
-                throw QueueError(
-                    .notContiguous, operation, "sample \(sample.id) is settled already")
-            }
+        for sample in requeued where try books.isRequeued(db, sample.id) != true {
+            throw QueueError(.notContiguous, operation, "sample \(sample.id) is settled already")
         }
     }
 
     func write(_ db: Database, wall: Int64?) throws {
-        var pruned = 0
-        for sample in requeued {
-            try db.execute(
-                sql: "DELETE FROM dead_letter WHERE sample = ?", arguments: [sample.id])
-            if case .dead = sample.outcome { continue }
-            // Pruning has passed this row already and will not come back for it.
-            if sample.id <= prunedThrough {
-                try db.execute(sql: "DELETE FROM sample WHERE id = ?", arguments: [sample.id])
-                pruned += 1
-            }
-        }
+        for sample in requeued { try books.deleteLetter(db, sample.id) }
         var delivered = 0
         var dead = 0
         var dropped: [String: Int] = [:]
@@ -77,31 +59,19 @@ struct Settlement {
             case .dropped(let reason): dropped[reason.bounded, default: 0] += 1
             case .dead(let reason, let diagnostics):
                 dead += 1
-                try db.cachedStatement(
-                    sql: """
-                        INSERT INTO dead_letter (sample, segment, reason, diagnostics, died_wall_us,
-                            sent_as)
-                        VALUES (?, ?, ?, ?, ?, ?)
-                        """
-                ).execute(arguments: [
-                    sample.id, segment, reason.bounded,
-                    String(diagnostics.prefix(SampleQueue.diagnosticsCharactersMax)), wall,
-                    sample.sentAs?.bounded,
-                ])
+                try books.insertLetter(
+                    db, of: sample, reason: reason, diagnostics: diagnostics, wall: wall)
             }
         }
         for (reason, count) in dropped.sorted(by: { $0.key < $1.key }) {
-            try db.count(count, .dropped, reason, segment: segment)
+            try books.note(db, dropped: count, reason)
         }
-        try db.cachedStatement(
-            sql: """
-                UPDATE segment SET settled_through = ?, delivered = delivered + ?, dead = dead + ?,
-                    dropped = dropped + ?, pruned = pruned + ?
-                WHERE id = ?
-                """
-        ).execute(arguments: [
-            inOrder.last?.id ?? cursor, delivered, dead, dropped.values.reduce(0, +), pruned,
-            segment,
-        ])
+        try books.move(
+            db, through: inOrder.last?.id, delivered: delivered, dead: dead,
+            dropped: dropped.values.reduce(0, +))
+        // Pruning has passed these rows already and will not come back for them.
+        for sample in requeued where sample.id <= prunedThrough {
+            try DeliveryBooks.deleteRow(db, sample.id, of: books.segment)
+        }
     }
 }

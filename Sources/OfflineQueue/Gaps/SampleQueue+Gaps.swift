@@ -181,7 +181,7 @@ extension SampleQueue {
         of scope: BalanceScope, dayStartingAt day: Int64
     ) throws(QueueError) -> Coverage {
         let now = clock.read().uptimeMicroseconds
-        let (condition, arguments) = Self.condition(scope)
+        let (condition, arguments) = Self.assignments(of: scope)
         return try read("read coverage") { db in
             let boots = try Boots(db)
             let unstored = try unstoredGaps(db, at: now)

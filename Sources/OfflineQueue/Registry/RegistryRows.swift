@@ -60,6 +60,16 @@ extension SampleQueue {
     static func bind(
         _ db: Database, _ id: Int64, _ enrollment: Int64, _ patient: String?
     ) throws -> Assignment {
+        let isFurther = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT 1 FROM further_destination WHERE assignment = ?1 AND destination = ?2
+                """, arguments: [id, enrollment])
+        guard isFurther == nil else {
+            throw QueueError(
+                .invalidArgument, "assign sensor",
+                "its samples go there already, as a further destination")
+        }
         try db.execute(
             sql: "UPDATE assignment SET enrollment = ?, patient = ? WHERE id = ?",
             arguments: [enrollment, patient, id])

@@ -20,7 +20,7 @@ extension SampleQueue {
     /// `invalid-argument` while a sensor still records for it.
     public func erase(_ erasure: Erasure) throws(QueueError) -> Bool {
         try flush()
-        let (condition, arguments) = Self.condition(erasure.scope)
+        let (condition, arguments) = Self.assignments(of: erasure.scope)
         let assignments = try read("erase patient") { db in
             _ = try Self.enrollment(db, erasure.enrollment)
             return try Self.assignments(db, condition, arguments)
@@ -36,6 +36,7 @@ extension SampleQueue {
         }
         lent.drop(dropped)
         guard isEmpty else { return false }
+        if erasure.patient == nil { try removeEverywhere(destination: erasure.enrollment) }
         try eraseRegistry(erasure, condition, arguments)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
@@ -70,31 +71,36 @@ extension SampleQueue {
         let letters = try Row.fetchAll(
             db,
             sql: """
-                SELECT d.sample, d.segment, d.is_requeued FROM dead_letter d
+                SELECT d.sample, d.segment, d.further, d.is_requeued FROM \(lettersSQL) d
                 JOIN segment s ON s.id = d.segment JOIN assignment a ON a.id = s.assignment
                 WHERE \(condition) LIMIT \(pruneRowsMax)
                 """, arguments: arguments)
         for letter in letters {
-            try giveUp(
-                db, letter[0] ?? 0, of: letter[1] ?? 0, isDead: letter[2] == 0, reason: erased)
+            let books = DeliveryBooks(segment: letter[1] ?? 0, further: letter[2])
+            try books.giveUp(db, letter[0] ?? 0, isDead: letter[3] == 0, reason: erased)
         }
         guard letters.isEmpty else { return (false, []) }
         let waiting = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.settled_through, s.last_sample \(segmentJoins)
+                SELECT s.id, NULL, s.settled_through, s.last_sample
+                FROM segment s JOIN assignment a ON a.id = s.assignment
                 WHERE s.settled_through < s.last_sample AND \(condition)
-                """, arguments: arguments)
-        let dropped = try waiting.map { segment in
+                UNION ALL SELECT s.id, d.destination, d.settled_through, s.last_sample
+                FROM further_delivery d JOIN segment s ON s.id = d.segment
+                JOIN assignment a ON a.id = s.assignment
+                WHERE d.settled_through < s.last_sample AND \(condition)
+                """, arguments: arguments + arguments)
+        let dropped = try waiting.map { row in
             try drop(
-                db, segment: segment[0] ?? 0, after: segment[1] ?? 0, through: segment[2] ?? 0,
-                reason: erased)
+                db, DeliveryBooks(segment: row[0] ?? 0, further: row[1]), after: row[2] ?? 0,
+                through: row[3] ?? 0, reason: erased)
         }
         let settled = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us \(segmentJoins)
-                WHERE s.pruned_through < s.settled_through AND \(condition)
+                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, b.wall_offset_us
+                \(segmentJoins) WHERE s.pruned_through < floor AND \(condition)
                 """, arguments: arguments)
         var pruned = 0
         for segment in settled where pruned < pruneRowsMax {
@@ -136,6 +142,8 @@ extension SampleQueue {
         let segments = "(SELECT id FROM segment WHERE assignment IN \(assignments))"
         for statement in [
             "DELETE FROM undecodable WHERE segment IN \(segments)",
+            "DELETE FROM further_delivery WHERE segment IN \(segments)",
+            "DELETE FROM further_destination WHERE assignment IN \(assignments)",
             "DELETE FROM loss WHERE segment IN \(segments)",
             "DELETE FROM segment WHERE assignment IN \(assignments)",
             "DELETE FROM gap WHERE assignment IN \(assignments)",
@@ -159,6 +167,10 @@ extension SampleQueue {
                     """, arguments: [sensor])
         }
         guard erasure.patient == nil else { return }
+        for table in ["further_destination", "further_delivery", "loss"] {
+            try db.execute(
+                sql: "DELETE FROM \(table) WHERE destination = ?", arguments: [erasure.enrollment])
+        }
         for table in ["upload", "request"] {
             try db.execute(
                 sql: "DELETE FROM \(table) WHERE enrollment = ?", arguments: [erasure.enrollment])

@@ -97,6 +97,10 @@ private struct SalvageWriter {
     private(set) var orphaned = 0
     private(set) var lost: Int64 = 0
     private var damagedIDs: Set<Int64> = []
+    /// Samples that are dead letters somewhere.
+    private let letters: Set<Int64>
+    /// The cursor of the further destination that is furthest behind, by segment.
+    private let furtherCursors: [Int64: Int64]
     /// Bounds the memory for the count of damaged rows, not the salvage.
     private static let damagedMax = 100_000
     /// In the order in which one refers to the other.
@@ -108,6 +112,17 @@ private struct SalvageWriter {
         self.source = source
         self.shapes = shapes
         segments = [:]
+        letters = Set(source.rows["dead_letter"]?.keys.map { $0 } ?? []).union(
+            source.rows["further_dead_letter"]?.values.compactMap {
+                $0["sample"].flatMap(Int64.fromDatabaseValue)
+            } ?? [])
+        furtherCursors = Dictionary(
+            (source.rows["further_delivery"] ?? [:]).values.compactMap { row in
+                guard let segment = row["segment"].flatMap(Int64.fromDatabaseValue),
+                    let cursor = row["settled_through"].flatMap(Int64.fromDatabaseValue)
+                else { return nil }
+                return (segment, cursor)
+            }, uniquingKeysWith: min)
         let columns = Set(shapes.first { $0.name == "segment" }?.columns.map(\.name) ?? [])
         for (id, row) in source.rows["segment"] ?? [:] {
             // A value that should be a number and is none is left behind.
@@ -230,20 +245,27 @@ private struct SalvageWriter {
         }
         // Its deletion was committed; the bytes only happen to be there still.
         guard sample.id > segment.prunedThrough else { return }
-        guard keepsSettled || segment.isWaiting(sample.id) || isDead(sample.id) else { return }
+        guard keepsSettled || isWanted(sample, of: segment) else { return }
         try SampleInsertion(db, ifNew: true).insert(sample)
         guard db.changesCount > 0 else { return }
         carried += 1
         segments[sample.segment]?.add(sample)
     }
 
-    private func isDead(_ sample: Int64) -> Bool { source.rows["dead_letter"]?[sample] != nil }
+    /// Whether a destination has not settled it for good.
+    private func isWanted(_ sample: SampleRow, of segment: SalvagedSegment) -> Bool {
+        segment.isWaiting(sample.id) || letters.contains(sample.id)
+            || furtherCursors[sample.segment].map { sample.id > $0 } == true
+    }
 
     // MARK: - Books
 
     mutating func finish(_ db: Database) throws {
         // Their rows would have no samples, or no segment.
-        try db.execute(sql: "DELETE FROM dead_letter WHERE sample NOT IN (SELECT id FROM sample)")
+        for table in ["dead_letter", "further_dead_letter"] {
+            try db.execute(
+                sql: "DELETE FROM \(table) WHERE sample NOT IN (SELECT id FROM sample)")
+        }
         for segment in segments.values.sorted(by: { $0.id < $1.id }) {
             lost += try segment.write(db)
             if let offset = segment.wallOffset {
@@ -256,6 +278,7 @@ private struct SalvageWriter {
             }
         }
         for shape in shapes { try removeDangling(shape, db) }
+        try SalvagedFurtherDelivery.balanceAll(db)
     }
 
     /// Deletes rows that refer to what could not be read.

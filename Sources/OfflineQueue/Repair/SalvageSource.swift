@@ -45,8 +45,17 @@ struct TableShape: Sendable {
     }
 
     /// Whether a carved row could be one of this table. Rows made before a column was added lack it.
+    ///
+    /// `run` and `further_delivery` are both numbers throughout; the third is the run's nonce
+    /// (``SampleIdentity/newNonce()``), or the small number of a destination.
     func fits(_ row: CarvedRow) -> Bool {
-        hasRowID && row.values.count <= columns.count
+        if name == "run" || name == "further_delivery", row.values.count > 2,
+            case .integer(let third) = row.values[2],
+            (third >= SampleIdentity.nonceMin) != (name == "run")
+        {
+            return false
+        }
+        return hasRowID && row.values.count <= columns.count
             && columns.dropFirst(row.values.count).allSatisfy { $0.hasDefault || !$0.isRequired }
             && zip(columns, row.values).allSatisfy { column, value in
                 switch value {

@@ -143,12 +143,17 @@ struct SalvagedSegment: Sendable {
     private func bookLosses(_ db: Database, dropped: Int64, refused: Int64) throws -> Int64 {
         func booked(_ kind: LossKind) throws -> Int64 {
             try Int64.fetchOne(
-                db, sql: "SELECT sum(count) FROM loss WHERE segment = ? AND kind = ?",
-                arguments: [id, kind.rawValue]) ?? 0
+                db,
+                sql: """
+                    SELECT sum(count) FROM loss
+                    WHERE segment = ? AND destination = 0 AND kind = ?
+                    """, arguments: [id, kind.rawValue]) ?? 0
         }
         if try booked(.dropped) > dropped {
             try db.execute(
-                sql: "DELETE FROM loss WHERE segment = ? AND kind = 'dropped'", arguments: [id])
+                sql: """
+                    DELETE FROM loss WHERE segment = ? AND destination = 0 AND kind = 'dropped'
+                    """, arguments: [id])
         }
         let refused = max(refused, try booked(.refused))
         for (kind, total) in [(LossKind.dropped, dropped), (.refused, refused)] {

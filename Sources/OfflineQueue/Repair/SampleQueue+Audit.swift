@@ -58,6 +58,15 @@ private struct StoreWalk {
     private let db: Database
     private var audit = Audit()
     private var segments: [Int64: Segment] = [:]
+    private var further: [Int64: [Further]] = [:]
+
+    /// What a row of `further_delivery` says, and what was counted.
+    private struct Further {
+        var destination: Int64
+        var settledThrough: Int64
+        var before, delivered, dead, dropped: Int64
+        var waiting = 0
+    }
 
     /// What a segment's row says, and what was counted.
     fileprivate struct Segment {
@@ -73,8 +82,10 @@ private struct StoreWalk {
     func audit(_ progress: (Double) -> Void) throws -> Audit {
         var walk = self
         try walk.readSegments()
+        try walk.readFurther()
         try walk.readSamples(progress)
         try walk.compare()
+        try walk.compareFurther()
         try walk.checkReferences()
         return walk.audit
     }
@@ -86,6 +97,21 @@ private struct StoreWalk {
             var values: [String: Int64] = [:]
             for name in row.columnNames { values[name] = row[name] }
             segments[id] = Segment(row: values)
+        }
+    }
+
+    private mutating func readFurther() throws {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT segment, destination, settled_through, before, delivered, dead, dropped
+                FROM further_delivery
+                """)
+        while let row = try rows.next() {
+            further[row[0] ?? 0, default: []].append(
+                Further(
+                    destination: row[1] ?? 0, settledThrough: row[2] ?? 0, before: row[3] ?? 0,
+                    delivered: row[4] ?? 0, dead: row[5] ?? 0, dropped: row[6] ?? 0))
         }
     }
 
@@ -104,6 +130,10 @@ private struct StoreWalk {
                 audit.damaged.append(sample.id)
             }
             if segments[sample.segment]?.count(sample.id) == nil { strays += 1 }
+            for index in further[sample.segment]?.indices ?? 0..<0
+            where sample.id > further[sample.segment]?[index].settledThrough ?? 0 {
+                further[sample.segment]?[index].waiting += 1
+            }
             if sample.id >= next {
                 progress(Double(sample.id - first) / Double(max(1, last - first)))
                 next = sample.id + step
@@ -125,7 +155,7 @@ private struct StoreWalk {
             "SELECT d.segment, count(*) \(letters) WHERE d.is_requeued = 1 GROUP BY d.segment")
         let losses = "SELECT segment, sum(count) FROM loss WHERE kind ="
         let refused = try counts("\(losses) 'refused' GROUP BY segment")
-        let dropped = try counts("\(losses) 'dropped' GROUP BY segment")
+        let dropped = try counts("\(losses) 'dropped' AND destination = 0 GROUP BY segment")
         for (id, segment) in segments.sorted(by: { $0.key < $1.key }) {
             func compare(_ what: String, _ counter: Int64, _ rows: Int) {
                 if counter != rows {
@@ -142,6 +172,48 @@ private struct StoreWalk {
             compare("refused", segment["refused"], refused[id] ?? 0)
             compare("dropped", segment["dropped"], dropped[id] ?? 0)
             if !segment.isInOrder { audit.add("segment \(id): its cursors are not in order") }
+        }
+    }
+
+    private mutating func compareFurther() throws {
+        for (id, deliveries) in further.sorted(by: { $0.key < $1.key }) {
+            for delivery in deliveries {
+                func compare(_ what: String, _ counter: Int64, _ rows: Int) {
+                    guard counter != rows else { return }
+                    audit.add(
+                        "segment \(id) for destination \(delivery.destination) \(what): "
+                            + "counter \(counter), rows \(rows)")
+                }
+                func count(_ sql: String) throws -> Int {
+                    try Int.fetchOne(
+                        db.cachedStatement(sql: sql), arguments: [id, delivery.destination]) ?? 0
+                }
+                let letters = """
+                    SELECT count(*) FROM further_dead_letter l
+                    JOIN sample p ON p.id = l.sample AND p.segment = l.segment
+                    WHERE l.segment = ? AND l.destination = ? AND l.is_requeued =
+                    """
+                let requeued = try count("\(letters) 1")
+                let stored = segments[id]?["stored"] ?? 0
+                let settled = delivery.delivered &+ delivery.dead &+ delivery.dropped
+                compare(
+                    "unsent", stored &- delivery.before &- settled, delivery.waiting + requeued)
+                compare("dead", delivery.dead, try count("\(letters) 0"))
+                compare(
+                    "dropped", delivery.dropped,
+                    try count(
+                        """
+                        SELECT sum(count) FROM loss
+                        WHERE kind = 'dropped' AND segment = ? AND destination = ?
+                        """))
+                let pruned = segments[id]?["pruned_through"] ?? 0
+                let last = segments[id]?["last_sample"] ?? 0
+                if delivery.settledThrough < pruned || delivery.settledThrough > last {
+                    audit.add(
+                        "segment \(id) for destination \(delivery.destination): "
+                            + "its cursors are not in order")
+                }
+            }
         }
     }
 

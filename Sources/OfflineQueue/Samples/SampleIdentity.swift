@@ -36,6 +36,13 @@ public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
     public static let sampleMax: Int64 = (1 << 54) - 1
     /// The bits of a run's nonce that count.
     public static let nonceMask: UInt64 = (1 << 60) - 1
+    /// The smallest nonce a run gets: larger than the number of any row that names another, by which the two
+    /// are told apart in the pages of a broken store. It takes nothing from the randomness that one in four
+    /// billion would notice.
+    static let nonceMin: Int64 = 1 << 32
+
+    /// The nonce of a new run.
+    static func newNonce() -> UInt64 { UInt64.random(in: UInt64(nonceMin)...nonceMask) }
 
     /// Octets 0–7, big end first.
     public let high: UInt64

@@ -308,6 +308,14 @@ struct Commit {
             assignment, run, nextSample, before, before, before, uptime, uptime,
         ])
         let tail = SampleQueue.Tail(segment: db.lastInsertedRowID, lastSample: before)
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO further_delivery (segment, destination, settled_through, before,
+                    delivered, dead, dropped)
+                SELECT ?, destination, ?, 0, 0, 0, 0 FROM further_destination
+                WHERE assignment = ? AND state = 'active'
+                """
+        ).execute(arguments: [tail.segment, before, assignment])
         tails[assignment] = tail
         return tail
     }
@@ -319,14 +327,16 @@ enum LossKind: String {
 }
 
 extension Database {
-    /// Adds `count` losses of a segment to table `loss`.
-    func count(_ count: Int, _ kind: LossKind, _ reason: String, segment: Int64) throws {
+    /// Adds `count` losses of a segment to table `loss`; `destination` 0 is the assignment's own.
+    func count(
+        _ count: Int, _ kind: LossKind, _ reason: String, segment: Int64, destination: Int64 = 0
+    ) throws {
         try cachedStatement(
             sql: """
-                INSERT INTO loss (segment, kind, reason, count) VALUES (?, ?, ?, ?)
+                INSERT INTO loss (segment, destination, kind, reason, count) VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT DO UPDATE SET count = count + excluded.count
                 """
-        ).execute(arguments: [segment, kind.rawValue, reason.bounded, count])
+        ).execute(arguments: [segment, destination, kind.rawValue, reason.bounded, count])
     }
 }
 

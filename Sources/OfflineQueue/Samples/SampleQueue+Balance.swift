@@ -3,15 +3,20 @@ import GRDB
 extension SampleQueue {
     /// The books of `scope`, read from the segments' counters: of the samples one a segment that waits is read.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
-        let (condition, arguments) = Self.condition(scope)
+        let books = Self.books(of: scope)
         var balance = try read("read balance") { [patientHolds] db in
-            try Self.balance(db, condition, arguments, patientHolds)
+            var balance = Balance()
+            for (condition, arguments, view) in books {
+                try balance.add(db, condition, arguments, view, patientHolds)
+            }
+            return balance
         }
         balance.buffered = try buffered(in: scope)
         return balance
     }
 
-    static func condition(_ scope: BalanceScope) -> (String, StatementArguments) {
+    /// The assignments (`a`) of a scope, by their own destination.
+    static func assignments(of scope: BalanceScope) -> (String, StatementArguments) {
         switch scope {
         case .everything: ("TRUE", [])
         case .enrollment(let id): ("a.enrollment = ?", [id])
@@ -22,24 +27,82 @@ extension SampleQueue {
         }
     }
 
+    /// Which rows of which view make up the books of a scope. Those of a destination are of the assignments
+    /// whose own one it is, and of those that go there as well; every other scope counts a sample once, by
+    /// its assignment's own destination.
+    private static func books(
+        of scope: BalanceScope
+    ) -> [(condition: String, arguments: StatementArguments, view: BooksView)] {
+        let (condition, arguments) = assignments(of: scope)
+        guard case .enrollment(let id) = scope else { return [(condition, arguments, .own)] }
+        return [(condition, arguments, .own), ("f.destination = ?", [id], .further)]
+    }
+
     private func buffered(in scope: BalanceScope) throws(QueueError) -> Int {
         guard !buffer.isEmpty else { return 0 }
         if scope == .everything { return buffer.count }
-        let (condition, arguments) = Self.condition(scope)
+        let (condition, arguments) = Self.assignments(of: scope)
         let assignments = try read("read balance") { db in
-            try Int64.fetchSet(
+            var ids = try Int64.fetchSet(
                 db, sql: "SELECT a.id FROM assignment a WHERE \(condition)", arguments: arguments)
+            if case .enrollment(let id) = scope {
+                try ids.formUnion(Self.assignments(db, further: id))
+            }
+            return ids
         }
         return buffer.count { assignments.contains($0.assignmentID) }
     }
 
-    /// Why the samples of a segment are held; NULL if they are not.
-    static let holdSQL = """
-        CASE WHEN a.enrollment IS NULL THEN 'not-enrolled'
-            WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
-            WHEN e.state <> 'active' THEN 'enroll-again'
-            ELSE e.hold_reason END
-        """
+    /// Segments (`s`) with the books (`d`) of one of their destinations, and that destination (`e`).
+    enum BooksView: CaseIterable {
+        case own, further
+
+        /// With `d` for the cursor, the counters and `before`, and `hold`.
+        var sql: String {
+            switch self {
+            case .own: "\(SampleQueue.segmentJoins)"
+            case .further:
+                """
+                FROM further_delivery f
+                JOIN segment s ON s.id = f.segment
+                JOIN assignment a ON a.id = s.assignment
+                JOIN run r ON r.id = s.run
+                JOIN boot b ON b.id = r.boot
+                LEFT JOIN enrollment e ON e.id = f.destination
+                """
+            }
+        }
+
+        /// The alias of the table that has cursor and counters.
+        var books: String { self == .own ? "s" : "f" }
+        /// The destination, as an expression.
+        var destination: String { self == .own ? "a.enrollment" : "f.destination" }
+        /// Samples that were gone before the destination was added.
+        var before: String { self == .own ? "0" : "f.before" }
+        /// In table `loss`.
+        var lossDestination: String { self == .own ? "0" : "f.destination" }
+        /// Samples that are neither delivered, dead nor dropped.
+        var unsent: String {
+            "(s.stored - \(before) - \(books).delivered - \(books).dead - \(books).dropped)"
+        }
+        /// Why the samples of a segment are held; NULL if they are not.
+        var hold: String {
+            """
+            CASE WHEN \(destination) IS NULL THEN 'not-enrolled'
+                WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
+                WHEN e.state <> 'active' THEN 'enroll-again'
+                ELSE e.hold_reason END
+            """
+        }
+        /// The time of the first sample behind a segment's cursor; NULL if there is none.
+        var oldest: String {
+            """
+            (SELECT coalesce(p.wall_us, p.uptime_us + b.wall_offset_us) FROM sample p
+            WHERE p.id > \(books).settled_through AND p.id <= s.last_sample AND p.segment = s.id
+            ORDER BY p.id LIMIT 1)
+            """
+        }
+    }
 
     static let segmentJoins = """
         FROM segment s
@@ -48,72 +111,6 @@ extension SampleQueue {
         JOIN boot b ON b.id = r.boot
         LEFT JOIN enrollment e ON e.id = a.enrollment
         """
-
-    private static func balance(
-        _ db: Database, _ condition: String, _ arguments: StatementArguments,
-        _ patientHolds: [Int64: [String: String]]
-    ) throws -> Balance {
-        var balance = Balance()
-        let sums = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT \(holdSQL) AS hold,
-                    sum(s.received), sum(s.stored), sum(s.undecodable), sum(s.delivered),
-                    sum(s.dead), sum(s.stored - s.delivered - s.dead - s.dropped),
-                    a.enrollment, a.patient, sum(s.doubled)
-                \(segmentJoins)
-                WHERE \(condition) GROUP BY hold, a.enrollment, a.patient
-                """, arguments: arguments)
-        while let row = try sums.next() {
-            let doubled: Int = row[9] ?? 0
-            balance.received += (row[1] ?? 0) + doubled
-            balance.doubled += doubled
-            balance.stored += row[2] ?? 0
-            balance.undecodable += row[3] ?? 0
-            balance.delivered += row[4] ?? 0
-            balance.dead += row[5] ?? 0
-            let unsent: Int = row[6] ?? 0
-            let delivery: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
-            if let hold = row[0] as String? ?? ofPatient {
-                if unsent > 0 { balance.held[hold, default: 0] += unsent }
-            } else {
-                balance.pending += unsent
-            }
-        }
-        let losses = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT l.kind, l.reason, sum(l.count) FROM loss l
-                JOIN segment s ON s.id = l.segment
-                JOIN assignment a ON a.id = s.assignment
-                WHERE \(condition) GROUP BY l.kind, l.reason
-                """, arguments: arguments)
-        while let row = try losses.next() {
-            guard let reason = row[1] as String?, let count = row[2] as Int? else { continue }
-            if row[0] == LossKind.refused.rawValue {
-                balance.refused[reason] = count
-            } else {
-                balance.dropped[reason] = count
-            }
-        }
-        balance.oldestUnsentMicroseconds = try oldestUnsent(db, condition, arguments)
-        return balance
-    }
-
-    /// The oldest sample that waits: the first after the cursor of a segment with a known clock. Imported
-    /// samples have later numbers than older ones recorded here, so that each segment counts.
-    private static func oldestUnsent(
-        _ db: Database, _ condition: String, _ arguments: StatementArguments
-    ) throws -> Int64? {
-        try Int64.fetchOne(
-            db,
-            sql: """
-                SELECT min(\(oldestOfSegmentSQL)) \(segmentJoins)
-                WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
-                    AND \(condition)
-                """, arguments: arguments)
-    }
 
     /// The latest requests of all deliveries or of one, newest first.
     public func uploads(
@@ -140,5 +137,69 @@ extension SampleQueue {
     private static func range(_ low: Int64?, _ high: Int64?) -> ClosedRange<Int64>? {
         guard let low, let high, low <= high else { return nil }
         return low...high
+    }
+}
+
+extension Balance {
+    /// Adds the books of the segments for which `condition` holds.
+    fileprivate mutating func add(
+        _ db: Database, _ condition: String, _ arguments: StatementArguments,
+        _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String: String]]
+    ) throws {
+        let books = view.books
+        let sums = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT \(view.hold) AS hold,
+                    sum(s.received - \(view.before)), sum(s.stored - \(view.before)),
+                    sum(s.undecodable), sum(\(books).delivered), sum(\(books).dead),
+                    sum(\(view.unsent)), \(view.destination) AS destination, a.patient,
+                    sum(s.doubled)
+                \(view.sql)
+                WHERE \(condition) GROUP BY hold, destination, a.patient
+                """, arguments: arguments)
+        while let row = try sums.next() {
+            let copies: Int = row[9] ?? 0
+            received += (row[1] ?? 0) + copies
+            doubled += copies
+            stored += row[2] ?? 0
+            undecodable += row[3] ?? 0
+            delivered += row[4] ?? 0
+            dead += row[5] ?? 0
+            let unsent: Int = row[6] ?? 0
+            let delivery: [String: String]? = (row[7] as Int64?).flatMap { patientHolds[$0] }
+            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
+            if let hold = row[0] as String? ?? ofPatient {
+                if unsent > 0 { held[hold, default: 0] += unsent }
+            } else {
+                pending += unsent
+            }
+        }
+        let losses = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT l.kind, l.reason, sum(l.count) \(view.sql)
+                JOIN loss l ON l.segment = s.id
+                    AND (l.kind = 'refused' OR l.destination = \(view.lossDestination))
+                WHERE \(condition) GROUP BY l.kind, l.reason
+                """, arguments: arguments)
+        while let row = try losses.next() {
+            guard let reason = row[1] as String?, let count = row[2] as Int? else { continue }
+            if row[0] == LossKind.refused.rawValue {
+                refused[reason, default: 0] += count
+            } else {
+                dropped[reason, default: 0] += count
+            }
+        }
+        // The first after the cursor of a segment with a known clock. Imported samples have later numbers
+        // than older ones recorded here, so that each segment counts.
+        let oldest = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT min(\(view.oldest)) \(view.sql)
+                WHERE \(books).settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
+                    AND \(condition)
+                """, arguments: arguments)
+        oldestUnsentMicroseconds = [oldestUnsentMicroseconds, oldest].compactMap { $0 }.min()
     }
 }

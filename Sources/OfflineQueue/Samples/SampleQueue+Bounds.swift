@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-// What happens at the limit, in this order: delivered samples go, however young; then the policy has
-// its way. Whole pages count, so when the samples of a delivery that is stuck lie between delivered ones,
+// What happens at the limit, in this order: delivered samples go, however young; then a further destination
+// gives up what the assignment's own one is done with; then the policy has its way. Whole pages count, so when the samples of a delivery that is stuck lie between delivered ones,
 // up to two thirds of a page may be room that cannot be used.
 
 extension SampleQueue {
@@ -65,7 +65,7 @@ extension SampleQueue {
         guard room < needed else { return room }
         let goal = needed + min(Int64(roomStepBytes), limit / 64)
         for _ in 0..<roundsMax where room < goal {
-            if try prune(db, horizon: .max) == 0 {
+            if try prune(db, horizon: .max) == 0, try !dropLagging(db, into: &dropped) {
                 guard settings.fullPolicy == .keepNewest, room < needed,
                     try dropOldest(db, into: &dropped)
                 else { break }
@@ -79,72 +79,105 @@ extension SampleQueue {
     private static func dropOldest(
         _ db: Database, into dropped: inout [DroppedRange]
     ) throws -> Bool {
-        let oldest = try Int64.fetchOne(
-            db, sql: "SELECT min(settled_through) FROM segment WHERE settled_through < last_sample")
-        guard let oldest else { return false }
-        let through = oldest + dropStepIDs
-        let segments = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT id, settled_through, min(last_sample, ?1) FROM segment
-                WHERE settled_through < min(last_sample, ?1)
-                """, arguments: [through])
-        for segment in segments {
+        try dropOldest(
+            of: Row.fetchAll(
+                db,
+                sql: """
+                    SELECT id, NULL, settled_through, last_sample FROM segment
+                    WHERE settled_through < last_sample
+                    UNION ALL SELECT s.id, d.destination, d.settled_through, s.last_sample
+                    FROM further_delivery d JOIN segment s ON s.id = d.segment
+                    WHERE d.settled_through < s.last_sample
+                    """), db, into: &dropped)
+    }
+
+    /// Drops for further destinations what the assignments' own ones are done with, among the next few ids
+    /// of the oldest; false if there is nothing.
+    private static func dropLagging(
+        _ db: Database, into dropped: inout [DroppedRange]
+    ) throws -> Bool {
+        try dropOldest(
+            of: Row.fetchAll(
+                db,
+                sql: """
+                    SELECT s.id, d.destination, d.settled_through, s.settled_through
+                    FROM further_delivery d JOIN segment s ON s.id = d.segment
+                    WHERE d.settled_through < s.settled_through
+                    """), db, into: &dropped)
+    }
+
+    /// The rows have a segment, a further destination or NULL, its cursor, and the last id to drop.
+    private static func dropOldest(
+        of waiting: [Row], _ db: Database, into dropped: inout [DroppedRange]
+    ) throws -> Bool {
+        guard let oldest = waiting.map({ $0[2] as Int64? ?? 0 }).min() else { return false }
+        for row in waiting {
+            let cursor: Int64 = row[2] ?? 0
+            let last = min(row[3] ?? 0, oldest + dropStepIDs)
+            guard cursor < last else { continue }
+            let books = DeliveryBooks(segment: row[0] ?? 0, further: row[1])
             dropped.append(
-                try drop(
-                    db, segment: segment[0] ?? 0, after: segment[1] ?? 0, through: segment[2] ?? 0,
-                    reason: queueFull))
+                try drop(db, books, after: cursor, through: last, reason: queueFull))
         }
         return true
     }
 
-    /// Drops samples that arrived before `horizon` (UTC µs) and still wait, of every segment whose
-    /// clock is known; ``pruneRowsMax`` at most.
+    /// Drops samples that arrived before `horizon` (UTC µs; nil: none) and still wait, of every segment whose
+    /// clock is known; for a further destination also those that waited for it longer than it has them
+    /// kept, at `now`. ``pruneRowsMax`` at most.
     static func dropAged(
-        _ db: Database, horizon: Int64, into dropped: inout [DroppedRange]
+        _ db: Database, horizon: Int64?, now: Int64, into dropped: inout [DroppedRange]
     ) throws {
         let segments = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.settled_through, s.last_sample, b.wall_offset_us
+                SELECT s.id, NULL, s.settled_through, s.last_sample, b.wall_offset_us, ?1 AS horizon
                 FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
-                ORDER BY s.settled_through
-                """)
+                    AND ?1 IS NOT NULL
+                UNION ALL
+                SELECT s.id, d.destination, d.settled_through, s.last_sample, b.wall_offset_us,
+                    max(coalesce(?1, ?2 - e.keep_us), coalesce(?2 - e.keep_us, ?1)) AS horizon
+                FROM further_delivery d JOIN enrollment e ON e.id = d.destination
+                JOIN segment s ON s.id = d.segment
+                JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                WHERE d.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
+                    AND coalesce(?1, e.keep_us) IS NOT NULL
+                ORDER BY 3
+                """, arguments: [horizon, now])
         var budget = pruneRowsMax
         for segment in segments where budget > 0 {
-            let id: Int64 = segment[0] ?? 0
+            guard let horizon = segment[5] as Int64? else { continue }
+            let books = DeliveryBooks(segment: segment[0] ?? 0, further: segment[1])
             let rows = try Row.fetchCursor(
                 db, sql: settledSQL,
-                arguments: [segment[1] as Int64?, segment[2] as Int64?, id, budget])
+                arguments: [segment[2] as Int64?, segment[3] as Int64?, books.segment, budget])
             var last: Int64?
             while let row = try rows.next() {
                 let sample = SampleRow(row)
-                guard let time = sample.time(wallOffset: segment[3]), time < horizon else { break }
+                guard let time = sample.time(wallOffset: segment[4]), time < horizon else { break }
                 last = sample.id
                 budget -= 1
             }
             guard let last else { continue }
             dropped.append(
-                try drop(db, segment: id, after: segment[1] ?? 0, through: last, reason: maxAge))
+                try drop(db, books, after: segment[2] ?? 0, through: last, reason: maxAge))
         }
     }
 
-    /// Moves a segment's cursor and counts what it passes as dropped; the rows stay for `prune`.
+    /// Moves a delivery's cursor and counts what it passes as dropped; the rows stay for `prune`.
     static func drop(
-        _ db: Database, segment: Int64, after cursor: Int64, through: Int64, reason: String
+        _ db: Database, _ books: DeliveryBooks, after cursor: Int64, through: Int64, reason: String
     ) throws -> DroppedRange {
         let count =
             try Int.fetchOne(
                 db.cachedStatement(
                     sql: "SELECT count(*) FROM sample WHERE id > ? AND id <= ? AND segment = ?"),
-                arguments: [cursor, through, segment]) ?? 0
-        if count > 0 { try db.count(count, .dropped, reason, segment: segment) }
-        try db.cachedStatement(
-            sql: "UPDATE segment SET settled_through = ?, dropped = dropped + ? WHERE id = ?"
-        ).execute(arguments: [through, count, segment])
+                arguments: [cursor, through, books.segment]) ?? 0
+        try books.note(db, dropped: count, reason)
+        try books.move(db, through: through, dropped: count)
         return DroppedRange(
-            segment: segment, ids: (min(cursor, through - 1) + 1)...through, reason: reason)
+            books: books, ids: (min(cursor, through - 1) + 1)...through, reason: reason)
     }
 
     /// Keeps the newest ``undecodableKeptMax`` undecodable frames.
@@ -165,62 +198,9 @@ extension SampleQueue {
     }
 }
 
-/// Samples one transaction dropped: those of `segment` among `ids`.
+/// Samples one transaction dropped: those of a segment among `ids`, for one destination.
 struct DroppedRange: Sendable {
-    var segment: Int64
+    var books: DeliveryBooks
     var ids: ClosedRange<Int64>
     var reason: String
-}
-
-/// Samples a delivery was given and has not settled yet. A request may be under way with them when room
-/// has to be made; what the exchange then says of them still counts.
-struct LentSamples: Sendable {
-    private var lent: [Int64: [PendingSample.ID: Int64]] = [:]
-    private var droppedReason: [Int64: String] = [:]
-
-    /// `samples` are the delivery's newest batch; nothing of an older one is under way any more.
-    mutating func lend(_ samples: [PendingSample], to enrollment: Int64) {
-        for id in (lent[enrollment] ?? [:]).keys { droppedReason[id] = nil }
-        lent[enrollment] = Dictionary(
-            samples.map { ($0.id, $0.segmentID) }, uniquingKeysWith: { first, _ in first })
-    }
-
-    mutating func drop(_ ranges: [DroppedRange]) {
-        for range in ranges {
-            for batch in lent.values {
-                for (id, segment) in batch where segment == range.segment && range.ids.contains(id)
-                {
-                    droppedReason[id] = range.reason
-                }
-            }
-        }
-    }
-
-    /// Why a lent sample was dropped meanwhile; nil if it was not.
-    func reason(_ id: Int64) -> String? { droppedReason[id] }
-
-    mutating func settled(_ outcomes: [SettledSample]) {
-        for outcome in outcomes { droppedReason[outcome.id] = nil }
-    }
-}
-
-extension SampleQueue {
-    /// Takes the outcomes of samples that were dropped while their request was under way: delivered is
-    /// delivered, whatever else stays dropped.
-    static func settleLate(
-        _ db: Database, _ outcomes: [SettledSample], _ lent: LentSamples
-    ) throws {
-        for sample in outcomes where sample.outcome == .delivered {
-            guard let reason = lent.reason(sample.id) else { continue }
-            try db.execute(
-                sql: """
-                    UPDATE loss SET count = count - 1
-                    WHERE segment = ? AND kind = 'dropped' AND reason = ?
-                    """, arguments: [sample.segmentID, reason])
-            try db.execute(
-                sql: """
-                    UPDATE segment SET dropped = dropped - 1, delivered = delivered + 1 WHERE id = ?
-                    """, arguments: [sample.segmentID])
-        }
-    }
 }

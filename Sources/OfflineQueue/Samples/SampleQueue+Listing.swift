@@ -148,9 +148,10 @@ private struct ListedSegment: Sendable {
             db,
             sql: """
                 SELECT s.id, a.sensor, a.enrollment, b.wall_offset_us,
-                    \(SampleQueue.holdSQL) AS hold,
+                    \(SampleQueue.BooksView.own.hold) AS hold,
                     iif(s.delivered = 0, (SELECT iif(count(*) = 1, max(l.reason), NULL) FROM loss l
-                        WHERE l.segment = s.id AND l.kind = 'dropped' AND l.count > 0), NULL),
+                        WHERE l.segment = s.id AND l.destination = 0 AND l.kind = 'dropped'
+                            AND l.count > 0), NULL),
                     s.pruned_through, s.settled_through, s.last_sample, a.patient
                 \(SampleQueue.segmentJoins)
                 WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned

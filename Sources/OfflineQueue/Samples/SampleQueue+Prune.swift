@@ -9,7 +9,8 @@ extension SampleQueue {
     /// Deletes delivered and dropped samples that arrived longer than
     /// ``QueueSettings/keepDeliveredMicroseconds`` ago, at most ``pruneRowsMax`` a call.
     ///
-    /// Before that, samples that wait longer than ``QueueSettings/maxAgeMicroseconds`` are dropped.
+    /// Before that, samples that wait longer than ``QueueSettings/maxAgeMicroseconds`` are dropped, and
+    /// those that wait for a further destination longer than it has them kept.
     /// Dead letters and counters stay. Does nothing while the clock is not trusted. Returns how many
     /// rows went; call again while it returns ``pruneRowsMax``.
     @discardableResult
@@ -19,7 +20,7 @@ extension SampleQueue {
         let ageHorizon = settings.maxAgeMicroseconds.map { now &- $0 }
         let (pruned, dropped) = try write("prune samples") { [walk] db in
             var dropped: [DroppedRange] = []
-            if let ageHorizon { try Self.dropAged(db, horizon: ageHorizon, into: &dropped) }
+            try Self.dropAged(db, horizon: ageHorizon, now: now, into: &dropped)
             try db.execute(
                 sql: "DELETE FROM upload WHERE id <= (SELECT max(id) FROM upload) - ?",
                 arguments: [Self.uploadsKeptMax])
@@ -31,14 +32,15 @@ extension SampleQueue {
         return pruned
     }
 
-    /// Deletes settled samples that arrived before `horizon`, oldest first, ``pruneRowsMax`` at most.
+    /// Deletes samples that every destination has settled and that arrived before `horizon`, oldest first,
+    /// ``pruneRowsMax`` at most.
     static func prune(_ db: Database, horizon: Int64) throws -> Int {
         let segments = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.pruned_through, s.settled_through, b.wall_offset_us
+                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, b.wall_offset_us
                 FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                WHERE s.pruned_through < s.settled_through ORDER BY s.pruned_through
+                WHERE s.pruned_through < floor ORDER BY s.pruned_through
                 """)
         var pruned = 0
         for segment in segments where pruned < pruneRowsMax {
@@ -55,10 +57,11 @@ extension SampleQueue {
     static let deleteSQL = """
         DELETE FROM sample WHERE id > ? AND id <= ? AND segment = ?
             AND id NOT IN (SELECT sample FROM dead_letter WHERE sample > ? AND sample <= ?)
+            AND id NOT IN (SELECT sample FROM further_dead_letter WHERE sample > ? AND sample <= ?)
         """
 
     /// Moves one segment's pruning cursor up to the first row that is still young. The row has the segment's
-    /// id, its two cursors, and the offset of its boot.
+    /// id, its pruning cursor, the last sample that is settled everywhere, and the offset of its boot.
     static func prune(
         _ db: Database, _ segment: Row, horizon: Int64, limit: Int
     ) throws -> Int {
@@ -76,7 +79,7 @@ extension SampleQueue {
         }
         guard let last else { return 0 }
         try db.execute(
-            sql: deleteSQL, arguments: [cursor, last, id, cursor, last])
+            sql: deleteSQL, arguments: [cursor, last, id, cursor, last, cursor, last])
         let count = db.changesCount
         FaultPoint.pruneRows.reach()
         try db.execute(

@@ -19,30 +19,41 @@ extension SampleQueue {
     public func totals() throws(QueueError) -> StoreTotals {
         try read("read totals") { [patientHolds] db in
             var totals = StoreTotals()
-            let sums = try Row.fetchCursor(
-                db,
-                sql: """
-                    SELECT \(Self.holdSQL) AS hold, a.sensor, a.enrollment, a.patient,
-                        sum(s.received), sum(s.dead), sum(s.delivered + s.dead + s.dropped),
-                        sum(s.stored - s.delivered - s.dead - s.dropped)
-                    \(Self.segmentJoins) GROUP BY hold, a.sensor, a.enrollment, a.patient
-                    """)
-            while let row = try sums.next() {
-                guard let sensor = row[1] as Int64? else { continue }
-                totals.received[sensor, default: 0] += row[4] ?? 0
-                totals.dead += row[5] ?? 0
-                let unsent: Int = row[7] ?? 0
-                guard let enrollment = row[2] as Int64? else {
-                    totals.notEnrolled += unsent
-                    continue
-                }
-                totals.settled[enrollment, default: 0] += row[6] ?? 0
-                let patientHold = (row[3] as String?).flatMap { patientHolds[enrollment]?[$0] }
-                if row[0] as String? == nil, patientHold == nil {
-                    totals.pending[enrollment, default: 0] += unsent
-                }
-            }
+            for view in BooksView.allCases { try totals.add(db, view, patientHolds) }
             return totals
+        }
+    }
+}
+
+extension StoreTotals {
+    fileprivate mutating func add(
+        _ db: Database, _ view: SampleQueue.BooksView, _ patientHolds: [Int64: [String: String]]
+    ) throws {
+        let books = view.books
+        let sums = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination, a.patient,
+                    sum(s.received), sum(\(books).dead),
+                    sum(\(books).delivered + \(books).dead + \(books).dropped),
+                    sum(\(view.unsent))
+                \(view.sql) GROUP BY hold, a.sensor, destination, a.patient
+                """)
+        while let row = try sums.next() {
+            guard let sensor = row[1] as Int64? else { continue }
+            // Each frame once, however many destinations it has.
+            if view == .own { received[sensor, default: 0] += row[4] ?? 0 }
+            dead += row[5] ?? 0
+            let unsent: Int = row[7] ?? 0
+            guard let destination = row[2] as Int64? else {
+                notEnrolled += unsent
+                continue
+            }
+            settled[destination, default: 0] += row[6] ?? 0
+            let patientHold = (row[3] as String?).flatMap { patientHolds[destination]?[$0] }
+            if row[0] as String? == nil, patientHold == nil {
+                pending[destination, default: 0] += unsent
+            }
         }
     }
 }

@@ -62,6 +62,8 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     public let flags: UInt32
     /// Its number in the store where it was recorded, if that was another.
     let identityNumber: Int64
+    /// Whether the delivery that it was read for is a further one of its assignment.
+    var isFurther = false
 
     /// The identity of the data point of `kind` made from it.
     public func identity(of kind: DataPointKind = .heartRate) -> SampleIdentity {

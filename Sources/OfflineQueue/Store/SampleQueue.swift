@@ -191,7 +191,7 @@ public actor SampleQueue {
         self.settings = settings
         self.bootID = bootID
         started = clock.read()
-        runNonce = UInt64.random(in: 1...SampleIdentity.nonceMask)
+        runNonce = SampleIdentity.newNonce()
         aliveUptime = started.uptimeMicroseconds
         group = GroupCommit(
             samplesMax: settings.commitSamplesMax,

@@ -11,6 +11,7 @@ enum Schema {
         migrator.registerMigration("v3") { try step($0, version3) }
         migrator.registerMigration("v4") { try step($0, version4) }
         migrator.registerMigration("v5") { try step($0, version5) }
+        migrator.registerMigration("v6") { try step($0, version6) }
         return migrator
     }
 

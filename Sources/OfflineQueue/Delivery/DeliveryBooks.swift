@@ -1,0 +1,167 @@
+import GRDB
+
+/// The books of one destination in one segment: the only statements that move them.
+///
+/// Those of the assignment's own destination are columns of `segment` and the table `dead_letter`; those of
+/// a further one stand in `further_delivery` and `further_dead_letter` (``Schema/version6``).
+struct DeliveryBooks: Sendable, Hashable {
+    let segment: Int64
+    /// The enrollment of a further destination; nil: the assignment's own.
+    let further: Int64?
+
+    init(segment: Int64, further: Int64? = nil) {
+        self.segment = segment
+        self.further = further
+    }
+
+    /// The books of the delivery to `destination`; nil if the segment does not go there.
+    init?(_ db: Database, segment: Int64, destination: Int64) throws {
+        self.segment = segment
+        let own = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT a.enrollment FROM segment s JOIN assignment a ON a.id = s.assignment
+                    WHERE s.id = ?
+                    """), arguments: [segment])
+        if own == destination {
+            further = nil
+            return
+        }
+        further = destination
+        let goesThere = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT segment FROM further_delivery WHERE segment = ? AND destination = ?"),
+            arguments: [segment, destination])
+        if goesThere == nil { return nil }
+    }
+
+    // MARK: - Cursor and counters
+
+    /// The last sample that is done with.
+    func cursor(_ db: Database) throws -> Int64 {
+        try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT settled_through FROM \(table) WHERE \(row)"),
+            arguments: rowArguments) ?? 0
+    }
+
+    /// Moves the cursor to `through`, unless it is nil, and adds to the counters.
+    func move(
+        _ db: Database, through: Int64? = nil, delivered: Int = 0, dead: Int = 0, dropped: Int = 0
+    ) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE \(table) SET settled_through = coalesce(?, settled_through),
+                    delivered = delivered + ?, dead = dead + ?, dropped = dropped + ?
+                WHERE \(row)
+                """
+        ).execute(arguments: [through, delivered, dead, dropped] + rowArguments)
+    }
+
+    /// Counts samples that a policy withheld, in table `loss`; ``move(_:through:delivered:dead:dropped:)``
+    /// counts them beside.
+    func note(_ db: Database, dropped count: Int, _ reason: String) throws {
+        guard count != 0 else { return }
+        try db.count(count, .dropped, reason, segment: segment, destination: further ?? 0)
+    }
+
+    /// Takes one of those back, which was delivered after all.
+    func takeBack(_ db: Database, droppedFor reason: String) throws {
+        try db.execute(
+            sql: """
+                UPDATE loss SET count = count - 1
+                WHERE segment = ? AND destination = ? AND kind = 'dropped' AND reason = ?
+                """, arguments: [segment, further ?? 0, reason])
+        try move(db, delivered: 1, dropped: -1)
+    }
+
+    // MARK: - Dead letters
+
+    func insertLetter(
+        _ db: Database, of sample: SettledSample, reason: String, diagnostics: String, wall: Int64?
+    ) throws {
+        let columns = "sample, segment, reason, diagnostics, died_wall_us, sent_as"
+        let arguments: StatementArguments = [
+            sample.id, segment, reason.bounded,
+            String(diagnostics.prefix(SampleQueue.diagnosticsCharactersMax)), wall,
+            sample.sentAs?.bounded,
+        ]
+        if let further {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO further_dead_letter (\(columns), destination)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
+                    """
+            ).execute(arguments: arguments + [further])
+        } else {
+            try db.cachedStatement(
+                sql: "INSERT INTO dead_letter (\(columns)) VALUES (?, ?, ?, ?, ?, ?)"
+            ).execute(arguments: arguments)
+        }
+    }
+
+    /// Whether the sample is a dead letter that was put back; nil if it is no dead letter.
+    func isRequeued(_ db: Database, _ sample: Int64) throws -> Bool? {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT is_requeued FROM \(letters) WHERE \(letter) AND segment = ?"),
+            arguments: letterArguments(sample) + [segment])
+    }
+
+    func requeueLetter(_ db: Database, _ sample: Int64) throws {
+        try db.cachedStatement(sql: "UPDATE \(letters) SET is_requeued = 1 WHERE \(letter)")
+            .execute(arguments: letterArguments(sample))
+        try move(db, dead: -1)
+    }
+
+    func deleteLetter(_ db: Database, _ sample: Int64) throws {
+        try db.cachedStatement(sql: "DELETE FROM \(letters) WHERE \(letter)")
+            .execute(arguments: letterArguments(sample))
+    }
+
+    /// Drops the sample of a dead letter, which goes, and deletes its row unless another destination wants
+    /// it; one that was put back is not dead any more.
+    func giveUp(_ db: Database, _ sample: Int64, isDead: Bool, reason: String) throws {
+        try deleteLetter(db, sample)
+        try note(db, dropped: 1, reason)
+        try move(db, dead: isDead ? -1 : 0, dropped: 1)
+        try Self.deleteRow(db, sample, of: segment)
+    }
+
+    /// Deletes a sample's row if no destination waits for it or holds it as a dead letter, and counts that
+    /// it is pruned.
+    static func deleteRow(_ db: Database, _ sample: Int64, of segment: Int64) throws {
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM sample WHERE id = ?1
+                    AND ?1 <= (SELECT \(SampleQueue.floorSQL) FROM segment s WHERE s.id = ?2)
+                    AND NOT EXISTS (SELECT 1 FROM dead_letter WHERE sample = ?1)
+                    AND NOT EXISTS (SELECT 1 FROM further_dead_letter WHERE sample = ?1)
+                """
+        ).execute(arguments: [sample, segment])
+        guard db.changesCount > 0 else { return }
+        try db.cachedStatement(sql: "UPDATE segment SET pruned = pruned + 1 WHERE id = ?")
+            .execute(arguments: [segment])
+    }
+
+    // MARK: - Where they stand
+
+    private var table: String { further == nil ? "segment" : "further_delivery" }
+    private var row: String { further == nil ? "id = ?" : "segment = ? AND destination = ?" }
+    private var rowArguments: StatementArguments {
+        further.map { [segment, $0] } ?? [segment]
+    }
+
+    private var letters: String { further == nil ? "dead_letter" : "further_dead_letter" }
+    private var letter: String { further == nil ? "sample = ?" : "sample = ? AND destination = ?" }
+    private func letterArguments(_ sample: Int64) -> StatementArguments {
+        further.map { [sample, $0] } ?? [sample]
+    }
+}
+
+extension SampleQueue {
+    /// The last sample of the segment `s` that every destination is done with.
+    static let floorSQL = """
+        min(s.settled_through, coalesce((SELECT min(f.settled_through) FROM further_delivery f
+            WHERE f.segment = s.id), s.settled_through))
+        """
+}

@@ -1,0 +1,151 @@
+import GRDB
+
+/// Where a further destination begins.
+public enum DestinationBeginning: Sendable, Hashable {
+    /// With the next frame.
+    case now
+    /// With the oldest sample that is still kept.
+    case kept
+}
+
+// An assignment's own destination is its enrollment, for ever. Further ones come and go: a segment that is
+// begun goes to those that the assignment has at that moment, so that what is added or removed "now" begins
+// or ends with a segment.
+
+extension SampleQueue {
+    /// The reason under which samples are counted that waited for a further destination when it was removed.
+    public static let destinationRemoved = "destination-removed"
+
+    /// Has the samples of an assignment delivered to a further destination as well. One that they go to
+    /// already changes nothing.
+    ///
+    /// Throws `unknown-reference` if there is no such assignment or enrollment, and `invalid-argument` if it
+    /// is the assignment's own destination.
+    public func add(
+        destination: Int64, to assignment: Int64, from beginning: DestinationBeginning
+    ) throws(QueueError) {
+        let operation = "add destination"
+        // What has arrived goes where it went until now.
+        try flush()
+        try write(operation) { [nextSample] db in
+            let known = try Self.assignment(db, assignment)
+            _ = try Self.enrollment(db, destination)
+            guard known.enrollmentID != destination else {
+                throw QueueError(
+                    .invalidArgument, operation, "the sensor's samples go there in any case")
+            }
+            let isActive = try Bool.fetchOne(
+                db,
+                sql: """
+                    SELECT state = 'active' FROM further_destination
+                    WHERE assignment = ? AND destination = ?
+                    """, arguments: [assignment, destination])
+            if isActive == true { return }
+            try db.execute(
+                sql: """
+                    INSERT INTO further_destination (assignment, destination, first_sample, state)
+                    VALUES (?, ?, ?, 'active')
+                    ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active'
+                    """, arguments: [assignment, destination, beginning == .now ? nextSample : 0])
+            guard beginning == .kept else { return }
+            // Rows that pruning has passed are dead letters of other destinations: theirs alone.
+            try db.execute(
+                sql: """
+                    INSERT INTO further_delivery (segment, destination, settled_through, delivered,
+                        dead, dropped, before)
+                    SELECT s.id, ?2, s.pruned_through, 0, 0, 0, s.pruned + (
+                        SELECT count(*) FROM (
+                            SELECT sample FROM dead_letter
+                            WHERE segment = s.id AND sample <= s.pruned_through
+                            UNION SELECT sample FROM further_dead_letter
+                            WHERE segment = s.id AND sample <= s.pruned_through))
+                    FROM segment s WHERE s.assignment = ?1 AND s.pruned_through < s.last_sample
+                    ON CONFLICT DO NOTHING
+                    """, arguments: [assignment, destination])
+        }
+        tails[assignment] = nil
+    }
+
+    /// Ends the delivery of an assignment's samples to a further destination: what waits for it is dropped
+    /// for it, and its dead letters are given up. One that they do not go to changes nothing.
+    public func remove(destination: Int64, from assignment: Int64) throws(QueueError) {
+        try flush()
+        let dropped = try write("remove destination") { db in
+            _ = try Self.assignment(db, assignment)
+            let letters = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT l.sample, l.segment, l.is_requeued FROM further_dead_letter l
+                    JOIN segment s ON s.id = l.segment
+                    WHERE l.destination = ? AND s.assignment = ?
+                    """, arguments: [destination, assignment])
+            for letter in letters {
+                try DeliveryBooks(segment: letter[1] ?? 0, further: destination)
+                    .giveUp(
+                        db, letter[0] ?? 0, isDead: letter[2] == 0,
+                        reason: Self.destinationRemoved)
+            }
+            let waiting = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT s.id, d.settled_through, s.last_sample
+                    FROM further_delivery d JOIN segment s ON s.id = d.segment
+                    WHERE d.destination = ? AND s.assignment = ?
+                        AND d.settled_through < s.last_sample
+                    """, arguments: [destination, assignment])
+            let dropped = try waiting.map { row in
+                try Self.drop(
+                    db, DeliveryBooks(segment: row[0] ?? 0, further: destination),
+                    after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.destinationRemoved)
+            }
+            try db.execute(
+                sql: """
+                    UPDATE further_destination SET state = 'removed'
+                    WHERE assignment = ? AND destination = ?
+                    """, arguments: [assignment, destination])
+            return dropped
+        }
+        lent.drop(dropped)
+        tails[assignment] = nil
+    }
+
+    /// The same for every assignment.
+    func removeEverywhere(destination: Int64) throws(QueueError) {
+        let assignments = try read("remove destination") { db in
+            try Self.assignments(db, further: destination)
+        }
+        for assignment in assignments.sorted() {
+            try remove(destination: destination, from: assignment)
+        }
+    }
+
+    /// The further destinations of an assignment, in the order of their numbers.
+    public func furtherDestinations(of assignment: Int64) throws(QueueError) -> [Int64] {
+        try read("list destinations") { db in
+            try Int64.fetchAll(
+                db,
+                sql: """
+                    SELECT destination FROM further_destination
+                    WHERE assignment = ? AND state = 'active' ORDER BY destination
+                    """, arguments: [assignment])
+        }
+    }
+
+    /// How long samples wait for an enrollment where it is a further destination, µs; nil: for ever. Then
+    /// they are dropped for it, reason ``maxAge``.
+    public func setKeep(enrollment id: Int64, microseconds: Int64?) throws(QueueError) {
+        try write("set how long samples are kept") { db in
+            _ = try Self.enrollment(db, id)
+            try db.execute(
+                sql: "UPDATE enrollment SET keep_us = ? WHERE id = ?",
+                arguments: [microseconds.map { max(0, $0) }, id])
+        }
+    }
+
+    /// The assignments whose samples go to a further destination, or went there.
+    static func assignments(_ db: Database, further destination: Int64) throws -> Set<Int64> {
+        try Int64.fetchSet(
+            db, sql: "SELECT assignment FROM further_destination WHERE destination = ?",
+            arguments: [destination])
+    }
+}
