@@ -78,7 +78,7 @@ struct StoreFaultTests {
 
     @Test func aFullStoreKeepsTheBufferAndCountsWhatItCannotTake() async throws {
         var settings = QueueSettings()
-        settings.pageCountMax = 60
+        settings.pageCountMax = 70
         settings.bufferedSamplesMax = 300
         let queue = try await store.open(clock, settings: settings)
         let worn = try await Worn(queue)
