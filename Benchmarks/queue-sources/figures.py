@@ -8,6 +8,8 @@ from figure import TIMING_NOISE, figure, read_values, write
 
 # Bytes written a sample.
 BYTES_MAX = 400
+# What a further destination may add to the bytes written for a sample that is recorded and delivered to one.
+FURTHER_PART_MAX = 0.1
 # A store with a long backlog, in milliseconds.
 OPEN_MAX = 1000
 NEXT_BATCH_MAX = 10
@@ -43,6 +45,11 @@ figures = [
     figure(
         "bytes a sample, 8 at 1 Hz", f"≤ {BYTES_MAX}", values["bytes_per_sample"], BYTES_MAX, "B",
         {"GRDB, row by row": values["naive_bytes"]}),
+    figure(
+        "more for each further destination", "≤ 10 %",
+        (values["delivered_bytes_4"] - values["delivered_bytes_0"]) / 4,
+        values["delivered_bytes_0"] * FURTHER_PART_MAX, "B",
+        {"delivered to one": values["delivered_bytes_0"]}),
     timed("append a sample", "append"),
     timed("settle a sample", "settle"),
     figure(f"open a store of {rows}", "≤ 1 s", values["open_ms"], OPEN_MAX, "ms"),

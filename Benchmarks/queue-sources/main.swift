@@ -140,6 +140,41 @@ func bytesWritten(_ directory: String, _ count: Int) async throws {
     print("bytes_per_sample", Double(proc("io", "write_bytes") - before) / Double(count))
 }
 
+/// Bytes written per sample that is recorded and delivered, with no further destination and with four: every
+/// hundred samples each destination is sent them, as by a daemon that keeps up.
+func destinations(_ directory: String, _ count: Int) async throws {
+    for further in [0, 4] {
+        let queue = try openQueue(directory + "/destinations-\(further).sqlite")
+        let (delivery, assignments) = try await wear(queue)
+        var deliveries = [delivery]
+        for number in 0..<further {
+            let terms = EnrollmentTerms(
+                name: "further \(number)", origin: "https://elsewhere.example", fhirBase: "",
+                patient: "1", identifierSystem: "urn:bench")
+            deliveries.append(try await queue.enroll(terms).id)
+            for assignment in assignments {
+                try await queue.add(
+                    destination: deliveries[number + 1], to: assignment, from: .now)
+            }
+        }
+        let before = proc("io", "write_bytes")
+        for _ in 0..<count / 100 {
+            try await record(queue, assignments, 100)
+            for delivery in deliveries {
+                let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
+                try await queue.beginRequest(enrollment: delivery)
+                try await queue.settle(
+                    enrollment: delivery, batch.map { SettledSample($0, .delivered) },
+                    upload: UploadRecord(batch, outcome: "delivered"), isAnswered: true)
+            }
+        }
+        try await queue.close()
+        print(
+            "delivered_bytes_\(further)", Double(proc("io", "write_bytes") - before) / Double(count)
+        )
+    }
+}
+
 /// A backlog of `count` rows, made in large commits.
 func backlog(_ directory: String, _ count: Int) async throws {
     var settings = QueueSettings()
@@ -180,6 +215,7 @@ switch arguments.dropFirst().first {
 case "throughput": try await throughput(arguments[2], count)
 case "naive": try await naive(arguments[2], count)
 case "bytes": try await bytesWritten(arguments[2], count)
+case "destinations": try await destinations(arguments[2], count)
 case "backlog": try await backlog(arguments[2], count)
 case "open": try await opening(arguments[2])
 default: exit(2)

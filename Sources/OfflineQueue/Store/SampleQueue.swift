@@ -28,13 +28,15 @@ import GRDB
 //     sensor, enrollment, assignment      who wears what, and where it goes (Registry.swift)
 //     segment     the samples of one assignment in one run, without a wide hole between their ids:
 //                 first_sample…last_sample, two cursors, and all counters
+//     further_destination, further_delivery, further_dead_letter      where an assignment's samples go
+//                 beside its enrollment: which, with what cursor and counters, and what was refused there
 //     sample      id, segment, uptime, wall (only if trusted at arrival), flags, crc, frame
 //     undecodable frames no measurement could be read from, kept with the fault
 //     dead_letter what an exchange refused for good; its sample row stays too
 //     gap         when an assignment had no samples and why; what no gap holds, samples speak for
 //                 (GapLedger.swift); open while until_boot is NULL
-//     loss        counts by segment, kind (refused: never stored; dropped: stored, then withheld)
-//                 and reason
+//     loss        counts by segment, destination, kind (refused: never stored; dropped: stored, then
+//                 withheld) and reason
 //     request     a delivery's request that was begun and not answered for certain: the exchange may
 //                 still be working on it, whatever became of this program meanwhile
 //     upload      the history of requests
@@ -42,6 +44,9 @@ import GRDB
 // Settling. In a segment ids grow, so "what is done" is a cursor and no row is touched:
 //
 //     first_sample ──pruned──▶ pruned_through ──done──▶ settled_through ──pending──▶ last_sample
+//
+// Each further destination has a cursor of its own; pruning stops at the one that is furthest behind
+// (`floorSQL`), and triggers hold it there.
 //
 // Ids of several sensors interleave, hence a segment's rows are found by walking its id range and
 // looking at `segment`. So that the walk stays short, a segment ends when more than
@@ -52,7 +57,7 @@ import GRDB
 // Books. Counters change in the transaction that moves what they count, so they cannot drift:
 //
 //     received = stored + undecodable + refused + doubled
-//     stored   = delivered + pending + held + dead + dropped
+//     stored   = delivered + pending + held + dead + dropped      for each destination
 //
 // `pending + held` is the difference; `audit()` counts it row by row.
 
