@@ -95,7 +95,11 @@ import Testing
             #expect(try await curl(port, "/v1/live/uploads", cookie).status == 401)
 
             // A stream that runs ends with the share.
-            async let running = curl(port, "/v1/live", cookie, seconds: 20)
+            let heard = fixture.gateway.directory.appending(path: "heard").path
+            async let running = curl(port, "/v1/live", cookie + ["-o", heard], seconds: 60)
+            try await fixture.eventually("the stream runs") { _ in
+                (try? Data(contentsOf: URL(fileURLWithPath: heard)))?.isEmpty == false
+            }
             try await fixture.command("share", "--stop")
             #expect(try await running.status == 200)
             #expect(try await curl(port, "/v1/live", cookie).status == 401)
