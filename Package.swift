@@ -194,7 +194,8 @@ let package = Package(
             name: "RecordingTests",
             dependencies: ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
             swiftSettings: settings),
-        .testTarget(name: "HealthRuleTests", dependencies: ["Health"], swiftSettings: settings),
+        .testTarget(
+            name: "HealthRuleTests", dependencies: ["Basics", "Health"], swiftSettings: settings),
         .testTarget(
             name: "UplinkTests", dependencies: ["Basics", "Uplink", "Testbed"],
             swiftSettings: settings),

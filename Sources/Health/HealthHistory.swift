@@ -1,3 +1,5 @@
+import Basics
+
 /// What a rule needs to know of the time before: whether anything moved. Fed by the monitor, which looks at regular
 /// intervals; asking changes nothing.
 public struct HealthHistory: Sendable {
@@ -28,19 +30,19 @@ public struct HealthHistory: Sendable {
     }
 
     /// Three such parts make the hour over which a backlog must have grown.
-    static let partSeconds = 1_200.0
+    static let part = Duration.seconds(1_200)
     /// A minute of one strap: less is no trend.
     static let growthMin = 60
 
     /// A count, and since when it has been the same.
     private struct Steady: Sendable {
         var count: Int
-        var since: Int64
+        var since: Uptime
     }
 
     /// The smallest backlog of a part of an hour: what is left when a request has just been answered.
     private struct Part: Sendable {
-        var began: Int64
+        var began: Uptime
         var least: Int
     }
 
@@ -51,8 +53,8 @@ public struct HealthHistory: Sendable {
 
     public init() {}
 
-    /// Takes over what was counted at `uptime`, `CLOCK_BOOTTIME` µs.
-    public mutating func note(_ counts: Counts, at uptime: Int64) {
+    /// Takes over what was counted at `uptime`.
+    public mutating func note(_ counts: Counts, at uptime: Uptime) {
         stored = counts.stored.reduce(into: [:]) { next, one in
             next[one.key] = Self.follow(stored[one.key], one.value, uptime)
         }
@@ -71,14 +73,14 @@ public struct HealthHistory: Sendable {
         }
     }
 
-    private static func follow(_ before: Steady?, _ count: Int, _ uptime: Int64) -> Steady {
+    private static func follow(_ before: Steady?, _ count: Int, _ uptime: Uptime) -> Steady {
         guard let before, before.count == count else { return Steady(count: count, since: uptime) }
         return before
     }
 
-    private static func follow(_ before: [Part], _ pending: Int, _ uptime: Int64) -> [Part] {
+    private static func follow(_ before: [Part], _ pending: Int, _ uptime: Uptime) -> [Part] {
         var parts = before
-        if let last = parts.last, seconds(since: last.began, uptime) < partSeconds {
+        if let last = parts.last, uptime - last.began < part {
             parts[parts.count - 1].least = min(last.least, pending)
         } else {
             parts.append(Part(began: uptime, least: pending))
@@ -87,28 +89,26 @@ public struct HealthHistory: Sendable {
         return parts.suffix(4)
     }
 
-    private static func seconds(since began: Int64, _ uptime: Int64) -> Double {
-        Double(uptime &- began) / 1_000_000
+    /// How long nothing of a strap has been stored.
+    public func unstoredTime(of strap: Int64, now counts: Counts, at uptime: Uptime) -> Duration {
+        guard let steady = stored[strap], counts.stored[strap] == steady.count else { return .zero }
+        return uptime - steady.since
     }
 
-    /// How long nothing of a strap has been stored, seconds.
-    public func unstoredSeconds(of strap: Int64, now counts: Counts, at uptime: Int64) -> Double {
-        guard let steady = stored[strap], counts.stored[strap] == steady.count else { return 0 }
-        return Self.seconds(since: steady.since, uptime)
+    /// How long samples have waited in memory without one being written.
+    public func uncommittedTime(now counts: Counts, at uptime: Uptime) -> Duration {
+        guard let written, counts.buffered > 0, counts.written == written.count else {
+            return .zero
+        }
+        return uptime - written.since
     }
 
-    /// How long samples have waited in memory without one being written, seconds.
-    public func uncommittedSeconds(now counts: Counts, at uptime: Int64) -> Double {
-        guard let written, counts.buffered > 0, counts.written == written.count else { return 0 }
-        return Self.seconds(since: written.since, uptime)
-    }
-
-    /// How long samples have waited for a delivery without one being settled, seconds.
-    public func stalledSeconds(of delivery: Int64, now counts: Counts, at uptime: Int64) -> Double {
+    /// How long samples have waited for a delivery without one being settled.
+    public func stalledTime(of delivery: Int64, now counts: Counts, at uptime: Uptime) -> Duration {
         guard let steady = settled[delivery], let now = counts.deliveries[delivery],
             now.pending > 0, now.settled == steady.count
-        else { return 0 }
-        return Self.seconds(since: steady.since, uptime)
+        else { return .zero }
+        return uptime - steady.since
     }
 
     /// By how many samples the backlog of a delivery grew in the last hour; nil unless each third of the

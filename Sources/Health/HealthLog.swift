@@ -1,3 +1,5 @@
+import Basics
+
 /// Since when each condition holds, as far as looks at regular intervals can tell.
 public struct HealthLog: Sendable {
     private struct Key: Hashable {
@@ -16,17 +18,17 @@ public struct HealthLog: Sendable {
         public var ended: [HealthCondition] = []
     }
 
-    private var since: [Key: (began: Int64, condition: HealthCondition)] = [:]
-    private var lastLook: Int64
+    private var since: [Key: (began: Uptime, condition: HealthCondition)] = [:]
+    private var lastLook: Uptime
 
-    /// - Parameter uptime: when the daemon started, `CLOCK_BOOTTIME` µs.
-    public init(startedAt uptime: Int64) { lastLook = uptime }
+    /// - Parameter uptime: when the daemon started.
+    public init(startedAt uptime: Uptime) { lastLook = uptime }
 
     /// Takes over what holds at a look. A condition that is new began after the look before: it counts
     /// from then, so that a caller between two looks gets the same beginning as a later one.
-    public mutating func look(_ conditions: [HealthCondition], at uptime: Int64) -> Change {
+    public mutating func look(_ conditions: [HealthCondition], at uptime: Uptime) -> Change {
         var change = Change()
-        var next: [Key: (began: Int64, condition: HealthCondition)] = [:]
+        var next: [Key: (began: Uptime, condition: HealthCondition)] = [:]
         for condition in conditions {
             let key = Key(condition)
             if since[key] == nil { change.began.append(condition) }
@@ -39,8 +41,8 @@ public struct HealthLog: Sendable {
         return change
     }
 
-    /// Since when a condition that holds now holds, `CLOCK_BOOTTIME` µs.
-    public func began(_ condition: HealthCondition) -> Int64 {
+    /// Since when a condition that holds now holds.
+    public func began(_ condition: HealthCondition) -> Uptime {
         since[Key(condition)]?.began ?? lastLook
     }
 }

@@ -1,10 +1,10 @@
 extension HealthRules {
     /// Frames that come must be written by then: several group commits.
-    static let uncommittedSecondsMax = 60.0
+    static let uncommittedMax = Duration.seconds(60)
     /// A strap that streams must have been stored by then.
-    static let unstoredSecondsMax = 60.0
+    static let unstoredMax = Duration.seconds(60)
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
-    static let stalledSecondsMax = 600.0
+    static let stalledMax = Duration.seconds(600)
 
     /// Whether heartbeats get from strap to destination, whatever keeps them from it. What a part has
     /// already said of the same strap, store or delivery is not repeated.
@@ -18,18 +18,18 @@ extension HealthRules {
         }
         if names.isDisjoint(with: stopsTheStore) {
             let store = snapshot.store
-            if store.buffered > 0, store.uncommittedSeconds > uncommittedSecondsMax {
+            if store.buffered > 0, store.uncommittedTime > uncommittedMax {
                 found.append(
                     HealthCondition(
                         .storeStalled,
                         message: "\(store.buffered) samples wait in memory, and nothing has been "
-                            + "written for \(age(store.uncommittedSeconds))"))
+                            + "written for \(age(store.uncommittedTime))"))
             } else {
-                found += snapshot.straps.filter { $0.unstoredSeconds > unstoredSecondsMax }.map {
+                found += snapshot.straps.filter { $0.unstoredTime > unstoredMax }.map {
                     HealthCondition(
                         .strapNotStored, about: $0,
                         message: "sends, and nothing of it has been stored for "
-                            + age($0.unstoredSeconds))
+                            + age($0.unstoredTime))
                 }
             }
         }
@@ -46,14 +46,14 @@ extension HealthRules {
     private static func silence(
         _ strap: HealthSnapshot.Strap, beside causes: [HealthCondition]
     ) -> HealthCondition? {
-        guard strap.silentSeconds > strap.silenceLimitSeconds,
+        guard strap.silentTime > strap.silenceLimit,
             !causes.contains(where: {
                 $0.subject == "\(strap.id)" && [.bondLost, .strapUnreachable].contains($0.name)
             })
         else { return nil }
         return HealthCondition(
             .strapSilent, about: strap,
-            message: "has sent nothing for \(age(strap.silentSeconds)) (\(strap.link))")
+            message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")
     }
 
     private static func flow(
@@ -68,11 +68,11 @@ extension HealthRules {
                 .contains($0.name)
         }
         guard !explained else { return nil }
-        if delivery.pending > 0, delivery.stalledSeconds > stalledSecondsMax {
+        if delivery.pending > 0, delivery.stalledTime > stalledMax {
             return HealthCondition(
                 .deliveryStalled, subject: delivery.name,
                 message: "\(delivery.name): \(delivery.pending) samples wait, and none was "
-                    + "delivered for \(age(delivery.stalledSeconds))")
+                    + "delivered for \(age(delivery.stalledTime))")
         }
         return delivery.growth.map {
             HealthCondition(

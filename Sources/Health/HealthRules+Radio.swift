@@ -6,11 +6,11 @@ extension HealthRules {
         case .noBus: [HealthCondition(.busAbsent, message: "the system bus does not answer")]
         case .noDaemon:
             [HealthCondition(.bluetoothdAbsent, message: "bluetoothd is not running")]
-        case .daemonHung(let seconds):
+        case .daemonHung(let time):
             [
                 HealthCondition(
                     .bluetoothdHung,
-                    message: "bluetoothd runs and has answered nothing for \(age(seconds))")
+                    message: "bluetoothd runs and has answered nothing for \(age(time))")
             ]
         case .noAdapter:
             [HealthCondition(.noAdapter, message: "there is no Bluetooth adapter")]
@@ -24,7 +24,7 @@ extension HealthRules {
         snapshot.adapters.flatMap { adapter -> [HealthCondition] in
             let label = "adapter …" + adapter.address.suffix(5)
             var found: [HealthCondition] = []
-            if let silent = adapter.silentSeconds {
+            if let silent = adapter.silentTime {
                 found.append(
                     HealthCondition(
                         .radioSilent, subject: adapter.address,

@@ -11,15 +11,15 @@ extension HealthRules {
             }
             if strap.isBondLost {
                 add(.bondLost, "is heard and refuses the bond that it had with this gateway")
-            } else if let seconds = strap.unreachableSeconds {
+            } else if let time = strap.unreachableTime {
                 add(
                     .strapUnreachable,
-                    "is heard, and every attempt to connect to it has failed for \(age(seconds))")
+                    "is heard, and every attempt to connect to it has failed for \(age(time))")
             }
-            if let seconds = strap.fixedAgeSeconds {
+            if let age = strap.fixedAge {
                 add(
                     .strapLeaves,
-                    "ends its link \(seconds) s after each connect: the kernel refuses the "
+                    "ends its link \(age.components.seconds) s after each connect: the kernel refuses the "
                         + "connection parameters that it asks for")
             }
             if strap.isDoubled { add(.doubledStream, "sends every frame twice") }

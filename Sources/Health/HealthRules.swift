@@ -43,12 +43,12 @@ public struct HealthCondition: Sendable, Equatable {
 }
 
 /// An age as a message tells it: "40 s", "12 min", "3 h", "2 d".
-func age(_ seconds: Double) -> String {
-    guard seconds.isFinite else { return "unknown time" }
+func age(_ time: Duration) -> String {
+    let seconds = time.components.seconds
     return switch seconds {
-    case ..<120: "\(Int(max(0, seconds))) s"
-    case ..<7200: "\(Int(seconds / 60)) min"
-    case ..<172_800: "\(Int(seconds / 3600)) h"
-    default: "\(Int(min(seconds / 86_400, 1e9))) d"
+    case ..<120: "\(max(0, seconds)) s"
+    case ..<7200: "\(seconds / 60) min"
+    case ..<172_800: "\(seconds / 3600) h"
+    default: "\(seconds / 86_400) d"
     }
 }

@@ -1,8 +1,6 @@
 /// Everything that decides whether the gateway is well, at one instant: plain values, so that a rule can
 /// be tested without a radio, a store or an exchange.
 public struct HealthSnapshot: Sendable, Equatable {
-    /// When it was taken, `CLOCK_BOOTTIME` µs.
-    public var uptime: Int64
     /// Whether the wall clock counts.
     public var isClockTrusted = true
     public var radio = Radio.ready
@@ -15,22 +13,22 @@ public struct HealthSnapshot: Sendable, Equatable {
     public var batteryLowPercent = 15
 
     /// A gateway on which nothing happens.
-    public init(uptime: Int64) { self.uptime = uptime }
+    public init() {}
 
     /// What the radio is able to do.
     public enum Radio: Sendable, Equatable {
         /// Nothing is known yet.
         case unknown
         case ready, noBus, noDaemon, noAdapter, poweredOff
-        /// bluetoothd owns its name and has answered nothing for so many seconds.
-        case daemonHung(seconds: Double)
+        /// bluetoothd owns its name and has answered nothing for so long.
+        case daemonHung(for: Duration)
     }
 
     /// One Bluetooth adapter.
     public struct Adapter: Sendable, Equatable {
         public var address: String
-        /// How long it has heard nothing at all though it listens, seconds; nil while it hears.
-        public var silentSeconds: Double?
+        /// How long it has heard nothing at all though it listens; nil while it hears.
+        public var silentTime: Duration?
         /// It carries no further link, and a strap waits for one.
         public var refusesLinks = false
         public var linkCount = 0
@@ -50,17 +48,17 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var link = "absent"
         public var batteryPercent: Int?
         public var isBondLost = false
-        /// The age in seconds at which it ends its links again and again.
-        public var fixedAgeSeconds: Int?
+        /// The age at which it ends its links again and again.
+        public var fixedAge: Duration?
         public var isDoubled = false
-        /// How long it has been heard and could not be connected to, seconds.
-        public var unreachableSeconds: Double?
-        /// How long no frame has come, seconds.
-        public var silentSeconds = 0.0
-        /// A silence of this strap counts from here on, seconds: some send once in twenty seconds.
-        public var silenceLimitSeconds = 60.0
-        /// How long nothing of it has been stored though frames came, seconds.
-        public var unstoredSeconds = 0.0
+        /// How long it has been heard and could not be connected to.
+        public var unreachableTime: Duration?
+        /// How long no frame has come.
+        public var silentTime = Duration.zero
+        /// A silence of this strap counts from here on: some send once in twenty seconds.
+        public var silenceLimit = Duration.seconds(60)
+        /// How long nothing of it has been stored though frames came.
+        public var unstoredTime = Duration.zero
 
         public init(id: Int64, address: String, label: String) {
             self.id = id
@@ -77,8 +75,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var writeFault: Fault?
         public var buffered = 0
         public var refused = 0
-        /// How long samples have waited in memory without a commit, seconds.
-        public var uncommittedSeconds = 0.0
+        /// How long samples have waited in memory without a commit.
+        public var uncommittedTime = Duration.zero
         public var salvage: Salvage?
         /// What became of a store that is no longer where it was; nil while it is there.
         public var missing: String?
@@ -152,8 +150,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var heldStraps: [HeldStrap] = []
         /// Samples that wait and are not held.
         public var pending = 0
-        /// How long samples have waited without one of them being settled, seconds.
-        public var stalledSeconds = 0.0
+        /// How long samples have waited without one of them being settled.
+        public var stalledTime = Duration.zero
         /// By how many samples the backlog has grown in the last hour, if it grew all the time.
         public var growth: Int?
 

@@ -20,16 +20,15 @@ public struct RecordingHealth: Sendable {
     public func read(
         _ reading: ClockReading, history: HealthHistory
     ) async -> (snapshot: HealthSnapshot, counts: HealthHistory.Counts) {
-        var snapshot = HealthSnapshot(uptime: reading.uptime.microseconds)
+        var snapshot = HealthSnapshot()
         snapshot.isClockTrusted = reading.isTrusted
         snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
         if let since = await recorder.hungSince {
-            let seconds = Double(reading.uptime.microseconds - since) / 1_000_000
-            snapshot.radio = .daemonHung(seconds: seconds)
+            snapshot.radio = .daemonHung(for: reading.uptime - since)
         }
         let links = await central.snapshots()
         snapshot.adapters = await central.adapterSnapshots().map {
-            HealthSnapshot.Adapter($0, links: links, at: reading.uptime.microseconds)
+            HealthSnapshot.Adapter($0, links: links, at: reading.uptime)
         }
         var counts = HealthHistory.Counts()
         let health = await queue.health()
@@ -45,8 +44,7 @@ public struct RecordingHealth: Sendable {
         } catch {
             snapshot.store.readFault = "\(error.operation): \(error.cause)"
         }
-        snapshot.store.uncommittedSeconds = history.uncommittedSeconds(
-            now: counts, at: reading.uptime.microseconds)
+        snapshot.store.uncommittedTime = history.uncommittedTime(now: counts, at: reading.uptime)
         return (snapshot, counts)
     }
 
@@ -55,18 +53,18 @@ public struct RecordingHealth: Sendable {
         _ counts: HealthHistory.Counts
     ) async throws(QueueError) -> [HealthSnapshot.Strap] {
         let sessions = await recorder.recorded
-        let uptime = reading.uptime.microseconds
+        let uptime = reading.uptime
         return try await queue.sensors().map { sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
             guard let session = sessions[sensor.address] else { return strap }
             strap.batteryPercent = session.batteryPercent
             strap.isDoubled = session.isDoubled
-            strap.silentSeconds = session.silentSeconds(uptime: uptime)
-            strap.silenceLimitSeconds = session.silenceLimitSeconds
+            strap.silentTime = session.silentTime(at: uptime)
+            strap.silenceLimit = session.silenceLimit
             // A strap that sends nothing has nothing to store.
-            if strap.silentSeconds < strap.silenceLimitSeconds {
-                strap.unstoredSeconds = history.unstoredSeconds(
+            if strap.silentTime < strap.silenceLimit {
+                strap.unstoredTime = history.unstoredTime(
                     of: sensor.id, now: counts, at: uptime)
             }
             guard let link = links.first(where: { $0.address == sensor.address }) else {
@@ -74,10 +72,8 @@ public struct RecordingHealth: Sendable {
             }
             strap.link = link.state.kind
             strap.isBondLost = link.isBondLost
-            strap.unreachableSeconds =
-                link.isUnreachable
-                ? link.failingSince.map { Double(uptime - $0.microseconds) / 1_000_000 } : nil
-            strap.fixedAgeSeconds = link.fixedAge.map { Int($0.microseconds / 1_000_000) }
+            strap.unreachableTime = link.isUnreachable ? link.failingSince.map { uptime - $0 } : nil
+            strap.fixedAge = link.fixedAge
             return strap
         }
     }
@@ -116,9 +112,9 @@ extension HealthSnapshot.Radio {
 }
 
 extension HealthSnapshot.Adapter {
-    fileprivate init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Int64) {
+    fileprivate init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Uptime) {
         self.init(address: state.adapter.address)
-        silentSeconds = state.silentSince.map { Double(uptime - $0.microseconds) / 1_000_000 }
+        silentTime = state.silentSince.map { uptime - $0 }
         linkCount = state.linkCount
         let isRefused = links.contains {
             $0.adapter == state.adapter.address && $0.reason == .error(.slots)

@@ -30,10 +30,10 @@ public actor Recorder {
     public private(set) var isStopping = false
     /// bluetoothd is on the bus and does not answer.
     public var isHung: Bool { hungSince != nil }
-    /// Since when it has not answered, `CLOCK_BOOTTIME` µs; nil while it does.
-    public private(set) var hungSince: Int64?
+    /// Since when it has not answered; nil while it does.
+    public private(set) var hungSince: Uptime?
     private var alarm: Task<Void, Never>?
-    private var alarmAt: Int64?
+    private var alarmAt: Uptime?
     private var isBusPresent: Bool?
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
@@ -64,7 +64,7 @@ public actor Recorder {
                 if hasContactChanged(of: frame.address) {
                     await append(arrivals)
                     arrivals = []
-                    await noteSilence(of: frame.address, at: frame.uptime.microseconds)
+                    await noteSilence(of: frame.address, at: frame.uptime)
                 }
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
@@ -85,7 +85,7 @@ public actor Recorder {
             case .daemonHung(let since):
                 await append(arrivals)
                 arrivals = []
-                await noteHang(since: since?.microseconds, now)
+                await noteHang(since: since, now)
             case .renamed(let old, let new):
                 await append(arrivals)
                 arrivals = []
@@ -114,8 +114,8 @@ public actor Recorder {
         guard let before = sessions[frame.address] else { return [] }
         let arrivals =
             sessions[frame.address]?.take(
-                frame.bytes, uptime: frame.uptime.microseconds, now: now, policy: policy) ?? []
-        await tellIntake(of: frame.address, at: frame.uptime.microseconds)
+                frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
+        await tellIntake(of: frame.address, at: frame.uptime)
         guard let after = sessions[frame.address] else { return arrivals }
         if let contact = after.latest?.contact, contact != before.latest?.contact {
             noteContact(contact, of: frame.address)
@@ -130,19 +130,21 @@ public actor Recorder {
     private func follow(_ change: LinkChange, _ now: ClockReading) -> [Arrival] {
         if case .streaming = change.state {
             return sessions[change.address]?.beginLink(
-                at: change.uptime.microseconds, now: now, policy: policy) ?? []
+                at: change.uptime, now: now, policy: policy) ?? []
         }
         return sessions[change.address]?.release(all: true, now: now, policy: policy) ?? []
     }
 
     /// Tells the store what the intake found out: copies, and how often the strap sends.
-    private func tellIntake(of address: String, at uptime: Int64) async {
+    private func tellIntake(of address: String, at uptime: Uptime) async {
         guard let copies = sessions[address]?.newCopies(),
             let assignment = sessions[address]?.assignmentID
         else { return }
         let cadence = sessions[address]?.newCadence()
         if copies > 0 { await queue.note(copies: copies, of: assignment) }
-        if let cadence { await queue.note(cadence: cadence, of: assignment, at: uptime) }
+        if let cadence {
+            await queue.note(cadence: cadence.microseconds, of: assignment, at: uptime.microseconds)
+        }
     }
 
     /// Sees to it that frames that are kept back do not wait for the next one.
@@ -151,7 +153,7 @@ public actor Recorder {
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
         alarmAt = next
-        let pause = Duration.microseconds(max(0, next - clock.read().uptime.microseconds))
+        let pause = max(.zero, next - clock.read().uptime)
         alarm = Task { [weak self, sleep = central.clock.sleep] in
             await sleep(pause)
             if !Task.isCancelled { await self?.releaseDue() }
@@ -172,17 +174,17 @@ public actor Recorder {
         }
         await append(arrivals)
         for address in sessions.keys.sorted() {
-            await tellIntake(of: address, at: now.uptime.microseconds)
+            await tellIntake(of: address, at: now.uptime)
         }
     }
 
     /// bluetoothd does not answer since then, or answers again (nil).
-    private func noteHang(since: Int64?, _ now: ClockReading) async {
+    private func noteHang(since: Uptime?, _ now: ClockReading) async {
         hungSince = since
         for address in sessions.keys.sorted() {
             if isHung { sessions[address]?.noteHang() }
             if sessions[address]?.silence.follow(isHung: isHung) == true {
-                await noteSilence(of: address, at: since ?? now.uptime.microseconds)
+                await noteSilence(of: address, at: since ?? now.uptime)
             }
         }
         guard !isStopping else { return }
@@ -229,15 +231,16 @@ public actor Recorder {
     }
 
     /// Tells the store what explains a silence of this strap from now on.
-    private func noteSilence(of address: String, at uptime: Int64) async {
+    private func noteSilence(of address: String, at uptime: Uptime) async {
         guard let session = sessions[address] else { return }
-        await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
+        await queue.note(
+            session.silence.cause, of: session.assignmentID, at: uptime.microseconds)
     }
 
     private func take(_ change: LinkChange) async {
         links[change.address] = change
         if sessions[change.address]?.silence.follow(change) == true {
-            await noteSilence(of: change.address, at: change.uptime.microseconds)
+            await noteSilence(of: change.address, at: change.uptime)
         }
         logger.info(
             "link \(change.state.name)",
@@ -307,9 +310,9 @@ public actor Recorder {
             .first { $0.bpm > 0 }
     }
 
-    /// When the first frame that waits arrived, `CLOCK_BOOTTIME` µs.
-    public func firstArrival(of address: String) -> Int64? {
-        waiting[address]?.first?.uptime.microseconds
+    /// When the first frame that waits arrived.
+    public func firstArrival(of address: String) -> Uptime? {
+        waiting[address]?.first?.uptime
     }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
@@ -322,7 +325,7 @@ public actor Recorder {
         }
         var session = SensorSession(
             sensorID: sensorID, assignmentID: assignmentID,
-            uptime: clock.read().uptime.microseconds)
+            began: clock.read().uptime)
         // More may come while these are stored; they wait behind them.
         while let frames = waiting[address], !frames.isEmpty {
             waiting[address] = []
@@ -330,7 +333,7 @@ public actor Recorder {
             var arrivals: [Arrival] = []
             for frame in frames {
                 arrivals += session.take(
-                    frame.bytes, uptime: frame.uptime.microseconds, now: now, policy: policy)
+                    frame.bytes, uptime: frame.uptime, now: now, policy: policy)
             }
             await append(arrivals)
         }
@@ -339,9 +342,9 @@ public actor Recorder {
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
-        await tellIntake(of: address, at: clock.read().uptime.microseconds)
+        await tellIntake(of: address, at: clock.read().uptime)
         settleIntakes()
-        await noteSilence(of: address, at: clock.read().uptime.microseconds)
+        await noteSilence(of: address, at: clock.read().uptime)
     }
 
     /// Stores nothing of this sensor any more.
@@ -378,11 +381,6 @@ public actor Recorder {
         case .suspended(let what): return ("suspended", "\(what.rawValue), \(change.reason.name)")
         default: return (change.state.name, change.reason.name)
         }
-    }
-
-    /// How long a recorded sensor has sent nothing, in seconds.
-    public func silentSeconds(of address: String, uptime: Int64) -> Double {
-        sessions[address]?.silentSeconds(uptime: uptime) ?? 0
     }
 
     /// An address as it may stand in a log: the last two octets.

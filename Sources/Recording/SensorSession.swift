@@ -16,23 +16,23 @@ public struct SensorSession: Sendable {
     public private(set) var latest: HeartRateMeasurement?
     private var intake = FrameIntake()
     private var copiesTold = 0
-    private var cadenceTold: Int64 = 0
+    private var cadenceTold = Duration.zero
     private var judge = PlausibilityJudge()
     private var doubling = DoubledStream()
     private var beats = BeatTimeline()
-    /// `CLOCK_BOOTTIME` of the last frame, decodable or not, µs.
-    public private(set) var latestUptimeMicroseconds: Int64?
+    /// When the last frame arrived, decodable or not.
+    public private(set) var latestArrival: Uptime?
     /// Charge in percent, once it is known.
     public internal(set) var batteryPercent: Int?
     /// What would explain it if no frame came.
     var silence = SilenceCause()
-    /// Since when frames are expected, `CLOCK_BOOTTIME` µs.
-    let beganUptimeMicroseconds: Int64
+    /// Since when frames are expected.
+    let began: Uptime
 
-    init(sensorID: Int64, assignmentID: Int64, uptime: Int64 = 0) {
+    init(sensorID: Int64, assignmentID: Int64, began: Uptime = .zero) {
         self.sensorID = sensorID
         self.assignmentID = assignmentID
-        beganUptimeMicroseconds = uptime
+        self.began = began
     }
 
     /// Whether every frame has come twice for a while.
@@ -45,42 +45,38 @@ public struct SensorSession: Sendable {
     /// §3.1.1.3).
     var wantsEnergyReset: Bool { latest?.energyKilojoules == .max }
 
-    /// How long nothing has come, in seconds.
-    public func silentSeconds(uptime: Int64) -> Double {
-        Double(uptime - (latestUptimeMicroseconds ?? beganUptimeMicroseconds)) / 1_000_000
-    }
+    /// How long nothing has come.
+    public func silentTime(at uptime: Uptime) -> Duration { uptime - (latestArrival ?? began) }
 
-    /// The typical time between two frames, µs; nil while unknown.
-    public var cadenceMicroseconds: Int64? { intake.cadenceMicroseconds }
+    /// The typical time between two frames; nil while unknown.
+    var cadence: Duration? { intake.cadenceMicroseconds.map { .microseconds($0) } }
 
-    /// For how many seconds it may send nothing before that is worth a word: a minute, or three times its
-    /// own cadence.
-    public var silenceLimitSeconds: Double {
-        max(60, Double(intake.cadenceMicroseconds ?? 0) * 3 / 1_000_000)
-    }
+    /// For how long it may send nothing before that is worth a word: a minute, or three times its own
+    /// cadence.
+    public var silenceLimit: Duration { max(.seconds(60), (cadence ?? .zero) * 3) }
 
-    /// When frames that are kept back are due, `CLOCK_BOOTTIME` µs.
-    var deadline: Int64? { intake.deadline }
+    /// When frames that are kept back are due.
+    var deadline: Uptime? { intake.deadline.map(Uptime.init(microseconds:)) }
 
     /// Takes one notification; returns the frames that are ready to be stored: none while it is not
     /// clear when they were sent, and none for a copy.
     ///
     /// - Parameters:
-    ///   - uptime: when it arrived, `CLOCK_BOOTTIME` µs.
+    ///   - uptime: when it arrived.
     ///   - now: a clock reading taken since; the wall time of a frame is counted back from it.
     mutating func take(
-        _ frame: [UInt8], uptime: Int64, now: ClockReading, policy: DecodePolicy
+        _ frame: [UInt8], uptime: Uptime, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
-        latestUptimeMicroseconds = uptime
-        _ = doubling.note(frame, at: uptime)
-        return receive(intake.take(frame, at: uptime), now, policy)
+        latestArrival = uptime
+        _ = doubling.note(frame, at: uptime.microseconds)
+        return receive(intake.take(frame, at: uptime.microseconds), now, policy)
     }
 
     /// A link was made at `uptime`: no frame that comes was sent before.
     mutating func beginLink(
-        at uptime: Int64, now: ClockReading, policy: DecodePolicy
+        at uptime: Uptime, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
-        receive(intake.beginLink(at: uptime), now, policy)
+        receive(intake.beginLink(at: uptime.microseconds), now, policy)
     }
 
     /// bluetoothd does not answer.
@@ -101,10 +97,9 @@ public struct SensorSession: Sendable {
     }
 
     /// The cadence of a strap that sends rarely, if it is another than at the last call.
-    mutating func newCadence() -> Int64? {
-        guard let cadence = intake.cadenceMicroseconds,
-            max(cadence, cadenceTold) > GapLedger.silenceMax / 3,
-            abs(cadence - cadenceTold) > cadenceTold / 4
+    mutating func newCadence() -> Duration? {
+        guard let cadence, max(cadence, cadenceTold) > .microseconds(GapLedger.silenceMax / 3),
+            max(cadence - cadenceTold, cadenceTold - cadence) > cadenceTold / 4
         else { return nil }
         cadenceTold = cadence
         return cadence
@@ -115,25 +110,27 @@ public struct SensorSession: Sendable {
     ) -> [Arrival] {
         frames.map {
             receive(
-                $0.bytes, uptime: $0.uptimeMicroseconds,
-                uncertainty: $0.uncertaintyMicroseconds, now: now, policy: policy)
+                $0.bytes, uptime: Uptime(microseconds: $0.uptimeMicroseconds),
+                uncertainty: $0.uncertaintyMicroseconds.map { .microseconds($0) }, now: now,
+                policy: policy)
         }
     }
 
     /// Takes one frame that was sent at `uptime`; `uncertainty` is that of a rebuilt time.
     mutating func receive(
-        _ frame: [UInt8], uptime: Int64, uncertainty: Int64? = nil, now: ClockReading,
+        _ frame: [UInt8], uptime: Uptime, uncertainty: Duration? = nil, now: ClockReading,
         policy: DecodePolicy
     ) -> Arrival {
-        let arrived = now.at(Uptime(microseconds: uptime))
+        let arrived = now.at(uptime)
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement
-            _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime)
+            _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    judge.judge(measurement, at: uptime), anomalies: measurement.anomalies,
+                    judge.judge(measurement, at: uptime.microseconds),
+                    anomalies: measurement.anomalies,
                     uncertainty: uncertainty),
                 isLate: uncertainty != nil)
         } catch {
@@ -145,11 +142,11 @@ public struct SensorSession: Sendable {
     /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 the uncertainty of a
     /// rebuilt time in quarters of a second, 255 for any above.
     static func flags(
-        _ plausibility: Plausibility, anomalies: FrameAnomalies, uncertainty: Int64? = nil
+        _ plausibility: Plausibility, anomalies: FrameAnomalies, uncertainty: Duration? = nil
     ) -> UInt32 {
         var plausibility = plausibility
         var quarters: UInt32 = 0
-        if let uncertainty {
+        if let uncertainty = uncertainty?.microseconds {
             plausibility.insert(.estimatedTime)
             if uncertainty > TimedFrame.uncertaintyMicrosecondsMax {
                 plausibility.insert(.uncertainTime)

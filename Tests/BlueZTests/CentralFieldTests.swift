@@ -53,7 +53,7 @@ struct CentralFieldTests {
             #expect(await stage.until { !$0.frames().isEmpty })
         } else {
             // The answer to a later call: a power-on would have been carried out before.
-            _ = await stage.central.scan(seconds: 0.2)
+            _ = await stage.central.scan(for: .milliseconds(200))
             #expect(await !stage.bluez.isPowered(Self.adapter))
         }
         await stage.end()

@@ -377,7 +377,7 @@ struct CentralTests {
                     if case .adapter(let adapter) = $0 { adapter.isPowered } else { false }
                 }
             })
-        let found = await stage.central.scan(seconds: 3)
+        let found = await stage.central.scan(for: .seconds(3))
         #expect(found.map(\.address).sorted() == ["C0:00:00:00:00:01", "C0:00:00:00:00:02"])
         #expect(found.allSatisfy { $0.name?.hasPrefix("HR-") == true && $0.rssi != nil })
         #expect(found.allSatisfy { !$0.isConnected && !$0.adapter.isEmpty })

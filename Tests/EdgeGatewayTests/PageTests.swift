@@ -123,7 +123,7 @@ import Testing
         }
         #expect(
             await access.admit("0123456789abcdef0123456789abcdef", at: now)
-                == .tooMany(retrySeconds: 60))
+                == .tooMany(retryAfter: .seconds(60)))
         #expect(
             await access.admit(
                 "0123456789abcdef0123456789abcdef", at: now.addingTimeInterval(60))

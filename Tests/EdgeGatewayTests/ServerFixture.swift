@@ -91,7 +91,7 @@ struct ServerFixture {
     /// Whether a new client of the control socket is answered.
     func isAnswered() async -> Bool {
         let client = ControlClient(socketPath: settings.socketPath)
-        let status: StatusReport? = try? await client.get("/v1/status", secondsMax: 20)
+        let status: StatusReport? = try? await client.get("/v1/status", timeout: .seconds(20))
         return status != nil
     }
 }

@@ -8,7 +8,7 @@ import Testing
 @Suite struct SettingsTests {
     @Test func standsOnDefaultsWhenThereIsNoFile() async throws {
         let settings = try await SettingsLoader(environment: [:]).load()
-        #expect(settings.commitSeconds == 5)
+        #expect(settings.commitInterval == .seconds(5))
         #expect(settings.commitSamples == 500)
         #expect(settings.clockTrust == .kernel)
         #expect(!settings.allowPlainHTTP)
@@ -17,7 +17,7 @@ import Testing
     @Test func readsNestedAndDottedKeys() async throws {
         let settings = try await load("clock:\n  trust: always\nuplink:\n  interval_seconds: 7\n")
         #expect(settings.clockTrust == .always)
-        #expect(settings.deliveryIntervalSeconds == 7)
+        #expect(settings.deliveryInterval == .seconds(7))
     }
 
     @Test func environmentOverridesTheFile() async throws {
@@ -26,7 +26,7 @@ import Testing
             environment: [
                 "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "3", "EDGE_GATEWAY_STATE": "/b",
             ])
-        #expect(settings.commitSeconds == 3)
+        #expect(settings.commitInterval == .seconds(3))
         #expect(settings.stateDirectory == "/b")
     }
 
@@ -67,8 +67,8 @@ import Testing
     }
 
     @Test func anEmptyFileMeansDefaults() async throws {
-        #expect(try await load("# nothing\n").commitSeconds == 5)
-        #expect(try await load("").commitSeconds == 5)
+        #expect(try await load("# nothing\n").commitInterval == .seconds(5))
+        #expect(try await load("").commitInterval == .seconds(5))
     }
 
     @Test func theShippedConfigurationIsWell() async throws {

@@ -1,10 +1,9 @@
+import Basics
 import Testing
 
 @testable import Health
 
 @Suite struct HealthHistoryTests {
-    private static let second: Int64 = 1_000_000
-
     private func counts(
         stored: Int = 0, buffered: Int = 0, settled: Int = 0, pending: Int = 0
     ) -> HealthHistory.Counts {
@@ -18,36 +17,36 @@ import Testing
 
     @Test func aDeliveryThatSettlesNothingIsStalledSinceItLastDid() {
         var history = HealthHistory()
-        history.note(counts(settled: 5, pending: 1), at: 0)
-        history.note(counts(settled: 6, pending: 3), at: 60 * Self.second)
-        history.note(counts(settled: 6, pending: 9), at: 120 * Self.second)
+        history.note(counts(settled: 5, pending: 1), at: .zero)
+        history.note(counts(settled: 6, pending: 3), at: .zero + .seconds(60))
+        history.note(counts(settled: 6, pending: 9), at: .zero + .seconds(120))
         let now = counts(settled: 6, pending: 12)
-        #expect(history.stalledSeconds(of: 7, now: now, at: 180 * Self.second) == 120)
+        #expect(history.stalledTime(of: 7, now: now, at: .zero + .seconds(180)) == .seconds(120))
         // One that settled since the last look moves.
         #expect(
-            history.stalledSeconds(
-                of: 7, now: counts(settled: 7, pending: 12), at: 180 * Self.second) == 0)
-        #expect(history.stalledSeconds(of: 8, now: now, at: 180 * Self.second) == 0)
+            history.stalledTime(
+                of: 7, now: counts(settled: 7, pending: 12), at: .zero + .seconds(180)) == .zero)
+        #expect(history.stalledTime(of: 8, now: now, at: .zero + .seconds(180)) == .zero)
     }
 
     @Test func aDeliveryForWhichNothingWaitsIsNotStalled() {
         var history = HealthHistory()
         for minute in 0..<100 {
-            history.note(counts(settled: 5), at: Int64(minute) * 60 * Self.second)
+            history.note(counts(settled: 5), at: .zero + .seconds(minute * 60))
         }
         let now = counts(settled: 5, pending: 1)
-        #expect(history.stalledSeconds(of: 7, now: now, at: 99 * 60 * Self.second) == 0)
+        #expect(history.stalledTime(of: 7, now: now, at: .zero + .seconds(99 * 60)) == .zero)
     }
 
     @Test func framesThatStayInMemoryAreUncommitted() {
         var history = HealthHistory()
-        history.note(counts(stored: 10, buffered: 3), at: 0)
-        history.note(counts(stored: 10, buffered: 33), at: 30 * Self.second)
+        history.note(counts(stored: 10, buffered: 3), at: .zero)
+        history.note(counts(stored: 10, buffered: 33), at: .zero + .seconds(30))
         let now = counts(stored: 10, buffered: 70)
-        #expect(history.uncommittedSeconds(now: now, at: 70 * Self.second) == 70)
-        #expect(history.unstoredSeconds(of: 1, now: now, at: 70 * Self.second) == 70)
+        #expect(history.uncommittedTime(now: now, at: .zero + .seconds(70)) == .seconds(70))
+        #expect(history.unstoredTime(of: 1, now: now, at: .zero + .seconds(70)) == .seconds(70))
         #expect(
-            history.uncommittedSeconds(now: counts(stored: 80), at: 70 * Self.second) == 0)
+            history.uncommittedTime(now: counts(stored: 80), at: .zero + .seconds(70)) == .zero)
     }
 
     /// Looks at a backlog four times a minute; `backlog` is of the minute and its quarter.
@@ -57,7 +56,7 @@ import Testing
         for minute in 0..<minutes {
             for quarter in 0..<4 {
                 last = counts(pending: backlog(minute, quarter))
-                history.note(last, at: Int64(minute * 60 + quarter * 15) * Self.second)
+                history.note(last, at: .zero + .seconds(minute * 60 + quarter * 15))
             }
         }
         return history.growth(of: 7, now: last)
@@ -83,44 +82,43 @@ import Testing
 
     @Test func theHistoryOfADeliveryThatIsGoneIsGone() {
         var history = HealthHistory()
-        history.note(counts(settled: 5, pending: 1), at: 0)
-        history.note(HealthHistory.Counts(), at: 15 * Self.second)
-        history.note(counts(settled: 5, pending: 1), at: 30 * Self.second)
+        history.note(counts(settled: 5, pending: 1), at: .zero)
+        history.note(HealthHistory.Counts(), at: .zero + .seconds(15))
+        history.note(counts(settled: 5, pending: 1), at: .zero + .seconds(30))
         let now = counts(settled: 5, pending: 1)
-        #expect(history.stalledSeconds(of: 7, now: now, at: 45 * Self.second) == 15)
+        #expect(history.stalledTime(of: 7, now: now, at: .zero + .seconds(45)) == .seconds(15))
     }
 }
 
 @Suite struct HealthLogTests {
-    private static let second: Int64 = 1_000_000
     private let radio = HealthCondition(.radioOff, message: "m")
 
     @Test func aConditionKeepsItsBeginningUntilItEnds() {
-        var log = HealthLog(startedAt: 0)
-        _ = log.look([], at: 85 * Self.second)
-        #expect(log.look([radio], at: 100 * Self.second).began == [radio])
-        #expect(log.look([radio], at: 115 * Self.second) == HealthLog.Change())
-        #expect(log.began(radio) == 85 * Self.second)
-        #expect(log.look([], at: 130 * Self.second).ended == [radio])
-        _ = log.look([radio], at: 145 * Self.second)
-        #expect(log.began(radio) == 130 * Self.second)
+        var log = HealthLog(startedAt: .zero)
+        _ = log.look([], at: .zero + .seconds(85))
+        #expect(log.look([radio], at: .zero + .seconds(100)).began == [radio])
+        #expect(log.look([radio], at: .zero + .seconds(115)) == HealthLog.Change())
+        #expect(log.began(radio) == .zero + .seconds(85))
+        #expect(log.look([], at: .zero + .seconds(130)).ended == [radio])
+        _ = log.look([radio], at: .zero + .seconds(145))
+        #expect(log.began(radio) == .zero + .seconds(130))
     }
 
     /// The first caller must not set the beginning that others get.
     @Test func whoAsksBetweenTwoLooksGetsTheBeginningThatTheNextLookGives() {
-        var log = HealthLog(startedAt: 0)
-        _ = log.look([], at: 15 * Self.second)
+        var log = HealthLog(startedAt: .zero)
+        _ = log.look([], at: .zero + .seconds(15))
         let asked = log.began(radio)
-        _ = log.look([radio], at: 30 * Self.second)
+        _ = log.look([radio], at: .zero + .seconds(30))
         #expect(asked == log.began(radio))
     }
 
     @Test func twoSensorsWithTheSameConditionAreTwoItems() {
-        var log = HealthLog(startedAt: 0)
+        var log = HealthLog(startedAt: .zero)
         let one = HealthCondition(.strapSilent, subject: "1", message: "m")
         let two = HealthCondition(.strapSilent, subject: "2", message: "m")
-        _ = log.look([one], at: 1)
-        _ = log.look([one, two], at: 2)
-        #expect(log.began(one) == 0 && log.began(two) == 1)
+        _ = log.look([one], at: Uptime(microseconds: 1))
+        _ = log.look([one, two], at: Uptime(microseconds: 2))
+        #expect(log.began(one) == .zero && log.began(two) == Uptime(microseconds: 1))
     }
 }

@@ -13,7 +13,7 @@ import Testing
     @Test func aFrameIsDatedByItsArrivalNotByItsProcessing() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         let arrival = session.receive(
-            [0x06, 72], uptime: 9_250_000, now: now, policy: .clinical)
+            [0x06, 72], uptime: Uptime(microseconds: 9_250_000), now: now, policy: .clinical)
         #expect(arrival.assignmentID == 7)
         #expect(arrival.uptimeMicroseconds == 9_250_000)
         let wall: Int64 = 1_799_999_999_250_000
@@ -26,22 +26,28 @@ import Testing
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         var untrusted = now
         untrusted.isTrusted = false
-        let arrival = session.receive([0x06, 72], uptime: 1, now: untrusted, policy: .clinical)
+        let arrival = session.receive(
+            [0x06, 72], uptime: Uptime(microseconds: 1), now: untrusted, policy: .clinical)
         #expect(arrival.trustedWallMicroseconds == nil)
     }
 
     @Test(arguments: [[], [0x00], [0x01, 0x48], [0x08, 72, 1]])
     func aFrameOfGarbageIsKeptWithItsFaultAndTheStreamGoesOn(frame: [UInt8]) {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
-        let arrival = session.receive(frame, uptime: 1, now: now, policy: .clinical)
+        let arrival = session.receive(
+            frame, uptime: Uptime(microseconds: 1), now: now, policy: .clinical)
         #expect(arrival.fault != nil)
         #expect(arrival.frame == frame)
-        #expect(session.receive([0x00, 60], uptime: 2, now: now, policy: .clinical).fault == nil)
+        #expect(
+            session.receive(
+                [0x00, 60], uptime: Uptime(microseconds: 2), now: now, policy: .clinical
+            ).fault == nil)
     }
 
     @Test func implausibleMeasurementsAreMarkedNotDropped() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
-        let arrival = session.receive([0x04, 0], uptime: 1, now: now, policy: .clinical)
+        let arrival = session.receive(
+            [0x04, 0], uptime: Uptime(microseconds: 1), now: now, policy: .clinical)
         #expect(arrival.fault == nil)
         let marks = Plausibility(rawValue: UInt16(truncatingIfNeeded: arrival.flags))
         #expect(marks.contains(.zeroRate))
@@ -51,10 +57,10 @@ import Testing
     @Test func framesOfAFloodAreMarkedWithTheUncertaintyOfTheirTimes() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         func take(_ bpm: UInt8, _ uptime: Int64) -> [Arrival] {
+            let uptime = Uptime(microseconds: uptime)
+            let start = UTC(microseconds: 1_800_000_000_000_000)
             let reading = ClockReading(
-                uptime: Uptime(microseconds: uptime),
-                wall: UTC(microseconds: 1_800_000_000_000_000 + uptime),
-                isTrusted: true)
+                uptime: uptime, wall: start + Uptime.zero.duration(to: uptime), isTrusted: true)
             return session.take([0, bpm], uptime: uptime, now: reading, policy: .clinical)
         }
         var arrivals: [Arrival] = []
@@ -81,9 +87,9 @@ import Testing
         var arrivals: [Arrival] = []
         for second in Int64(0)..<30 {
             for copy in Int64(0)...1 {
-                let uptime = second * 1_000_000 + copy * 9_000
+                let uptime = Uptime(microseconds: second * 1_000_000 + copy * 9_000)
                 var reading = now
-                reading.uptime = Uptime(microseconds: uptime)
+                reading.uptime = uptime
                 arrivals += session.take([0, 60], uptime: uptime, now: reading, policy: .clinical)
             }
         }
@@ -94,9 +100,12 @@ import Testing
     @Test func anomaliesAreMarkedBesidePlausibility() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         let odd: [UInt8] = [0x10, 0x3e, 0xb1, 0x03, 0xde]
-        let arrival = session.receive(odd, uptime: 1, now: now, policy: .clinical)
+        let arrival = session.receive(
+            odd, uptime: Uptime(microseconds: 1), now: now, policy: .clinical)
         #expect(
             FrameAnomalies(rawValue: UInt8(truncatingIfNeeded: arrival.flags >> 16)) == .oddTail)
-        #expect(session.receive(odd, uptime: 1, now: now, policy: .strict).fault != nil)
+        #expect(
+            session.receive(odd, uptime: Uptime(microseconds: 1), now: now, policy: .strict).fault
+                != nil)
     }
 }

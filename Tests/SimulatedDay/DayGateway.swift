@@ -123,7 +123,7 @@ actor DayGateway {
         let reading = clock.read()
         let health = RecordingHealth(recorder: recorder, central: central, queue: queue)
         let (snapshot, counts) = await health.read(reading, history: history)
-        history.note(counts, at: reading.uptime.microseconds)
+        history.note(counts, at: reading.uptime)
         stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]
         guard stored.count > Self.unnoticedMinutesMax else { return }
         // There is no delivery in this world.

@@ -68,12 +68,12 @@ extension Central {
     }
 
     /// Listens for sensors of the service and returns those heard or connected, strongest first.
-    /// Each is also told as an event.
-    public func scan(seconds: Double) async -> [Sighting] {
+    /// Each is also told as an event. It listens for an hour at most.
+    public func scan(for time: Duration) async -> [Sighting] {
         let begun = clock.now()
         scanRequests += 1
         settle()
-        await clock.sleep(.milliseconds(Int64(max(0, min(seconds, 3600)) * 1000)))
+        await clock.sleep(max(.zero, min(time, .seconds(3600))))
         scanRequests -= 1
         settle()
         let found = devices.values.flatMap(\.values).filter { device in

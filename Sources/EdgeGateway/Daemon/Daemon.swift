@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import GATTHeartRate
@@ -9,7 +10,7 @@ import UnixSignals
 /// The daemon's life: open the store, take up the straps and deliveries, serve, and leave in order.
 struct Daemon {
     /// SIGTERM to exit takes at most 5 s; the last flush and the farewell need some of them.
-    private static let shutdownSecondsMax = 4
+    private static let shutdownMax = Duration.seconds(4)
 
     let settings: Settings
 
@@ -124,7 +125,7 @@ struct Daemon {
         }
         var queueSettings = QueueSettings()
         queueSettings.commitSamplesMax = settings.commitSamples
-        queueSettings.commitAgeMicrosecondsMax = Int64(settings.commitSeconds) * 1_000_000
+        queueSettings.commitAgeMicrosecondsMax = settings.commitInterval.microseconds
         queueSettings.keepDeliveredMicroseconds =
             Int64(settings.keepDeliveredHours) * 3_600_000_000
         queueSettings.maxBytes = settings.storeBytesMax
@@ -169,7 +170,7 @@ struct Daemon {
         quiet.logLevel = max(logger.logLevel, .warning)
         var configuration = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet)
-        configuration.maximumGracefulShutdownDuration = .seconds(Self.shutdownSecondsMax)
+        configuration.maximumGracefulShutdownDuration = Self.shutdownMax
         return ServiceGroup(configuration: configuration)
     }
 

@@ -7,7 +7,7 @@ import Glibc
 /// its socket. Where it is not installed there is no socket, and nothing is done.
 struct RadioResetClient: Sendable {
     /// The helper takes half a second; a hung controller's ioctl may take 10 s.
-    private static let secondsMax = 15
+    private static let timeout = Duration.seconds(15)
 
     let socketPath: String
 
@@ -19,7 +19,7 @@ struct RadioResetClient: Sendable {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
-        var patience = timeval(tv_sec: Self.secondsMax, tv_usec: 0)
+        var patience = timeval(tv_sec: Int(Self.timeout.components.seconds), tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, size)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, size)

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import Glibc
@@ -52,7 +53,7 @@ final class SalvagePulse: Sendable {
     /// Between two messages.
     private static let pause = Duration.seconds(5)
     /// What is asked for at the start each time; later, feeding the watchdog is enough.
-    private static let patienceMicroseconds = 120_000_000
+    private static let patience = Duration.seconds(120)
 
     private let notifier: SystemdNotifier
     private let next = Mutex<ContinuousClock.Instant?>(nil)
@@ -69,7 +70,7 @@ final class SalvagePulse: Sendable {
         }
         guard isDue else { return }
         notifier.send(
-            "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=\(Self.patienceMicroseconds)\n"
+            "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=\(Self.patience.microseconds)\n"
                 + "STATUS=replacing a broken store")
     }
 }

@@ -226,7 +226,7 @@ extension Settings {
     var delivery: DeliverySettings {
         var delivery = DeliverySettings()
         delivery.batchSamplesMax = batchSamples
-        delivery.interval = .seconds(deliveryIntervalSeconds)
+        delivery.interval = deliveryInterval
         // The loader has checked the list.
         delivery.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
         return delivery

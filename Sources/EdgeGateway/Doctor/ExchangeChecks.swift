@@ -4,7 +4,7 @@ import Uplink
 /// Name service, TLS and the exchanges, token and consent.
 struct ExchangeChecks {
     /// A reachable exchange answers this question in a moment.
-    private static let secondsMax = 10
+    private static let timeout = Duration.seconds(10)
 
     let settings: Settings
     /// What the daemon says; nil if it does not run.
@@ -40,7 +40,7 @@ struct ExchangeChecks {
             return .unknown(name, "\(exchange) is not reached over a network")
         }
         var curl = settings.curl
-        curl.totalTimeout = .seconds(Self.secondsMax)
+        curl.totalTimeout = Self.timeout
         do throws(TransportFault) {
             let answer = try await CurlTransport(curl).send(HTTPRequest(.get, origin, "/health"))
             return (200..<500).contains(answer.status)

@@ -78,7 +78,7 @@ struct EnrollCommand: AsyncParsableCommand {
     private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         let client = try await daemon.client()
         return try await ProgressLine.during("asking the exchange") {
-            try await client.post("/v1/enroll", request, secondsMax: 300)
+            try await client.post("/v1/enroll", request, timeout: .seconds(300))
         }
     }
 

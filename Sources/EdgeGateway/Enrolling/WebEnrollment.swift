@@ -11,7 +11,8 @@ struct WebEnrollment {
     func run(name: String?, resolution: String?) async throws -> EnrollmentReport {
         let client = try await daemon.client()
         let page: ShareReport = try await client.post(
-            "/v1/enroll-web", WebEnrollRequest(name: name, resolution: resolution), secondsMax: 10)
+            "/v1/enroll-web", WebEnrollRequest(name: name, resolution: resolution),
+            timeout: .seconds(10))
         if daemon.json {
             // The result alone goes to standard output.
             Terminal.write(page.link + "\n")

@@ -14,7 +14,7 @@ struct EraseCommand: AsyncParsableCommand {
             """)
 
     /// A store of 2 GiB takes some minutes.
-    private static let secondsMax = 1_800
+    private static let timeout = Duration.seconds(1_800)
 
     @Argument(help: "The enrollment's name.", completion: .enrollmentName)
     var enrollment: String
@@ -34,7 +34,7 @@ struct EraseCommand: AsyncParsableCommand {
             try await client.post(
                 "/v1/erase",
                 EraseRequest(enrollment: enrollment, patient: patient, undelivered: undelivered),
-                secondsMax: Self.secondsMax)
+                timeout: Self.timeout)
         }
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(Self.text(report))

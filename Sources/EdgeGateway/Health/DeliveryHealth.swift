@@ -1,3 +1,4 @@
+import Basics
 import Health
 import OfflineQueue
 import Uplink
@@ -10,7 +11,7 @@ struct DeliveryHealth: Sendable {
     /// The state of each enrollment's delivery; none if the store cannot be read, which is an item of its
     /// own.
     func read(
-        history: HealthHistory, counts: HealthHistory.Counts, at uptime: Int64
+        history: HealthHistory, counts: HealthHistory.Counts, at uptime: Uptime
     ) async -> [HealthSnapshot.Delivery] {
         guard let enrollments = try? await queue.enrollments() else { return [] }
         let unreadable = await deliveries.unreadable
@@ -30,7 +31,7 @@ struct DeliveryHealth: Sendable {
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
-            delivery.stalledSeconds = history.stalledSeconds(
+            delivery.stalledTime = history.stalledTime(
                 of: enrollment.id, now: counts, at: uptime)
             delivery.growth = history.growth(of: enrollment.id, now: counts)
             found.append(delivery)

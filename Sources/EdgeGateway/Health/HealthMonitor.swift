@@ -32,7 +32,7 @@ actor HealthMonitor {
         self.clock = clock
         self.batteryLowPercent = batteryLowPercent
         self.logger = logger
-        log = HealthLog(startedAt: clock.read().uptime.microseconds)
+        log = HealthLog(startedAt: clock.read().uptime)
     }
 
     /// What is not well now; empty while all is well.
@@ -49,8 +49,8 @@ actor HealthMonitor {
     /// Remembers what is the case now, and writes what began and what ended into the log.
     func look() async {
         let (reading, conditions, counts) = await judge()
-        history.note(counts, at: reading.uptime.microseconds)
-        let change = log.look(conditions, at: reading.uptime.microseconds)
+        history.note(counts, at: reading.uptime)
+        let change = log.look(conditions, at: reading.uptime)
         // Subjects and messages name straps as a technician did; an address is masked.
         for condition in change.began {
             logger.log(
@@ -68,14 +68,14 @@ actor HealthMonitor {
         let reading = clock.read()
         var (snapshot, counts) = await recording.read(reading, history: history)
         snapshot.deliveries = await deliveries.read(
-            history: history, counts: counts, at: reading.uptime.microseconds)
+            history: history, counts: counts, at: reading.uptime)
         snapshot.services = services.faults() + servers.healthFaults
         snapshot.batteryLowPercent = batteryLowPercent
         return (reading, HealthRules.conditions(of: snapshot), counts)
     }
 
-    private func date(of uptime: Int64, now: ClockReading) -> Date {
-        Date(now.at(Uptime(microseconds: uptime)).wall)
+    private func date(of uptime: Uptime, now: ClockReading) -> Date {
+        Date(now.at(uptime).wall)
     }
 }
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -6,31 +7,31 @@ actor LiveFeed {
     /// How often the feed checks whether anything changed. A rate must be on a screen half a second after
     /// its notification; that leaves room for the bus and the network.
     static let period = Duration.milliseconds(200)
-    /// A report on straps that is younger than this is given to the next viewer too, seconds.
-    private static let strapsAgeMax = 0.1
+    /// A report on straps that is younger than this is given to the next viewer too.
+    private static let strapsAgeMax = Duration.milliseconds(100)
     /// The same for the gateway's state, which takes a walk through the store's books.
-    private static let gatewayAgeMax = 2.0
+    private static let gatewayAgeMax = Duration.seconds(2)
     /// And for a chart: its newest column is not finished earlier anyway.
-    private static let chartAgeMax = 5.0
+    private static let chartAgeMax = Duration.seconds(5)
     /// Names of sensors are looked up again after this long.
-    private static let namesAgeMax = 2.0
-    /// When nothing was requested for this long, the last viewer is gone, seconds.
-    private static let watchedSeconds = 5.0
+    private static let namesAgeMax = Duration.seconds(2)
+    /// When nothing was requested for this long, the last viewer is gone.
+    private static let watchedTime = Duration.seconds(5)
     private static let uploadsMax = 50
-    /// Charts that can be asked for, in minutes, and the seconds of their columns.
-    static let charts = [10: 5, 1440: 120]
+    /// Charts that can be asked for, in minutes, and how long their columns are.
+    static let charts: [Int: Duration] = [10: .seconds(5), 1440: .seconds(120)]
     private static let chartsKeptMax = 64
     private static let gapsMax = 500
 
     private let live: LiveService
     private let status: StatusService
     private let history: HistoryService
-    private var straps: (report: [LiveStrap], made: Double)?
-    private var state: (report: LiveGatewayReport, made: Double)?
-    private var sensors: (list: [Sensor], made: Double)?
-    private var charts: [ChartKey: (report: LiveHistoryReport, made: Double)] = [:]
+    private var straps: (report: [LiveStrap], made: Uptime)?
+    private var state: (report: LiveGatewayReport, made: Uptime)?
+    private var sensors: (list: [Sensor], made: Uptime)?
+    private var charts: [ChartKey: (report: LiveHistoryReport, made: Uptime)] = [:]
 
-    private var askedAt = 0.0
+    private var askedAt = Uptime.zero
     private var watching: Task<Void, Never>?
 
     private struct ChartKey: Hashable {
@@ -46,7 +47,7 @@ actor LiveFeed {
 
     /// The straps a viewer may see.
     func report(for scope: ViewerScope) async throws -> LiveReport {
-        let now = uptime
+        let now = Uptime.now()
         noteWatched(now)
         if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
             straps = (try await live.straps(try await names(now)), now)
@@ -59,7 +60,7 @@ actor LiveFeed {
 
     /// Queue, delivery and health.
     func gatewayReport() async throws -> LiveGatewayReport {
-        let now = uptime
+        let now = Uptime.now()
         if let state, now - state.made <= Self.gatewayAgeMax { return state.report }
         let report = LiveGatewayReport(try await status.report())
         state = (report, now)
@@ -77,7 +78,7 @@ actor LiveFeed {
                 code: .badRequest, message: "no chart of \(minutes) minutes",
                 advice: "ask for 10 or 1440 minutes")
         }
-        let now = uptime
+        let now = Uptime.now()
         guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
             throw ProblemReport(
                 code: .unknownSensor, message: "no such sensor",
@@ -89,7 +90,7 @@ actor LiveFeed {
             report = kept.report
         } else {
             report = try await live.history(
-                of: sensor, minutes: minutes, bucketSeconds: bucket, gapsMax: Self.gapsMax)
+                of: sensor, minutes: minutes, bucket: bucket, gapsMax: Self.gapsMax)
             if charts.count >= Self.chartsKeptMax { charts = [:] }
             charts[key] = (report, now)
         }
@@ -105,25 +106,23 @@ actor LiveFeed {
     }
 
     /// Has the radio hand frames over sooner while there are viewers.
-    private func noteWatched(_ now: Double) {
+    private func noteWatched(_ now: Uptime) {
         askedAt = now
         guard watching == nil else { return }
         watching = Task {
             await live.setWatched(true)
-            while uptime - askedAt < Self.watchedSeconds, !Task.isCancelled {
-                try? await Task.sleep(for: .seconds(Self.watchedSeconds))
+            while Uptime.now() - askedAt < Self.watchedTime, !Task.isCancelled {
+                try? await Task.sleep(for: Self.watchedTime)
             }
             await live.setWatched(false)
             watching = nil
         }
     }
 
-    private func names(_ now: Double) async throws -> [Sensor] {
+    private func names(_ now: Uptime) async throws -> [Sensor] {
         if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
         let list = try await live.knownSensors()
         sensors = (list, now)
         return list
     }
-
-    private var uptime: Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 }

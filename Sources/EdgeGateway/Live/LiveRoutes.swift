@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -6,12 +7,12 @@ import ServiceLifecycle
 
 /// What can be watched, for both servers: `/v1/live` and what belongs to it.
 struct LiveRoutes: Sendable {
-    /// A state that did not change is sent again after this long, seconds, so that a viewer can tell a
+    /// A state that did not change is sent again after this long, so that a viewer can tell a
     /// quiet strap from a dead connection.
-    private static let strapsRepeatSeconds = 2.0
-    private static let gatewayRepeatSeconds = 5.0
-    /// An EventSource comes back after this long, milliseconds.
-    private static let retryMilliseconds = 1000
+    private static let strapsRepeat = Duration.seconds(2)
+    private static let gatewayRepeat = Duration.seconds(5)
+    /// An EventSource comes back after this long.
+    private static let retry = Duration.seconds(1)
 
     let feed: LiveFeed
     let viewers: Viewers
@@ -71,15 +72,16 @@ struct LiveRoutes: Sendable {
             // viewer is gone before the first word.
             defer { withExtendedLifetime(place) {} }
             var sent = SentEvents()
-            try await writer.write(ByteBuffer(string: "retry: \(Self.retryMilliseconds)\n\n"))
+            try await writer.write(
+                ByteBuffer(string: "retry: \(Self.retry.microseconds / 1000)\n\n"))
             while !Task.isCancelled, !Task.isShuttingDownGracefully, await stillMay() == scope {
-                let now = Double(DispatchTime.now().uptimeNanoseconds) / 1e9
+                let now = Uptime.now()
                 var events = ByteBuffer()
                 if let report = try? await feed.report(for: scope) {
-                    sent.add(report, to: &events, at: now, every: Self.strapsRepeatSeconds)
+                    sent.add(report, to: &events, at: now, every: Self.strapsRepeat)
                 }
                 if scope == .full, let report = try? await feed.gatewayReport() {
-                    sent.add(report, to: &events, at: now, every: Self.gatewayRepeatSeconds)
+                    sent.add(report, to: &events, at: now, every: Self.gatewayRepeat)
                 }
                 if events.readableBytes > 0 {
                     // A viewer that takes nothing is cut off by the connection's guard.
@@ -111,11 +113,11 @@ struct LiveRoutes: Sendable {
 
 /// What one viewer was told last, and when.
 private struct SentEvents {
-    private var straps: (bytes: Data, at: Double)?
-    private var gateway: (bytes: Data, at: Double)?
+    private var straps: (bytes: Data, at: Uptime)?
+    private var gateway: (bytes: Data, at: Uptime)?
 
     mutating func add(
-        _ report: LiveReport, to buffer: inout ByteBuffer, at now: Double, every seconds: Double
+        _ report: LiveReport, to buffer: inout ByteBuffer, at now: Uptime, every pause: Duration
     ) {
         // Ages grow by themselves and are no change.
         var still = report
@@ -124,10 +126,12 @@ private struct SentEvents {
             still.straps[index].linkSeconds = nil
             let age = report.straps[index].secondsSinceFrame
             // When the frame came, to the tenth of a second: that is what changes with a new one.
-            still.straps[index].secondsSinceFrame = age.map { ((now - $0) * 10).rounded() }
+            still.straps[index].secondsSinceFrame = age.map {
+                ((Uptime.zero.duration(to: now).inSeconds - $0) * 10).rounded()
+            }
         }
         guard let compared = try? ReportCoding.encoder().encode(still),
-            straps.map({ $0.bytes != compared || now - $0.at >= seconds }) ?? true,
+            straps.map({ $0.bytes != compared || now - $0.at >= pause }) ?? true,
             let bytes = try? ReportCoding.encoder().encode(report)
         else { return }
         straps = (compared, now)
@@ -135,11 +139,11 @@ private struct SentEvents {
     }
 
     mutating func add(
-        _ report: LiveGatewayReport, to buffer: inout ByteBuffer, at now: Double,
-        every seconds: Double
+        _ report: LiveGatewayReport, to buffer: inout ByteBuffer, at now: Uptime,
+        every pause: Duration
     ) {
         guard let bytes = try? ReportCoding.encoder().encode(report),
-            gateway.map({ $0.bytes != bytes || now - $0.at >= seconds }) ?? true
+            gateway.map({ $0.bytes != bytes || now - $0.at >= pause }) ?? true
         else { return }
         gateway = (bytes, now)
         buffer.writeEvent("gateway", bytes)

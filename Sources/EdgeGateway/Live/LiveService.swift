@@ -24,48 +24,49 @@ struct LiveService: Sendable {
     func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
         let sessions = await recorder.recorded
         let snapshots = await central.snapshots()
-        let uptime = clock.read().uptime.microseconds
+        let uptime = clock.read().uptime
         return sensors.map { sensor in
             let link = snapshots.first { $0.address == sensor.address }
             return LiveStrap(
-                sensor, sessions[sensor.address], link, uptime: uptime,
-                freshSeconds: SensorReport.freshSeconds)
+                sensor, sessions[sensor.address], link, at: uptime,
+                freshTime: SensorReport.freshTime)
         }
     }
 
-    /// The chart of one sensor: columns of `bucketSeconds`, and the gaps between them.
+    /// The chart of one sensor: columns of `bucket`, whole seconds, and the gaps between them.
     func history(
-        of sensor: Int64, minutes: Int, bucketSeconds: Int, gapsMax: Int
+        of sensor: Int64, minutes: Int, bucket: Duration, gapsMax: Int
     ) async throws -> LiveHistoryReport {
         let now = clock.read().wall.microseconds
-        let bucket = Int64(bucketSeconds) * 1_000_000
-        let from = max(0, now - Int64(minutes) * 60_000_000) / bucket * bucket
+        let length = bucket.microseconds
+        let from = max(0, now - Int64(minutes) * 60_000_000) / length * length
         let buckets = try await queue.heartRateChart(
-            sensor: sensor, from: from, until: max(now, from + 1), bucket: bucket)
+            sensor: sensor, from: from, until: max(now, from + 1), bucket: length)
         let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
         return LiveHistoryReport(
             sensor: sensor, from: Date(microseconds: from), until: Date(microseconds: now),
-            bucketSeconds: bucketSeconds, points: buckets.map(LiveHistoryReport.Point.init),
+            bucketSeconds: Int(bucket.components.seconds),
+            points: buckets.map(LiveHistoryReport.Point.init),
             gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
     }
 }
 
 extension LiveStrap {
     fileprivate init(
-        _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, uptime: Int64,
-        freshSeconds: Double
+        _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, at uptime: Uptime,
+        freshTime: Duration
     ) {
-        let age = session?.latestUptimeMicroseconds.map { Double(uptime - $0) / 1_000_000 }
+        let age = session?.latestArrival.map { uptime - $0 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
-        let fresh = age.map { $0 <= freshSeconds } ?? false ? session?.latest : nil
+        let fresh = age.map { $0 <= freshTime } ?? false ? session?.latest : nil
         self.init(
             sensor: sensor.id,
             name: sensor.details.name ?? "Strap " + Recorder.masked(sensor.address),
             bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
             rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
-            batteryPercent: session?.batteryPercent, secondsSinceFrame: age,
+            batteryPercent: session?.batteryPercent, secondsSinceFrame: age?.inSeconds,
             link: link?.state.kind ?? "absent",
-            linkSeconds: link?.upSince.map { Double(uptime - $0.microseconds) / 1_000_000 },
+            linkSeconds: link?.upSince.map { (uptime - $0).inSeconds },
             rssi: link?.rssi)
     }
 }

@@ -12,7 +12,7 @@ actor PageAccess {
         case admitted(ViewerScope)
         case refused
         /// Too many wrong ones came lately.
-        case tooMany(retrySeconds: Int)
+        case tooMany(retryAfter: Duration)
     }
 
     /// Wrong tokens in a minute after which none is checked for the rest of it. No person types 43
@@ -44,7 +44,7 @@ actor PageAccess {
         let seconds = Int(now.timeIntervalSince1970)
         if wrong.minute != seconds / 60 { wrong = (seconds / 60, 0) }
         guard wrong.count < Self.wrongPerMinuteMax else {
-            return .tooMany(retrySeconds: 60 - seconds % 60)
+            return .tooMany(retryAfter: .seconds(60 - seconds % 60))
         }
         guard let scope = await scope(of: token, at: now) else {
             wrong.count += 1

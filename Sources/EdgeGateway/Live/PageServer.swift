@@ -12,8 +12,8 @@ struct PageServer: ReopenedServer {
     /// Each viewer has a connection that stays, and opens one or two more for charts. One address may be that of
     /// a proxy, and cannot have all the same.
     static let limits = ServerLimits(connectionsMax: 128, perPeerMax: 96)
-    /// How long a browser keeps the token, seconds; a share may end earlier.
-    private static let cookieSeconds = 31 * 86_400
+    /// How long a browser keeps the token; a share may end earlier.
+    private static let cookieLifetime = Duration.seconds(31 * 86_400)
     private static let cookieName = "edge-gateway"
 
     let settings: Settings
@@ -92,13 +92,13 @@ struct PageServer: ReopenedServer {
                     status: .noContent,
                     headers: [
                         .setCookie: "\(Self.cookieName)=\(ask.token); Path=/; HttpOnly; "
-                            + "SameSite=Strict; Max-Age=\(Self.cookieSeconds)"
+                            + "SameSite=Strict; Max-Age=\(Self.cookieLifetime.components.seconds)"
                     ])
             case .refused:
                 return try Answers.json(.badToken)
-            case .tooMany(let seconds):
+            case .tooMany(let pause):
                 var response = try Answers.json(.badToken, status: .tooManyRequests)
-                response.headers[.retryAfter] = "\(seconds)"
+                response.headers[.retryAfter] = "\(pause.components.seconds)"
                 return response
             }
         }

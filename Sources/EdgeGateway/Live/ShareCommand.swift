@@ -26,13 +26,13 @@ struct ShareCommand: AsyncParsableCommand {
     func run() async throws {
         if stop {
             let report: ShareStopReport = try await daemon.client().post(
-                "/v1/share/stop", [String: String](), secondsMax: 10)
+                "/v1/share/stop", [String: String](), timeout: .seconds(10))
             if daemon.json { return try Terminal.printJSON(report) }
             return Terminal.print(
                 report.stopped == 0 ? "there were no links" : "\(report.stopped) ended")
         }
         let report: ShareReport = try await daemon.client().post(
-            "/v1/share", ShareRequest(address: address, hours: hours), secondsMax: 10)
+            "/v1/share", ShareRequest(address: address, hours: hours), timeout: .seconds(10))
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
         Terminal.print(

@@ -17,7 +17,7 @@ struct PairCommand: AsyncParsableCommand {
             """)
 
     /// A pairing waits for a person up to a minute, and for the radio.
-    private static let secondsMax = 180
+    private static let timeout = Duration.seconds(180)
     /// Between two looks at what the sensor asks: soon enough for a person.
     private static let questionPause = Duration.milliseconds(300)
 
@@ -52,7 +52,7 @@ struct PairCommand: AsyncParsableCommand {
         let watcher = Task { await watch(client, isAttended: isAttended) }
         let report: PairReport
         do {
-            report = try await client.post("/v1/pair", request, secondsMax: Self.secondsMax)
+            report = try await client.post("/v1/pair", request, timeout: Self.timeout)
             await end(watcher)
         } catch {
             await end(watcher)
@@ -78,7 +78,7 @@ struct PairCommand: AsyncParsableCommand {
             guard !Task.isCancelled,
                 let report: PairingReport = try? await client.post(
                     "/v1/pairing/question", PairingQuestionRequest(address: address),
-                    secondsMax: 10)
+                    timeout: .seconds(10))
             else { continue }
             if let step = report.step { line?.show(step) }
             let asked = report.question.map { $0 + (report.passkey ?? "") }
@@ -113,7 +113,7 @@ struct PairCommand: AsyncParsableCommand {
     private func answer(_ client: ControlClient, _ answer: PairingAnswerRequest) async {
         // If it comes too late, `pair` itself says so.
         let _: PairingReport? = try? await client.post(
-            "/v1/pairing/answer", answer, secondsMax: 10)
+            "/v1/pairing/answer", answer, timeout: .seconds(10))
     }
 
     private static func show(_ report: PairReport) {

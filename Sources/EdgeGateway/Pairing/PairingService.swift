@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Foundation
 import GATTHeartRate
@@ -15,7 +16,7 @@ struct PairingService: Sendable {
     ]
     /// How long the first heartbeat is waited for after the link is up: electrodes take a few
     /// seconds to get wet.
-    private static let firstBeatSecondsMax = 10
+    private static let firstBeatTimeout = Duration.seconds(10)
     private static let firstBeatPause = Duration.milliseconds(100)
 
     let queue: SampleQueue
@@ -110,7 +111,7 @@ struct PairingService: Sendable {
             throw wentUnanswered ? .passkeyNeeded : error.problem(passkeyGiven: passkey != nil)
         }
         let clock = ContinuousClock()
-        let deadline = clock.now + .seconds(Self.firstBeatSecondsMax)
+        let deadline = clock.now + Self.firstBeatTimeout
         let address = inspection.sighting.address
         while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
             try? await Task.sleep(for: Self.firstBeatPause)
@@ -136,7 +137,7 @@ struct PairingService: Sendable {
         do {
             let assignment = try await queue.assign(
                 sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
-                since: await recorder.firstArrival(of: address))
+                since: await recorder.firstArrival(of: address)?.microseconds)
             return (sensor, assignment)
         } catch {
             // Without an assignment it is as it was.

@@ -17,7 +17,7 @@ struct ScanService: Sendable {
                 advice: "edge-gateway scan --seconds 10")
         }
         try await radio.wait()
-        let sightings = await central.scan(seconds: Double(seconds))
+        let sightings = await central.scan(for: .seconds(seconds))
         let known = Set(try await queue.sensors().map(\.address))
         return sightings.map {
             SightingReport(

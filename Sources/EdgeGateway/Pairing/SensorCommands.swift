@@ -21,7 +21,7 @@ struct ScanCommand: AsyncParsableCommand {
             "listening", seconds: seconds
         ) {
             try await client.post(
-                "/v1/scan", ScanRequest(seconds: seconds), secondsMax: seconds + 30)
+                "/v1/scan", ScanRequest(seconds: seconds), timeout: .seconds(seconds + 30))
         }
         if daemon.json { return try Terminal.printJSON(sightings) }
         if sightings.isEmpty {
@@ -59,7 +59,7 @@ struct ForgetCommand: AsyncParsableCommand {
 
     func run() async throws {
         let report: SensorReport = try await daemon.client().post(
-            "/v1/forget", ForgetRequest(address: address), secondsMax: 60)
+            "/v1/forget", ForgetRequest(address: address), timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
             "forgot \(report.address); \(report.pending) stored samples are still to deliver")

@@ -30,16 +30,16 @@ struct Sensors: Sendable {
         let balance = try await queue.balance(of: .sensor(sensor.id))
         let session = await recorder.session(of: sensor.address)
         let link = await recorder.link(of: sensor.address)
-        let now = clock.read().uptime.microseconds
-        let age = session?.latestUptimeMicroseconds.map { Double(now - $0) / 1_000_000 }
+        let now = clock.read().uptime
+        let age = session?.latestArrival.map { now - $0 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
-        let isFresh = age.map { $0 <= SensorReport.freshSeconds } ?? false
+        let isFresh = age.map { $0 <= SensorReport.freshTime } ?? false
         return SensorReport(
             id: sensor.id, address: sensor.address,
             name: sensor.details.name ?? "", link: link.state, linkDetail: link.detail,
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
-            secondsSinceFrame: age, batteryPercent: session?.batteryPercent,
+            secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,
             lostFrames: session?.lostFrames, enrollment: enrollment,
             coverageTodayPercent: try await coverage.percent(of: sensor.id), stored: balance.stored,
             pending: balance.unsent)
@@ -48,5 +48,5 @@ struct Sensors: Sendable {
 
 extension SensorReport {
     /// A rate counts as present for this long after its frame: straps send one a second.
-    static let freshSeconds = 10.0
+    static let freshTime = Duration.seconds(10)
 }

@@ -39,7 +39,7 @@ struct HistoryCommand: AsyncParsableCommand {
         }
         var path = "/v1/history/hours?hours=\(last)"
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
-        let report: [HourReport] = try await client.get(path, secondsMax: 60)
+        let report: [HourReport] = try await client.get(path, timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(QueueText.hours(report))
     }

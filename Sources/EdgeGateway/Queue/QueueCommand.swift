@@ -84,7 +84,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
             """)
 
     /// A store of 2 GiB takes some minutes.
-    private static let secondsMax = 1_800
+    private static let timeout = Duration.seconds(1_800)
 
     @Option(help: "Only samples older than this, in hours.")
     var olderThan: Int?
@@ -104,7 +104,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
         try Terminal.confirm("Delete all \(what)\(age)?", yes)
         let report: PurgeReport = try await daemon.client().post(
             "/v1/queue/purge", PurgeRequest(olderThanHours: olderThan, dead: dead),
-            secondsMax: Self.secondsMax)
+            timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
             "deleted \(report.delivered) samples"
@@ -125,7 +125,7 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let seen: [SalvagedStoreReport] = try await daemon.client().post(
-            "/v1/queue/acknowledge", [String: String](), secondsMax: 30)
+            "/v1/queue/acknowledge", [String: String](), timeout: .seconds(30))
         if daemon.json { return try Terminal.printJSON(seen) }
         if seen.isEmpty {
             return Terminal.print("acknowledged; no store was salvaged since the last time")

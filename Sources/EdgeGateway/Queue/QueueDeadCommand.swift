@@ -93,7 +93,7 @@ struct DeadChoice: ParsableArguments {
     var request: DeadLettersRequest { DeadLettersRequest(ids: all ? nil : ids, all: all) }
     var text: String { all ? "all dead letters" : "\(ids.count) dead letters" }
     /// A hundred thousand take a minute.
-    static let secondsMax = 600
+    static let timeout = Duration.seconds(600)
 }
 
 struct DeadRequeueCommand: AsyncParsableCommand {
@@ -112,7 +112,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 
     func run() async throws {
         let report: SampleCountReport = try await daemon.client().post(
-            "/v1/queue/dead/requeue", choice.request, secondsMax: DeadChoice.secondsMax)
+            "/v1/queue/dead/requeue", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("\(report.samples) samples are delivered once more")
     }
@@ -131,7 +131,7 @@ struct DeadPurgeCommand: AsyncParsableCommand {
     func run() async throws {
         try Terminal.confirm("Delete \(choice.text)? The exchange does not have them.", yes)
         let report: SampleCountReport = try await daemon.client().post(
-            "/v1/queue/dead/purge", choice.request, secondsMax: DeadChoice.secondsMax)
+            "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("deleted \(report.samples) samples; they count as dropped, purged")
     }

@@ -13,8 +13,8 @@ struct QueueImportCommand: AsyncParsableCommand {
             """)
 
     /// Ten million samples on a slow card.
-    private static let secondsMax = 7_200
-    private static let partSecondsMax = 120
+    private static let timeout = Duration.seconds(7_200)
+    private static let partTimeout = Duration.seconds(120)
     private static let progressPause = Duration.milliseconds(500)
 
     @Argument(help: "The file.", completion: .file())
@@ -39,7 +39,7 @@ struct QueueImportCommand: AsyncParsableCommand {
             ImportRequest(
                 upload: upload, enrollment: enrollment, patient: patient,
                 assignments: assignment.isEmpty ? nil : assignment),
-            secondsMax: Self.secondsMax)
+            timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(Self.text(report))
     }
@@ -61,7 +61,7 @@ struct QueueImportCommand: AsyncParsableCommand {
             var path = "/v1/queue/import/part?offset=\(sent?.bytes ?? 0)"
             if let sent { path += "&upload=\(sent.upload)" }
             let report: ImportPartReport = try await client.post(
-                path, bytes: Array(buffer[..<count]), secondsMax: Self.partSecondsMax)
+                path, bytes: Array(buffer[..<count]), timeout: Self.partTimeout)
             sent = report
             line.show(Double(report.bytes) / size)
         }

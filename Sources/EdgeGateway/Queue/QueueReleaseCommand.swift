@@ -50,7 +50,8 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         let offset = offset ?? (at?.date.timeIntervalSince1970 ?? 0) - boot.firstUptime
         try Terminal.confirm(Self.question(boot, offset), yes)
         let report: SampleCountReport = try await client.post(
-            "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset), secondsMax: 60)
+            "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
+            timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("\(report.samples) samples have their times now")
     }

@@ -54,7 +54,7 @@ struct QueueService: Sendable {
 
     /// Deletes what is done with, and dead letters if asked for.
     func purge(_ ask: PurgeRequest) async throws -> PurgeReport {
-        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)
+        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)?.microseconds
         var report = PurgeReport(delivered: 0, dead: 0)
         var count = 0
         repeat {
@@ -72,19 +72,19 @@ struct QueueService: Sendable {
         return report
     }
 
-    private func horizon(olderThanHours hours: Int) throws -> Int64? {
+    private func horizon(olderThanHours hours: Int) throws -> UTC? {
         guard (0...Self.purgeHoursMax).contains(hours) else {
             throw ProblemReport(
                 code: .badRequest, message: "hours go from 0 to \(Self.purgeHoursMax)",
                 advice: "edge-gateway queue purge --older-than 24")
         }
         guard hours > 0 else { return nil }
-        guard let now = clock.read().trustedWall?.microseconds else {
+        guard let now = clock.read().trustedWall else {
             throw ProblemReport(
                 code: .clockUntrusted, message: "the age of the samples is unknown",
                 advice: "timedatectl; or purge without --older-than")
         }
-        return now - Int64(hours) * 3_600_000_000
+        return now - .seconds(Int64(hours) * 3_600)
     }
 
     /// A hundred years: far beyond any store, and far from any overflow.

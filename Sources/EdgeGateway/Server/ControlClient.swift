@@ -13,40 +13,42 @@ struct ControlClient {
     /// files have them as they are.
     var isForPeople = false
 
-    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Parameter timeout: how long the daemon may take.
     /// - Throws: ``CommandFailure`` with advice.
-    func get<Report: Decodable>(_ path: String, secondsMax: Int = 10) async throws -> Report {
-        try await send(.get, path, body: [], secondsMax: secondsMax)
+    func get<Report: Decodable>(_ path: String, timeout: Duration = .seconds(10)) async throws
+        -> Report
+    {
+        try await send(.get, path, body: [], timeout: timeout)
     }
 
-    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Parameter timeout: how long the daemon may take.
     /// - Throws: ``CommandFailure`` with advice.
     func post<Report: Decodable>(
-        _ path: String, _ request: some Encodable, secondsMax: Int
+        _ path: String, _ request: some Encodable, timeout: Duration
     ) async throws -> Report {
         let body = try ReportCoding.encoder().encode(request)
-        return try await send(.post, path, body: [UInt8](body), secondsMax: secondsMax)
+        return try await send(.post, path, body: [UInt8](body), timeout: timeout)
     }
 
     /// Sends bytes as they are.
     ///
-    /// - Parameter secondsMax: how long the daemon may take.
+    /// - Parameter timeout: how long the daemon may take.
     /// - Throws: ``CommandFailure`` with advice.
     func post<Report: Decodable>(
-        _ path: String, bytes: [UInt8], secondsMax: Int
+        _ path: String, bytes: [UInt8], timeout: Duration
     ) async throws -> Report {
         try await send(
-            .post, path, body: bytes, type: "application/octet-stream", secondsMax: secondsMax)
+            .post, path, body: bytes, type: "application/octet-stream", timeout: timeout)
     }
 
     private func send<Report: Decodable>(
         _ method: HTTPRequest.Method, _ path: String, body: [UInt8],
-        type: String = "application/json", secondsMax: Int
+        type: String = "application/json", timeout: Duration
     ) async throws -> Report {
         guard let origin = Self.origin else { throw unreachable("no origin") }
         var settings = CurlSettings()
         settings.unixSocketPath = socketPath
-        settings.totalTimeout = .seconds(secondsMax)
+        settings.totalTimeout = timeout
         settings.answerBytesMax = Self.answerBytesMax
         let answer: HTTPAnswer
         do {
@@ -59,7 +61,8 @@ struct ControlClient {
         } catch .timeout {
             throw CommandFailure(
                 exitCode: .daemonUnreachable,
-                message: "the daemon did not answer in \(secondsMax) s; see its log "
+                message:
+                    "the daemon did not answer in \(timeout.components.seconds) s; see its log "
                     + "(journalctl -u edge-gateway)")
         } catch {
             throw unreachable(error.description)

@@ -28,13 +28,13 @@ struct Settings: Sendable {
     var powerOn: String { text("bluetooth.power_on") }
     var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
-    var commitSeconds: Int { integer("storage.commit_seconds") }
+    var commitInterval: Duration { .seconds(integer("storage.commit_seconds")) }
     var keepDeliveredHours: Int { integer("storage.keep_delivered_hours") }
     var storeBytesMax: Int64 { Int64(integer("storage.max_megabytes")) << 20 }
     var fullPolicy: FullPolicy { FullPolicy(rawValue: text("storage.full_policy")) ?? .refuseNew }
     var sampleAgeDaysMax: Int { integer("storage.max_age_days") }
     var withheldFlags: String { text("uplink.withhold") }
-    var deliveryIntervalSeconds: Int { integer("uplink.interval_seconds") }
+    var deliveryInterval: Duration { .seconds(integer("uplink.interval_seconds")) }
     var batchSamples: Int { integer("uplink.batch_samples") }
     var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }
     var caFile: String? { text("uplink.ca_file").nilIfEmpty }

@@ -3,7 +3,7 @@ import ArgumentParser
 /// What a shell offers for words that only the daemon knows; nothing, if it is not there.
 extension CompletionKind {
     /// A person waits for the answer with a finger on the tab key.
-    private static let secondsMax = 2
+    private static let timeout = Duration.seconds(2)
 
     /// The addresses of paired sensors, by ``ControlClient``.
     static var sensorAddress: CompletionKind {
@@ -24,6 +24,6 @@ extension CompletionKind {
     private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
         guard let settings = try? await SettingsLoader().load(path: nil) else { return [] }
         let client = ControlClient(socketPath: settings.socketPath)
-        return (try? await client.get(path, secondsMax: secondsMax)) ?? []
+        return (try? await client.get(path, timeout: timeout)) ?? []
     }
 }
