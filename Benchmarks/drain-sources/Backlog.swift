@@ -1,6 +1,6 @@
 import Foundation
 
-/// What 34 days of a watch leave behind when nobody came for it: 30,186 heart rates of one patient,
+/// What 34 days of a watch leave behind when no network came for it: 30,186 heart rates of one patient,
 /// one each 97 s, as a gateway's export file.
 struct Backlog {
     /// How many a whole one is.

@@ -57,7 +57,7 @@ struct GatewayDrain {
         try await run(gateway, ["enroll", "-"], input: link)
         await exchange.cutNetwork()
         try await run(gateway, ["queue", "import", file])
-        // After a request of which nobody knows what became, the next start waits for 30 s before it sends
+        // After a request whose outcome is unknown, the next start waits for 30 s before it sends
         // the same samples: time to look at it while it waits.
         try await waitForRequest(gateway)
         // What importing took is not to be seen in the memory of the one that delivers.
@@ -183,7 +183,7 @@ struct PeerDrain {
 
 /// What both have in common.
 enum DrainWorld {
-    /// Somebody of the stand-in's, and the device for their invitation.
+    /// A patient of the stand-in, and the device for the invitation.
     static let patient = 40001
     static let device = 70007
     /// Between two looks at the exchange: what the time is measured to.

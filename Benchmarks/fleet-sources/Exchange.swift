@@ -2,7 +2,7 @@ import DequeModule
 
 /// One exchange, as its throughput was measured: a line in front of two workers that share two cores.
 ///
-/// First come, first served. It goes on with a request whose client has given up, which nobody tells
+/// First come, first served. It goes on with a request whose client has given up, which nothing tells
 /// it. All times in µs.
 struct Exchange {
     /// What a gateway asks of it.

@@ -24,7 +24,7 @@ struct Fleet {
 
     /// What came of it.
     struct Result {
-        /// Work of the exchange, and that of it whose answer nobody waited for or that brought nothing
+        /// Work of the exchange, and that of it whose answer no gateway waited for or that brought nothing
         /// new, µs.
         var work: Int64 = 0
         var wasted: Int64 = 0

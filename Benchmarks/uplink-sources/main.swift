@@ -39,7 +39,7 @@ if CommandLine.arguments.dropFirst().first == "--document" {
         for _ in 0..<passes { bytes &+= writer.bundle(entries).count }
         best = min(best, Double(threadNanoseconds() - start) / Double(passes * count))
     }
-    // A bundle nobody looks at might not be written.
+    // A bundle that nothing reads might not be written.
     guard bytes == rounds * passes * writer.bundle(entries).count else { exit(1) }
     print("swift_ns \(Int(best))")
 }
