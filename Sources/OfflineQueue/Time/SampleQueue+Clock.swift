@@ -32,7 +32,7 @@ extension SampleQueue {
     /// was uptime + `wallOffsetMicroseconds`.
     ///
     /// Throws `already-set` if that boot's clock is known, and `invalid-argument` if its frames would
-    /// have come before this program was built (``ClockTrust/earliestCredibleMicroseconds``) or, by a
+    /// have come before this program was built (``ClockTrust/earliestCredible``) or, by a
     /// trusted clock, would come in the future.
     public func release(
         bootID: String, wallOffsetMicroseconds: Int64
