@@ -86,7 +86,7 @@ class Fixture:
             switch.write("1")
         if self.bluetoothd.process.poll() is not None:
             self.bluetoothd.start()
-        if not self.bluetoothd.adapters:
+        if not any(adapter.is_plugged for adapter in self.bluetoothd.adapters):
             self.bluetoothd.plug()
         self.straps.ask("set", WORN, hz=1)
         straps = self.straps.status()

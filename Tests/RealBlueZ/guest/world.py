@@ -1,11 +1,14 @@
 """What the gateway under test lives among: straps, adapter, bluetoothd."""
+import fcntl
 import json
 import os
 import re
 import sqlite3
 import subprocess
+import termios
 import threading
 import time
+import tty
 
 EXCHANGE = "/exchange"
 CONTROL = "/run/ports/control"
@@ -90,11 +93,43 @@ class Straps:
         return self.known_frames
 
 
+class Adapter:
+    """A controller behind a UART, plugged as btattach(1) plugs one.
+
+    The port stays open: at its last close the kernel makes it echo again, and what the controller says
+    between opening and attaching comes back to it in the middle of a packet. It then waits for the rest.
+    """
+
+    # <linux/tty.h> and the kernel's drivers/bluetooth/hci_uart.h.
+    N_TTY, N_HCI = 0, 15
+    HCIUARTSETPROTO, HCIUARTSETFLAGS = 0x400455C8, 0x400455CB
+    HCI_UART_H4, HCI_UART_RESET_ON_INIT = 0, 1
+
+    def __init__(self, number):
+        self.port = os.open(f"/dev/hvc{number}", os.O_RDWR | os.O_NOCTTY)
+        tty.setraw(self.port)
+        self.is_plugged = False
+
+    def plug(self):
+        termios.tcflush(self.port, termios.TCIOFLUSH)
+        self.discipline(self.N_HCI)
+        fcntl.ioctl(self.port, self.HCIUARTSETFLAGS, 1 << self.HCI_UART_RESET_ON_INIT)
+        fcntl.ioctl(self.port, self.HCIUARTSETPROTO, self.HCI_UART_H4)
+        self.is_plugged = True
+
+    def unplug(self):
+        self.discipline(self.N_TTY)
+        self.is_plugged = False
+
+    def discipline(self, number):
+        fcntl.ioctl(self.port, termios.TIOCSETD, number.to_bytes(4, "little"))
+
+
 class Bluetoothd:
-    """bluetoothd and the adapter."""
+    """bluetoothd and the adapters."""
 
     def __init__(self):
-        self.process, self.adapters = None, {}
+        self.process, self.adapters = None, [Adapter(number) for number in (0, 1)]
 
     def start(self):
         log = open(BLUETOOTHD_LOG, "a")
@@ -105,14 +140,10 @@ class Bluetoothd:
         self.process.wait()
 
     def plug(self, number=0):
-        self.adapters[number] = subprocess.Popen(
-            ["btattach", "-B", f"/dev/hvc{number}", "-P", "h4"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.adapters[number].plug()
 
     def unplug(self, number=0):
-        adapter = self.adapters.pop(number)
-        adapter.terminate()
-        adapter.wait()
+        self.adapters[number].unplug()
 
     def ask(self, path, method, *arguments):
         """Calls org.bluez; returns what dbus-send prints, or None, and the error."""

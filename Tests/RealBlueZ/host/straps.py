@@ -25,7 +25,10 @@ async def answer(line, straps, centrals):
     request = json.loads(line)
     command = request.pop("do")
     if command == "unplug":
-        centrals[request["adapter"]].lose_power()
+        central = centrals[request["adapter"]]
+        central.lose_power()
+        # What the guest had sent of a packet when it was unplugged is not the beginning of the next one.
+        central.host_source.parser.reset()
         command, request = "status", {}
     picked = [straps[i] for i in request.pop("straps", range(len(straps)))]
     if command not in COMMANDS:
@@ -57,10 +60,12 @@ async def main():
     air = Air()
     for number, name in enumerate(options.hci):
         transport = await open_transport(name)
-        air.centrals.append(CentralController(
+        central = CentralController(
             f"central {number}", host_source=transport.source, host_sink=transport.sink, link=air,
             public_address=hci.Address(
-                CENTRAL_ADDRESS.format(number), hci.Address.PUBLIC_DEVICE_ADDRESS)))
+                CENTRAL_ADDRESS.format(number), hci.Address.PUBLIC_DEVICE_ADDRESS))
+        central.host_source = transport.source
+        air.centrals.append(central)
     with open(options.straps) as file:
         straps = [Strap(i, settings, air, trace) for i, settings in enumerate(json.load(file))]
     for strap in straps:
