@@ -19,6 +19,7 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	@Tests/LivePage/setup >/dev/null
 	Tests/run
 	Tests/LivePage/run
+	Tests/run --timed
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), Benchmarks/decode and"
 	@echo "Benchmarks/limits (figures), make demo, make test-long (hours), make test-flaky. .ci/run has all but"

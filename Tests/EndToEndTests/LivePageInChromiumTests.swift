@@ -69,7 +69,7 @@ import Testing
                 + Self.delays(of: looked.again, after: sent)).sorted()
             print("notification to screen, ms:", delays.map { Int($0) }, "paint:", looked.painted)
             try #require(delays.count >= 8)
-            // A loaded machine may hold some up.
+            // The machine may hold some up.
             #expect(delays[delays.count * 3 / 4] <= Self.delayMax)
         }
     }

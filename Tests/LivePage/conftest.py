@@ -10,6 +10,10 @@ SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
 EXPECTED = "Failed to load resource"
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "timed: judges how long something takes; run when nothing else computes")
+
+
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as driver:

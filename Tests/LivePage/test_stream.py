@@ -3,6 +3,8 @@
 import re
 import time
 
+import pytest
+
 from test_scenes import SKIP
 from waiting import until
 
@@ -11,6 +13,7 @@ def card(page, number=0):
     return page.locator("article.card").nth(number)
 
 
+@pytest.mark.timed
 def test_a_new_rate_is_on_the_screen_within_half_a_second(server, visit):
     page = visit(server.url)
     page.wait_for_selector(".badge.live")
@@ -25,7 +28,7 @@ def test_a_new_rate_is_on_the_screen_within_half_a_second(server, visit):
         delays.append(page.evaluate(f"window.when[{bpm}]") - began * 1000)
         time.sleep(0.3)
     print("rate to screen, ms:", [round(delay) for delay in delays])
-    assert sorted(delays)[1] <= 500  # of three; a loaded machine may lose one
+    assert sorted(delays)[1] <= 500  # of three; the machine may hold one up
 
 
 def test_a_strap_that_falls_silent_is_stale_after_ten_seconds(server, visit):
