@@ -86,10 +86,12 @@ let package = Package(
         // Delivery.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .target(
             name: "Uplink",
             dependencies: [
-                "Basics", "CCurl", "GATTHeartRate", "OfflineQueue",
+                "Basics", "CCrypto", "CCurl", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -228,7 +230,8 @@ let package = Package(
             path: "Tests/Conformance",
             exclude: [
                 "beats.py", "control_api.py", "control_api_hooks.py", "documents.py", "frames.py",
-                "frames-golden.jsonl", "requirements.txt", "setup",
+                "frames-golden.jsonl", "postgrest_front.py", "requirements.txt", "setup",
+                "webhook_receiver.py",
             ],
             swiftSettings: settings),
     ]

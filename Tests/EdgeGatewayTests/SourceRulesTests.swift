@@ -8,7 +8,8 @@ import Testing
 
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
-        "CCurl", "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed", "GatewayDemo",
+        "CCrypto", "CCurl", "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed",
+        "GatewayDemo",
     ]
 
     @Test(
@@ -17,7 +18,7 @@ import Testing
             ("OfflineQueue", ["Basics", "GATTHeartRate"]),
             ("Recording", ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Health", ["Basics", "BlueZ", "OfflineQueue", "Recording"]),
-            ("Uplink", ["Basics", "OfflineQueue", "GATTHeartRate", "CCurl"]),
+            ("Uplink", ["Basics", "OfflineQueue", "GATTHeartRate", "CCrypto", "CCurl"]),
             (
                 "EdgeGateway",
                 [

@@ -100,7 +100,7 @@ import Testing
             let transport = EnrollerTests.exchange()
             let enrolled = try await EnrollerTests.enroll(transport)
             let scratch = try Scratch()
-            let tokens = TokenSource(
+            let tokens = RenewingTokens(
                 record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
                 transport: transport, clock: StillClock(), logger: .quiet)
             let destination = try #require(
@@ -172,7 +172,7 @@ import Testing
         let enrolled = try await Enroller(transport: transport, clock: clock)
             .enroll(practitionerKey: secret, at: origin)
         let scratch = try Scratch()
-        let tokens = TokenSource(
+        let tokens = RenewingTokens(
             record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
             transport: transport, clock: clock, logger: .quiet)
         let destination = try #require(

@@ -70,7 +70,7 @@ struct DeliveryFixture {
         } else {
             proxy = nil
         }
-        let tokens = TokenSource(
+        let tokens = RenewingTokens(
             record: enrolled.tokens, file: file, transport: transport, clock: clock,
             logger: .quiet)
         destination = try #require(

@@ -153,7 +153,8 @@ private struct DeliveryDrive {
         delivery.fetched([nil, nil], hasMore: true, .zero)
         #expect(delivery.step(.zero) == .send([0, 1]))
         let resolved = delivery.answered(
-            .entries([Self.answer(201), .notWanted]), took: .microseconds(1), .microseconds(1))
+            .entries([Self.answer(201), EntryAnswer(.notWanted)]), took: .microseconds(1),
+            .microseconds(1))
         #expect(
             resolved == [
                 Delivery.Resolved(index: 0, outcome: .delivered),

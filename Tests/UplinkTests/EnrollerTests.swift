@@ -297,7 +297,7 @@ import Testing
     private static func source(
         _ transport: ScriptedTransport, _ scratch: Scratch, _ clock: StillClock = StillClock(),
         credential: Credential = .invitation(Secret("I2HnwcSqOsX2qkCDZouhiCAtL6K2QiYj"))
-    ) throws -> (TokenSource, TokenFile) {
+    ) throws -> (RenewingTokens, TokenFile) {
         let file = TokenFile(path: scratch.path + "/tokens.json")
         let record = TokenRecord(
             origin: .example, clientID: "gw", credential: credential,
@@ -305,7 +305,7 @@ import Testing
                 access: Secret("OLD"), refresh: Secret("OLDREFRESH"),
                 granted: clock.read().wall, lifetime: .seconds(1_209_600)))
         try file.save(record)
-        let source = TokenSource(
+        let source = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: .quiet)
         return (source, file)
     }
@@ -336,7 +336,7 @@ import Testing
         try FileManager.default.createDirectory(
             atPath: obstacle + "/x", withIntermediateDirectories: true)
         await source.refused(try await source.token())
-        await #expect(throws: TokenSource.Fault.self) { try await source.token() }
+        await #expect(throws: TokenFault.self) { try await source.token() }
         #expect(transport.lines == ["POST /o/token/"])
     }
 
@@ -369,7 +369,7 @@ import Testing
         await source.refused(try await source.token())
         let retry = clock.read().uptime + .seconds(3_600)
         for _ in 0..<10 {
-            await #expect(throws: TokenSource.Fault.enrollAgain(retryAt: retry)) {
+            await #expect(throws: TokenFault.enrollAgain(retryAt: retry)) {
                 try await source.token()
             }
         }

@@ -10,7 +10,7 @@ actor Deliveries {
         /// One of the two.
         var exchange: ExchangeDestination?
         var file: FileDestination?
-        var tokens: TokenSource?
+        var tokens: RenewingTokens?
         var task: Task<Void, Never>
     }
 
@@ -63,7 +63,7 @@ actor Deliveries {
             return false
         }
         let transport = CurlTransport(settings.curl)
-        let tokens = TokenSource(
+        let tokens = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: logger)
         let queue = queue
         guard

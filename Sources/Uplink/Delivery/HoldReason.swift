@@ -1,7 +1,8 @@
 /// Why a delivery keeps its samples back until a person has acted.
 ///
-/// Raw values are stored, and part of the JSON contract. The words below are the only ones:
-/// `status` and `enroll` print them, and `DocumentTableTests` writes them into docs/operations.md.
+/// Raw values are stored, and part of the JSON contract. The words below hold for every destination;
+/// a kind may have better ones (``DestinationKind/remedy(_:)``). `status` and `enroll` print them, and
+/// `DocumentTableTests` writes them into docs/operations.md.
 public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case noConsent = "no-consent"
     /// The authorization is lost.
@@ -17,6 +18,14 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case baseUnknown = "fhir-base-unknown"
     case requestRefused = "request-refused"
     case exchangeFault = "exchange-fault"
+    // Of destinations other than an exchange.
+    case credentialsRefused = "credentials-refused"
+    case forbidden
+    case notFound = "not-found"
+    case schema
+    case tooOld = "too-old"
+    case planExceeded = "plan-exceeded"
+    case pairingLost = "pairing-lost"
 
     /// What it means, one line.
     public var meaning: String { words.meaning }
@@ -72,6 +81,42 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             (
                 "the exchange says that it is well and yet takes nothing",
                 "ask the exchange's operator; report it"
+            )
+        case .credentialsRefused:
+            (
+                "the destination does not take the key, the password or the token",
+                "add the destination again with a key that is valid"
+            )
+        case .forbidden:
+            (
+                "the destination knows the key and does not let it write",
+                "the destination's operator gives the key the right to add data"
+            )
+        case .notFound:
+            (
+                "the destination has no such database, bucket, table or path",
+                "the destination's operator restores it, or add the destination again"
+            )
+        case .schema:
+            (
+                "the destination's table or field has another form than the data",
+                "the destination's operator corrects it as docs/destinations.md says"
+            )
+        case .tooOld:
+            (
+                "the destination keeps no data as old as these",
+                "the destination's operator lengthens its retention; or export the samples and "
+                    + "remove the destination"
+            )
+        case .planExceeded:
+            (
+                "the destination takes no more data under its plan",
+                "the destination's owner makes room or extends the plan"
+            )
+        case .pairingLost:
+            (
+                "the destination no longer knows the pairing of this sensor and patient",
+                "pair again at the destination"
             )
         }
     }

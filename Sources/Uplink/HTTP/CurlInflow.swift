@@ -6,9 +6,8 @@ final class CurlInflow {
     let job: CurlJob
     let bytesMax: Int
     private(set) var body: [UInt8] = []
-    private(set) var contentType: String?
-    private(set) var retryAfter: String?
-    private(set) var date: String?
+    /// Header fields by their names in lower case.
+    private(set) var fields: [String: String] = [:]
     private(set) var overflowed = false
     /// Whether the empty line after the header fields came. libcurl takes an answer that ends before
     /// it for a whole one.
@@ -16,6 +15,8 @@ final class CurlInflow {
 
     /// Longest header value kept, in bytes: a date or media type is far shorter.
     static let headerValueBytesMax = 256
+    /// Fields with a longer name are not kept, in bytes.
+    static let headerNameBytesMax = 64
 
     init(job: CurlJob, bytesMax: Int) {
         self.job = job
@@ -34,21 +35,17 @@ final class CurlInflow {
     func takeHeaderLine(_ bytes: UnsafeRawBufferPointer) {
         if bytes.starts(with: "HTTP/".utf8) {
             // A new status line: what came before belonged to an interim (1xx) answer.
-            contentType = nil
-            retryAfter = nil
-            date = nil
+            fields = [:]
             isHeaderComplete = false
             return
         }
         if bytes.allSatisfy({ $0 == 0x0D || $0 == 0x0A }) { isHeaderComplete = true }
-        guard let colon = bytes.firstIndex(of: 0x3A) else { return }
-        let value = bytes[(colon + 1)...].prefix(Self.headerValueBytesMax)
-        switch bytes[..<colon].map({ 0x41...0x5A ~= $0 ? $0 | 0x20 : $0 }) {
-        case Array("content-type".utf8): contentType = Self.trimmed(value)
-        case Array("retry-after".utf8): retryAfter = Self.trimmed(value)
-        case Array("date".utf8): date = Self.trimmed(value)
-        default: break
-        }
+        guard let colon = bytes.firstIndex(of: 0x3A), colon <= Self.headerNameBytesMax,
+            fields.count < HTTPAnswer.fieldsMax
+        else { return }
+        let lowered = bytes[..<colon].map { 0x41...0x5A ~= $0 ? $0 | 0x20 : $0 }
+        fields[String(decoding: lowered, as: UTF8.self)] = Self.trimmed(
+            bytes[(colon + 1)...].prefix(Self.headerValueBytesMax))
     }
 
     private static func trimmed(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {

@@ -92,7 +92,7 @@ final class CurlTransfer {
         case .delete: option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
         case .post:
             option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
-        case .put:
+        case .put, .patch:
             option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
             option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
         }
@@ -109,8 +109,8 @@ final class CurlTransfer {
         _ = ccurl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         _ = ccurl_get_microseconds(easy, CURLINFO_TOTAL_TIME_T, &elapsed)
         return HTTPAnswer(
-            status: status, contentType: inflow.contentType, retryAfter: inflow.retryAfter,
-            date: inflow.date, body: inflow.body, elapsed: .microseconds(Int64(elapsed)))
+            status: status, fields: inflow.fields, body: inflow.body,
+            elapsed: .microseconds(Int64(elapsed)))
     }
 }
 

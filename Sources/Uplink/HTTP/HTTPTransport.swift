@@ -11,6 +11,8 @@ public struct HTTPRequest: Sendable {
         case post = "POST"
         /// `PUT`, with a body as for `post`.
         case put = "PUT"
+        /// `PATCH`, with a body as for `post`.
+        case patch = "PATCH"
         /// `DELETE`, without a body.
         case delete = "DELETE"
     }
@@ -54,12 +56,9 @@ public struct HTTPRequest: Sendable {
 public struct HTTPAnswer: Sendable, Hashable {
     /// The status, 100…599.
     public var status: Int
-    /// `Content-Type` as the server wrote it.
-    public var contentType: String?
-    /// `Retry-After` as the server wrote it.
-    public var retryAfter: String?
-    /// `Date` as the server wrote it.
-    public var date: String?
+    /// The header fields by their names in lower case, as the server wrote them: of each the last one,
+    /// at most ``fieldsMax``.
+    public var fields: [String: String]
     /// The body.
     public var body: [UInt8]
     /// How long the request took, connecting included.
@@ -67,15 +66,28 @@ public struct HTTPAnswer: Sendable, Hashable {
 
     public init(
         status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
-        body: [UInt8] = [], elapsed: Duration = .zero
+        fields: [String: String] = [:], body: [UInt8] = [], elapsed: Duration = .zero
     ) {
         self.status = status
-        self.contentType = contentType
-        self.retryAfter = retryAfter
-        self.date = date
+        self.fields = fields
         self.body = body
         self.elapsed = elapsed
+        for (name, value) in [
+            ("content-type", contentType), ("retry-after", retryAfter), ("date", date),
+        ] {
+            if let value { self.fields[name] = value }
+        }
     }
+
+    /// Most header fields kept of an answer. Servers behind two proxies send about twenty.
+    public static let fieldsMax = 48
+
+    /// `Content-Type` as the server wrote it.
+    public var contentType: String? { fields["content-type"] }
+    /// `Retry-After` as the server wrote it.
+    public var retryAfter: String? { fields["retry-after"] }
+    /// `Date` as the server wrote it.
+    public var date: String? { fields["date"] }
 }
 
 /// Carries one request at a time to a server and brings back the answer.

@@ -96,3 +96,14 @@ extension TLSCause: CustomStringConvertible {
         }
     }
 }
+
+extension TransportFault {
+    /// What happened, with the name of the host where it helps.
+    public func description(at host: String) -> String {
+        switch self {
+        case .dns: "the server's name \(host) could not be resolved"
+        case .connect: "no connection to the server \(host)"
+        default: description
+        }
+    }
+}

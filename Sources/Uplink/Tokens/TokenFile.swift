@@ -1,10 +1,13 @@
 import Foundation
 
-/// The file that holds one enrollment's tokens: mode 0600, replaced as a whole.
+/// The file that holds one delivery's tokens.
+public typealias TokenFile = SecretFile<TokenRecord>
+
+/// A file that holds one record of secrets: mode 0600, replaced as a whole.
 ///
 /// A crash at any moment leaves the old record or the new one, never a mixture: the new record is
 /// written beside the old one, synced, renamed over it, and the directory is synced.
-public struct TokenFile: Sendable {
+public struct SecretFile<Record: Codable & Sendable>: Sendable {
     /// Where a write stood when it failed.
     public enum Step: String, Sendable, CaseIterable {
         /// Opening the new file beside the old one.
@@ -27,7 +30,7 @@ public struct TokenFile: Sendable {
         case unwritable(Step, errno: Int32)
         /// Reading failed with this `errno`.
         case unreadable(errno: Int32)
-        /// The file is no token record of this version.
+        /// The file is no record of this version.
         case damaged
         /// It could not be sealed, and must be.
         case unsealed(TokenSeal.Fault)
@@ -44,12 +47,12 @@ public struct TokenFile: Sendable {
     var failing: @Sendable (Step) -> Int32 = { _ in 0 }
 
     /// A record is under 2 KiB; anything much larger is not one.
-    static let bytesMax = 64 << 10
-    private static let version = 1
+    static var bytesMax: Int { 64 << 10 }
+    private static var version: Int { 1 }
 
     private struct Contents: Codable {
         var version: Int
-        var record: TokenRecord
+        var record: Record
     }
 
     /// The file at `path`, whose directory exists.
@@ -67,7 +70,7 @@ public struct TokenFile: Sendable {
     private var temporaryPath: String { path + ".new" }
 
     /// Reads the record.
-    public func load() throws(Fault) -> TokenRecord {
+    public func load() throws(Fault) -> Record {
         var bytes = try contents()
         if TokenSeal.isSealed(bytes) {
             do {
@@ -107,7 +110,7 @@ public struct TokenFile: Sendable {
     }
 
     /// Replaces the record. When this returns, the new one is on the disk.
-    public func save(_ record: TokenRecord) throws(Fault) {
+    public func save(_ record: Record) throws(Fault) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let bytes = try? encoder.encode(Contents(version: Self.version, record: record))
@@ -216,7 +219,7 @@ public struct TokenFile: Sendable {
     }
 }
 
-extension TokenFile.Fault: CustomStringConvertible {
+extension SecretFile.Fault: CustomStringConvertible {
     /// What failed, without the path.
     public var description: String {
         switch self {

@@ -1,6 +1,6 @@
 import Basics
 
-/// What the exchange's token endpoint granted, and when.
+/// What a token endpoint granted, and when.
 public struct TokenPair: Sendable, Hashable {
     /// The bearer token for requests. Opaque.
     public var access: Secret
@@ -20,6 +20,10 @@ public struct TokenPair: Sendable, Hashable {
 
     /// When the access token ends by this machine's clock.
     public var expires: UTC { granted + max(lifetime, .zero) }
+
+    /// No pair yet: the first use asks for one.
+    static let spent = TokenPair(
+        access: Secret(""), refresh: nil, granted: UTC(microseconds: 0), lifetime: .zero)
 
     /// Assumed when the exchange does not say: the 14 days of its default settings.
     public static let lifetimeDefault = Duration.seconds(14 * 86_400)
@@ -56,13 +60,15 @@ public enum Credential: Sendable, Hashable, Codable {
     case invitation(Secret)
     /// A practitioner's API key, which mints tokens for as long as it exists.
     case practitionerKey(clientID: String, secret: Secret)
+    /// An account and its password, which sign in again.
+    case password(account: String, Secret)
     /// Nothing: the link worked once.
     case none
 }
 
-/// All that is secret about one enrollment: what its token file holds.
+/// The tokens of one delivery and what can bring new ones: what a token file holds.
 public struct TokenRecord: Sendable, Hashable, Codable {
-    /// The exchange the tokens belong to. They are sent nowhere else.
+    /// The server the tokens belong to. They are sent nowhere else.
     public var origin: Origin
     /// The OAuth client the tokens were granted to.
     public var clientID: String

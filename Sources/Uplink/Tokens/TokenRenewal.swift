@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// Decides when an enrollment's tokens are renewed, and how. A value: no clock, no file, no network.
 ///
-/// The exchange kills the old pair at the moment it grants a new one, so a refresh whose answer is
+/// A server kills the old pair at the moment it grants a new one, so a refresh whose answer is
 /// lost locks the gateway out unless the stored invitation can be redeemed again. Hence: refresh
 /// rarely, one at a time, and put the new pair on the disk before its first use.
 ///
@@ -17,7 +17,7 @@ public struct TokenRenewal: Sendable {
         case save(TokenRecord)
         /// Refresh the pair and report ``TokenRenewal/answered(_:_:)``.
         case refresh(Secret, clientID: String)
-        /// Mint a token with the key and report ``TokenRenewal/answered(_:_:)``.
+        /// Mint a token with the key or the password and report ``TokenRenewal/answered(_:_:)``.
         case mint(clientID: String, secret: Secret)
         /// Redeem the invitation again and report ``TokenRenewal/redeemed(_:_:)``.
         case redeem(Secret)
@@ -54,6 +54,7 @@ public struct TokenRenewal: Sendable {
     /// A renewal of a record that is on the disk.
     public init(record: TokenRecord) {
         self.record = record
+        isRefused = record.pair == .spent
     }
 
     /// What to do at `now`.
@@ -82,7 +83,12 @@ public struct TokenRenewal: Sendable {
         if let refresh = record.pair.refresh, !refreshIsDead {
             return .refresh(refresh, clientID: record.clientID)
         }
-        if case .invitation(let token) = record.credential { return .redeem(token) }
+        switch record.credential {
+        case .invitation(let token): return .redeem(token)
+        case .password(let account, let password):
+            return .mint(clientID: account, secret: password)
+        case .practitionerKey, .none: break
+        }
         lose(uptime)
         return .enrollAgain(retryAt: nextAttempt)
     }
@@ -120,11 +126,12 @@ public struct TokenRenewal: Sendable {
             renewed.pair.refresh = pair.refresh ?? record.pair.refresh
             install(renewed)
         case .refused:
-            if case .invitation = record.credential {
+            switch record.credential {
+            case .invitation,
+                .password where record.pair.refresh != nil && !refreshIsDead:
                 refreshIsDead = true
                 nextAttempt = now.uptime
-            } else {
-                lose(now.uptime)
+            default: lose(now.uptime)
             }
         case .unclear: postpone(Self.unclear, now)
         case .notSent: postpone(Self.notSent, now)

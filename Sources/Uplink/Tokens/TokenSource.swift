@@ -1,152 +1,41 @@
 import Basics
-import Logging
-import OfflineQueue
 
-/// Runs one enrollment's `TokenRenewal`: everyone who needs a token asks here, and a renewal is done
-/// once for all of them.
-public actor TokenSource {
-    /// Why there is no token now.
-    public enum Fault: Error, Hashable, Sendable {
-        /// One may be had later; ask again at this uptime.
-        case notNow(until: Uptime)
-        /// Only a person can bring one; an attempt is still made at this uptime.
-        case enrollAgain(retryAt: Uptime)
-    }
-
-    private var renewal: TokenRenewal
-    private let file: TokenFile
-    private let transport: any HTTPTransport
-    private let clock: any GatewayClock
-    private let logger: Logger
-    /// The renewal under way.
-    private var running: Task<Void, Never>?
-
-    /// A source of the tokens in `record`, which `file` holds.
-    public init(
-        record: TokenRecord, file: TokenFile, transport: any HTTPTransport,
-        clock: any GatewayClock, logger: Logger
-    ) {
-        renewal = TokenRenewal(record: record)
-        self.file = file
-        self.transport = transport
-        self.clock = clock
-        self.logger = logger
-    }
-
-    /// Whether a person has to enroll again.
-    public var needsEnrollment: Bool { renewal.isLost }
-
-    /// The OAuth client the tokens belong to.
-    public var clientID: String { renewal.record.clientID }
-
-    /// When the token in use ends. It is renewed long before.
-    public var expires: UTC { renewal.record.pair.expires }
-
-    /// A token to use now, renewed before if it is time.
-    public func token() async throws(Fault) -> AccessToken {
-        while true {
-            if let running {
-                await running.value
-                continue
-            }
-            switch renewal.next(clock.read()) {
-            case .use(let token):
-                if renewal.isFirstUse(of: token) { TokenFaultPoint.firstUse.reach() }
-                return token
-            case .wait(let until): throw .notNow(until: until)
-            case .enrollAgain(let retry): throw .enrollAgain(retryAt: retry)
-            case let action:
-                // Not part of the asking task: a cancelled delivery must not break off a refresh.
-                running = Task { await perform(action) }
-            }
-        }
-    }
-
+/// Where a destination gets the token that its requests carry.
+public protocol TokenSource: Sendable {
+    /// A token to use now.
+    func token() async throws(TokenFault) -> AccessToken
     /// Reports that a request with `token` was answered 401.
-    public func refused(_ token: AccessToken) {
-        renewal.refused(token, clock.read())
-    }
-
+    func refused(_ token: AccessToken) async
     /// Reports that a request with `token` got past the token check.
-    public func accepted(_ token: AccessToken) {
-        renewal.accepted(token)
-    }
+    func accepted(_ token: AccessToken) async
+}
 
-    /// Takes the tokens of a new enrollment, already in the file, in place of the old.
-    public func replace(_ record: TokenRecord) async {
-        await finishRenewal()
-        renewal.replace(record)
-    }
+/// Why there is no token now.
+public enum TokenFault: Error, Hashable, Sendable {
+    /// One may be had later; ask again at this uptime.
+    case notNow(until: Uptime)
+    /// Only a person can bring one; an attempt is still made at this uptime.
+    case enrollAgain(retryAt: Uptime)
+}
 
-    /// Waits for a renewal under way: a new pair that never reaches the file locks the gateway out.
-    public func finishRenewal() async {
-        while let running { await running.value }
-    }
-
-    private func perform(_ action: TokenRenewal.Action) async {
-        let client = GrantClient(
-            transport: transport, origin: renewal.record.origin, clock: clock)
-        switch action {
-        case .save(let record): save(record)
-        case .refresh(let token, let clientID):
-            let outcome = await client.refresh(token, clientID: clientID)
-            logger.info("refresh token", metadata: ["outcome": "\(outcome.word)"])
-            take(outcome)
-        case .mint(let clientID, let secret):
-            let outcome = await client.mint(clientID: clientID, secret: secret)
-            logger.info("mint token", metadata: ["outcome": "\(outcome.word)"])
-            take(outcome)
-        case .redeem(let token):
-            let outcome = await redeem(token, client)
-            if case .failure(let fault) = outcome {
-                logger.warning("redeem invitation again", metadata: ["fault": "\(fault)"])
-            } else {
-                TokenFaultPoint.granted.reach()
-                logger.notice("redeem invitation again: new tokens")
-            }
-            renewal.redeemed(outcome, clock.read())
-        case .use, .wait, .enrollAgain: break
-        }
-        running = nil
-    }
-
-    private func take(_ outcome: GrantOutcome) {
-        if case .granted = outcome { TokenFaultPoint.granted.reach() }
-        renewal.answered(outcome, clock.read())
-    }
-
-    private func redeem(
-        _ token: Secret, _ client: GrantClient
-    ) async -> Result<TokenRecord, EnrollFault> {
-        do {
-            return .success(
-                try await client.redeemAndExchange(
-                    token, attemptsMax: Enroller.redemptionsMax))
-        } catch {
-            return .failure(error)
-        }
-    }
-
-    private func save(_ record: TokenRecord) {
-        do {
-            try file.save(record)
-            renewal.saved(true, clock.read())
-        } catch {
-            logger.error("save tokens", metadata: ["fault": "\(error)"])
-            renewal.saved(false, clock.read())
+extension TokenFault {
+    /// What it means for the samples.
+    var answer: DeliveryAnswer {
+        switch self {
+        case .notNow(let until): .notSent(retryAt: until)
+        case .enrollAgain(let retry): .held(.enrollAgain, retryAt: retry)
         }
     }
 }
 
-extension GrantOutcome {
-    /// The outcome without what it carries, for logs.
-    var word: String {
-        switch self {
-        case .granted: "granted"
-        case .refused(.invalidGrant): "invalid_grant"
-        case .refused(.invalidClient): "invalid_client"
-        case .unclear: "unclear"
-        case .notSent(let fault): "not sent: \(fault)"
-        }
+/// A key that a person stored, and only a person replaces.
+struct FixedToken: TokenSource {
+    let secret: Secret
+
+    func token() async throws(TokenFault) -> AccessToken {
+        AccessToken(secret: secret, generation: 1)
     }
+
+    func refused(_ token: AccessToken) async {}
+    func accepted(_ token: AccessToken) async {}
 }

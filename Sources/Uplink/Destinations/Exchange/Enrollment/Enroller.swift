@@ -176,6 +176,16 @@ public struct Enroller: Sendable {
 }
 
 extension GrantClient {
+    /// Redeems the invitation that brought the first tokens once more.
+    func redeemAgain(_ invitation: Secret) async -> Result<TokenRecord, EnrollFault> {
+        do {
+            return .success(
+                try await redeemAndExchange(invitation, attemptsMax: Enroller.redemptionsMax))
+        } catch {
+            return .failure(error)
+        }
+    }
+
     /// Redeems an invitation and exchanges its code, again from the start when the code was too old
     /// or the answer to the exchange was lost.
     func redeemAndExchange(

@@ -1,36 +1,3 @@
-/// What the exchange said of one entry.
-public struct EntryAnswer: Hashable, Sendable {
-    /// What it means.
-    public var verdict: EntryVerdict
-    /// The HTTP status of the entry, 0 if there was none.
-    public var status: Int
-    /// The exchange's words, at most `diagnosticsLengthMax` characters. They may quote the
-    /// measurement: for the dead letters only, never for a log.
-    public var diagnostics: String
-
-    /// Old exchanges send 5 KB for each refusal.
-    public static let diagnosticsLengthMax = 200
-
-    /// An answer, judged by its status and whole diagnostics.
-    public init(status: Int, diagnostics: String, endpoint: EntryVerdict.Endpoint) {
-        verdict = .judge(status: status, diagnostics: diagnostics, endpoint: endpoint)
-        self.status = status
-        self.diagnostics = String(diagnostics.prefix(Self.diagnosticsLengthMax))
-    }
-
-    /// The answer to an entry that was not even sent.
-    static let notWanted = EntryAnswer(verdict: .notWanted)
-
-    /// The answer to an entry that was not even sent: its patient's samples are held.
-    static func held(_ reason: HoldReason) -> EntryAnswer { EntryAnswer(verdict: .held(reason)) }
-
-    private init(verdict: EntryVerdict) {
-        self.verdict = verdict
-        status = 0
-        diagnostics = ""
-    }
-}
-
 /// The body of a bundle's answer, read without believing any of it.
 public struct BundleAnswer: Sendable {
     /// Why nothing in an answer may be believed. All samples of the request stay unknown.

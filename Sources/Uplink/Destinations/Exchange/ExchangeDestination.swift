@@ -12,7 +12,7 @@ public actor ExchangeDestination: Destination {
     public var fault: String? { lastFault?.description }
 
     private let origin: Origin
-    let tokens: TokenSource
+    let tokens: RenewingTokens
     private let transport: any HTTPTransport
     let clock: any GatewayClock
     let logger: Logger
@@ -40,7 +40,7 @@ public actor ExchangeDestination: Destination {
     /// `isDeviceChosen` says that a person chose the device: if the exchange no longer takes it, samples
     /// are held rather than delivered as another's.
     public init?(
-        terms: EnrollmentTerms, tokens: TokenSource, transport: any HTTPTransport,
+        terms: EnrollmentTerms, tokens: RenewingTokens, transport: any HTTPTransport,
         clock: any GatewayClock = SystemClock(), logger: Logger, isDeviceChosen: Bool = false,
         termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
     ) {
@@ -87,7 +87,7 @@ public actor ExchangeDestination: Destination {
         var known: [EntryAnswer?] = []
         for point in points {
             guard isWanted(point) else {
-                known.append(.notWanted)
+                known.append(EntryAnswer(.notWanted))
                 continue
             }
             guard let patient = point.patient ?? terms.patient else {
@@ -97,7 +97,7 @@ public actor ExchangeDestination: Destination {
             switch found[patient] {
             case .known(let one)?: attribution = one
             case .held(let reason)?:
-                known.append(.held(reason))
+                known.append(EntryAnswer(.held(reason)))
                 continue
             case nil: return .held(.patientUnknown, retryAt: nil)
             }
@@ -134,7 +134,7 @@ public actor ExchangeDestination: Destination {
                 [.held(.noConsent), .held(.codeUnknown)].contains(answer.verdict)
             else { return answer }
             refuseIntervals()
-            return .notWanted
+            return EntryAnswer(.notWanted)
         }
     }
 
@@ -287,7 +287,8 @@ public actor ExchangeDestination: Destination {
         case .baseUnknown: return await findBase() ?? false
         case .requestRefused, .exchangeFault: return await isHealthy()
         case .noConsent, .wrongPatient, .patientUnknown, .deviceUnknown, .codeUnknown,
-            .deviceNotChosen, .heartRateNotAsked:
+            .deviceNotChosen, .heartRateNotAsked, .credentialsRefused, .forbidden, .notFound,
+            .schema, .tooOld, .planExceeded, .pairingLost:
             knownAttributions = [:]
             // A practitioner's patients differ from sample to sample: only a sample can tell.
             guard terms.kind == .invitation else { return await isHealthy() }
@@ -359,14 +360,5 @@ public actor ExchangeDestination: Destination {
         logger.notice("exchange offers another device or code; taking it")
         update(changed)
         await termsChanged(changed)
-    }
-}
-
-extension TokenSource.Fault {
-    var answer: DeliveryAnswer {
-        switch self {
-        case .notNow(let until): .notSent(retryAt: until)
-        case .enrollAgain(let retry): .held(.enrollAgain, retryAt: retry)
-        }
     }
 }

@@ -14,29 +14,8 @@ public struct InvitationGrant: Sendable, Hashable {
     public var tokenTarget: String
 }
 
-/// What the token endpoint said.
-public enum GrantOutcome: Sendable, Hashable {
-    /// A new pair. The refresh token that was used is dead from now on.
-    case granted(TokenPair)
-    /// The code, refresh token or key is no longer taken; the OAuth error says which way.
-    case refused(GrantRefusal)
-    /// Nothing can be concluded: the server failed, or no whole answer came. If the request
-    /// arrived, the refresh token or code may be used up.
-    case unclear
-    /// Certainly not sent.
-    case notSent(TransportFault)
-}
-
-/// The two final answers of a token endpoint (RFC 6749 §5.2).
-public enum GrantRefusal: Sendable, Hashable {
-    /// `invalid_grant`: used up, revoked, expired or mismatched.
-    case invalidGrant
-    /// `invalid_client`: the exchange no longer knows this client.
-    case invalidClient
-}
-
 /// Speaks to one exchange's invitation and token endpoints.
-public struct GrantClient: Sendable {
+public struct GrantClient: TokenIssuer {
     let transport: any HTTPTransport
     let origin: Origin
     let clock: any GatewayClock
@@ -155,12 +134,7 @@ public struct GrantClient: Sendable {
                 Self.isToken(document.accessToken),
                 document.refreshToken.map(Self.isToken) ?? true
             else { return .unclear }
-            let range = Self.lifetimeRange
-            let lifetime = document.expiresIn.map { seconds in
-                // Bounded before it is converted: no number of the exchange's may trap.
-                let whole = Int64(min(max(seconds, 0), range.upperBound.inSeconds))
-                return max(.seconds(whole), range.lowerBound)
-            }
+            let lifetime = document.expiresIn.map(Self.lifetime)
             return .granted(
                 TokenPair(
                     access: Secret(document.accessToken),
@@ -177,7 +151,13 @@ public struct GrantClient: Sendable {
         }
     }
 
-    private static func isToken(_ text: String) -> Bool {
+    /// The lifetime of so many seconds, bounded before it is converted: no number of a server's may trap.
+    static func lifetime(_ seconds: Double) -> Duration {
+        let whole = Int64(min(max(seconds, 0), lifetimeRange.upperBound.inSeconds))
+        return max(.seconds(whole), lifetimeRange.lowerBound)
+    }
+
+    static func isToken(_ text: String) -> Bool {
         1...tokenBytesMax ~= text.utf8.count && text.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     }
 

@@ -25,10 +25,7 @@ public actor FileDestination: Destination {
     private let failing: @Sendable (AppendFile.Step) -> Int32
     private var file: AppendFile?
     private var known = RecentIdentifiers()
-    private var writers: [Int64: (strap: StrapDatasheet, writer: SensorWriter)] = [:]
-
-    /// A gateway has a handful of straps; beyond this the writers are made anew.
-    static let writersMax = 64
+    private var writer = PointLineWriter()
 
     /// A destination that appends to the file at `path`, which it makes (0600) when it is first
     /// needed. The directory exists. `patient` is the patient of samples that name none.
@@ -58,10 +55,11 @@ public actor FileDestination: Destination {
                 let uuid = point.point.uuid
                 let isNew = !known.contains(uuid) && inThese.insert(uuid).inserted
                 if isNew {
-                    write(point, to: &lines)
+                    writer.write(point, patient: point.patient ?? patient, to: &lines)
+                    lines.raw("\n")
                     added.append(uuid)
                 }
-                answers.append(isNew ? Self.stored : Self.storedBefore)
+                answers.append(EntryAnswer(isNew ? .stored : .storedBefore))
             }
             if !added.isEmpty { try file.append(lines.bytes) }
             known.add(added)
@@ -88,10 +86,6 @@ public actor FileDestination: Destination {
         await isHealthy()
     }
 
-    private static let stored = EntryAnswer(status: 201, diagnostics: "", endpoint: .bundle)
-    private static let storedBefore = EntryAnswer(
-        status: 409, diagnostics: "Identifier already exists", endpoint: .bundle)
-
     private func opened() throws(AppendFile.Fault) -> AppendFile {
         if let file, file.isStill(at: path) { return file }
         close()
@@ -109,26 +103,6 @@ public actor FileDestination: Destination {
 
     // MARK: - Lines
 
-    private func write(_ point: OutgoingPoint, to lines: inout JSONBytes) {
-        lines.raw(#"{"patient":"#)
-        if let patient = point.patient ?? patient {
-            lines.string(patient)
-        } else {
-            lines.raw("null")
-        }
-        let writer: SensorWriter
-        if let known = writers[point.sensorID], known.strap == point.strap {
-            writer = known.writer
-        } else {
-            if writers.count >= Self.writersMax { writers = [:] }
-            writer = SensorWriter(point)
-            writers[point.sensorID] = (point.strap, writer)
-        }
-        lines.raw(writer.sensor)
-        writer.point.write(point.point, to: &lines)
-        lines.raw("}\n")
-    }
-
     private static let identifierMark = Array(#""data_point":{"header":{"uuid":""#.utf8)
 
     /// The sample's identifier in a line of ours. The patient and sensor before it cannot pass for
@@ -142,30 +116,6 @@ public actor FileDestination: Destination {
         }
         let rest = line[(start + mark.count)...]
         return rest.firstIndex(of: 0x22).map { String(decoding: rest[..<$0], as: UTF8.self) }
-    }
-}
-
-/// What is the same in all lines of one sensor.
-private struct SensorWriter {
-    let sensor: [UInt8]
-    let point: DataPointWriter
-
-    init(_ point: OutgoingPoint) {
-        var json = JSONBytes()
-        json.raw(#","sensor":{"id":"#)
-        json.integer(Int(point.sensorID))
-        let details: [(StaticString, String?)] = [
-            (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
-            (#","firmware":"#, point.strap.firmware),
-        ]
-        for (name, value) in details {
-            guard let value else { continue }
-            json.raw(name)
-            json.string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
-        }
-        json.raw(#"},"data_point":"#)
-        sensor = json.bytes
-        self.point = DataPointWriter(strap: point.strap)
     }
 }
 

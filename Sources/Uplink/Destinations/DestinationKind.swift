@@ -1,0 +1,141 @@
+import Basics
+import Logging
+import OfflineQueue
+import Synchronization
+
+/// A kind of system that samples are delivered to. A value of it is one destination's settings, checked.
+///
+/// ``DestinationRegistry`` lists the kinds; each has a folder of its own.
+public protocol DestinationKind: Sendable {
+    /// Its name on the command line and in the store.
+    static var name: String { get }
+    /// What it is, one line.
+    static var summary: String { get }
+    /// Its settings.
+    static var fields: [SettingField] { get }
+    /// What "delivered" means there.
+    static var promise: DeliveryPromise { get }
+    /// How much goes there at a time and how often, unless a person says otherwise.
+    static var pace: DestinationPace { get }
+    /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
+    static func remedy(_ reason: HoldReason) -> String?
+
+    /// Takes settings, or says what is wrong with them and what to do.
+    init(_ values: SettingValues) throws(DestinationProblem)
+    /// What of the patient's identity leaves the machine.
+    var patientIdentity: PatientIdentity { get }
+    /// What leaves the machine, for a person: one invented sample, without secrets.
+    var example: String { get }
+    /// Tries all that can be tried without leaving anything there. Nothing is stored before it has passed.
+    func probe(_ parts: DestinationParts) async throws(DestinationProblem) -> ProbeReport
+    /// The destination itself.
+    func make(_ parts: DestinationParts) -> any Destination
+}
+
+extension DestinationKind {
+    /// A hundred samples, every 30 s, as they were measured.
+    public static var pace: DestinationPace { DestinationPace() }
+    /// The general words do.
+    public static func remedy(_ reason: HoldReason) -> String? { nil }
+}
+
+/// What "delivered" means at a system.
+public struct DeliveryPromise: Sendable, Hashable {
+    /// What its answer shows.
+    public enum Level: String, Sendable, Hashable, CaseIterable {
+        /// The data are on its disk.
+        case durable
+        /// It took responsibility for the data.
+        case accepted
+        /// Something between took the data; whether they reach their reader is not known.
+        case handedOver = "handed-over"
+    }
+
+    /// What its answer shows.
+    public var level: Level
+    /// Whether a sample that is sent again, after an answer that was lost, can be seen twice.
+    public var mayRepeat: Bool
+    /// The same in words, one line.
+    public var words: String
+}
+
+/// How much goes to a system at a time and how often.
+public struct DestinationPace: Sendable, Hashable {
+    /// Most samples in a request.
+    public var batch = 100
+    /// From one delivery to the next, while nothing waits behind it.
+    public var interval = Duration.seconds(30)
+    /// How finely heart rates go out.
+    public var resolution = Resolution.raw
+}
+
+/// What a destination needs from the gateway.
+public struct DestinationParts: Sendable {
+    /// How servers are reached.
+    public var transport: any HTTPTransport
+    /// The time.
+    public var clock: any GatewayClock
+    /// Where it reports to.
+    public var logger: Logger
+    /// The patient of samples that name none.
+    public var patient: String?
+    /// The tokens that ``ProbeReport/tokens`` had when the destination was added, or what was saved since.
+    public var tokens: TokenRecord?
+    /// Puts new tokens on the disk before it returns.
+    public var saveTokens: @Sendable (TokenRecord) throws -> Void
+
+    public init(
+        transport: any HTTPTransport, clock: any GatewayClock, logger: Logger,
+        patient: String? = nil, tokens: TokenRecord? = nil,
+        saveTokens: @escaping @Sendable (TokenRecord) throws -> Void = { _ in }
+    ) {
+        self.transport = transport
+        self.clock = clock
+        self.logger = logger
+        self.patient = patient
+        self.tokens = tokens
+        self.saveTokens = saveTokens
+    }
+}
+
+/// What came of trying a destination.
+public struct ProbeReport: Sendable, Hashable {
+    /// What was tried and found well, a line each.
+    public var checked: [String]
+    /// What could not be tried without leaving data there, a line each.
+    public var unchecked: [String] = []
+    /// Tokens that were granted on the way, to be stored with the secrets.
+    public var tokens: TokenRecord?
+}
+
+/// All that is secret about one destination: what its file holds.
+public struct DestinationSecrets: Sendable, Hashable, Codable {
+    /// The secret settings by name.
+    public var values: [String: Secret]
+    /// The tokens in use, where there are any.
+    public var tokens: TokenRecord?
+
+    public init(values: [String: Secret], tokens: TokenRecord? = nil) {
+        self.values = values
+        self.tokens = tokens
+    }
+}
+
+extension OutgoingPoint {
+    /// An invented one.
+    static let example = OutgoingPoint(
+        DataPoint(
+            uuid: SampleIdentity(runNonce: 0x0123_4567_89AB_CDE, sample: 1).description,
+            .heartRate(bpm: 72, at: UTC(microseconds: 1_795_334_400_123_000))),
+        patient: "40001", sensorID: 1,
+        strap: StrapDatasheet(manufacturer: "Polar Electro Oy", model: "H10"))
+}
+
+/// Keeps the tokens that were granted during a probe.
+final class SavedTokens: Sendable {
+    private let record = Mutex<TokenRecord?>(nil)
+
+    var now: TokenRecord? { record.withLock { $0 } }
+
+    func set(_ new: TokenRecord) { record.withLock { $0 = new } }
+}

@@ -1,0 +1,171 @@
+/// One setting of a kind of destination, as a person gives it.
+public struct SettingField: Sendable, Hashable {
+    /// Whether it may be left out.
+    public enum Need: Sendable, Hashable {
+        /// It has to be given.
+        case required
+        /// It may be left out.
+        case optional
+        /// This is taken when it is left out.
+        case standard(String)
+    }
+
+    /// Its name, in lower case.
+    public let name: String
+    /// Whether it may be left out.
+    public let need: Need
+    /// Whether it is kept in a file of mode 0600 and shown nowhere.
+    public let isSecret: Bool
+    /// What it is, one line.
+    public let help: String
+
+    init(_ name: String, _ need: Need, isSecret: Bool = false, _ help: String) {
+        self.name = name
+        self.need = need
+        self.isSecret = isSecret
+        self.help = help
+    }
+
+    /// One that has to be given.
+    init(_ name: String, isSecret: Bool = false, _ help: String) {
+        self.init(name, .required, isSecret: isSecret, help)
+    }
+
+    /// The setting that every kind has which can do without the patient.
+    static let patient = SettingField(
+        "patient", .standard(PatientIdentity.none.rawValue),
+        "what names the patient there: none, or id (the patient's identifier at the exchange)")
+}
+
+/// What of the patient's identity leaves the machine.
+public enum PatientIdentity: String, Sendable, Hashable, CaseIterable {
+    /// Nothing: only the number of the sensor.
+    case none
+    /// The identifier by which the gateway knows the patient.
+    case id
+}
+
+/// Why a destination cannot be added, or does not work: what happened and what to do. Holds no secret.
+public struct DestinationProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What happened.
+    public var message: String
+    /// What a person does about it.
+    public var advice: String
+
+    init(_ message: String, _ advice: String) {
+        self.message = message
+        self.advice = advice
+    }
+
+    /// Both in one line.
+    public var description: String { "\(message); \(advice)" }
+}
+
+/// The settings of one destination, by name, with nothing missing and nothing unknown.
+public struct SettingValues: Sendable {
+    private let values: [String: String]
+
+    /// Longest value, in bytes. A JSON web token has about 1,000.
+    static let bytesMax = 4096
+
+    /// Takes what a person gave, or what was stored of it, secrets included.
+    public init(
+        _ given: [String: String], for fields: [SettingField]
+    ) throws(DestinationProblem) {
+        var values = given
+        for (name, value) in given.sorted(by: { $0.key < $1.key }) {
+            guard fields.contains(where: { $0.name == name }) else {
+                throw DestinationProblem(
+                    "this kind has no setting \(Self.shown(name))",
+                    "its settings are \(fields.map(\.name).joined(separator: ", "))")
+            }
+            let isPlain = value.unicodeScalars.allSatisfy {
+                $0.properties.generalCategory != .control
+            }
+            guard isPlain, value.utf8.count <= Self.bytesMax else {
+                throw DestinationProblem(
+                    "\(name) is too long or holds control characters",
+                    "give it in one line of at most \(Self.bytesMax) bytes")
+            }
+            if value.isEmpty { values[name] = nil }
+        }
+        for field in fields where values[field.name] == nil {
+            switch field.need {
+            case .required: throw DestinationProblem("\(field.name) is missing", field.help)
+            case .optional: break
+            case .standard(let value): values[field.name] = value
+            }
+        }
+        self.values = values
+    }
+
+    /// A value as it is; nil if it was left out.
+    func text(_ name: String) -> String? { values[name] }
+
+    /// A secret; nil if it was left out.
+    func secret(_ name: String) -> Secret? { values[name].map { Secret($0) } }
+
+    /// A value that is one of a few words.
+    func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ name: String, _ type: Choice.Type = Choice.self
+    ) throws(DestinationProblem) -> Choice {
+        guard let choice = Choice(rawValue: values[name] ?? "") else {
+            let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw DestinationProblem("\(name) is not a word it can be", "use one of \(words)")
+        }
+        return choice
+    }
+
+    /// A value of letters, digits and some more characters, as names of tables have.
+    func name(
+        _ name: String, and more: String = "_", lengthMax: Int = 63
+    ) throws(DestinationProblem) -> String {
+        let value = values[name] ?? ""
+        let isName = value.unicodeScalars.allSatisfy {
+            $0.isASCII && ($0.properties.isAlphabetic || $0.properties.numericType != nil)
+                || more.unicodeScalars.contains($0)
+        }
+        guard isName, 1...lengthMax ~= value.utf8.count else {
+            throw DestinationProblem(
+                "\(name) is not a name",
+                "use letters, digits and \(more.map { "'\($0)'" }.joined(separator: " ")) only")
+        }
+        return value
+    }
+
+    /// An `http` or `https` address without a query.
+    func url(_ name: String) throws(DestinationProblem) -> BaseURL {
+        let text = values[name] ?? ""
+        guard !text.contains("@"), !text.contains("?"), !text.contains("#") else {
+            throw DestinationProblem(
+                "\(name) holds more than an address",
+                "give the address without user, query and fragment; keys have settings of their own"
+            )
+        }
+        guard let url = BaseURL(text) else {
+            throw DestinationProblem("\(name) is no address", "such as https://host.example/path")
+        }
+        return url
+    }
+
+    private static func shown(_ name: String) -> String {
+        "'"
+            + name.unicodeScalars.prefix(32).map { $0.isASCII && $0.value > 0x20 ? "\($0)" : "?" }
+            .joined() + "'"
+    }
+}
+
+/// An address below which a server has what is asked of it.
+struct BaseURL: Sendable, Hashable {
+    let origin: Origin
+    /// The path without a slash at its end; empty for the root.
+    let path: String
+
+    init?(_ text: String) {
+        guard let origin = Origin(text) else { return nil }
+        let path = text.dropFirst(origin.scheme.rawValue.count + 3).drop { $0 != "/" }
+        guard path.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else { return nil }
+        self.origin = origin
+        self.path = String(path.reversed().drop { $0 == "/" }.reversed())
+    }
+}

@@ -1,0 +1,141 @@
+import Basics
+import OfflineQueue
+
+/// Delivery by one HTTP request a batch: sends it, renews a token that is not taken, and reads the answer
+/// by the kind's table.
+actor HTTPDestination<Kind: HTTPKind>: Destination {
+    private let kind: Kind
+    private let tokens: (any TokenSource)?
+    private let transport: any HTTPTransport
+    private let clock: any GatewayClock
+    private let patient: String?
+    /// Why the last attempt delivered nothing; nil after one that did.
+    private(set) var fault: String?
+
+    init(_ kind: Kind, tokens: (any TokenSource)?, _ parts: DestinationParts) {
+        self.kind = kind
+        self.tokens = tokens
+        transport = parts.transport
+        clock = parts.clock
+        patient = parts.patient
+    }
+
+    func mayTakeIntervals() async -> Bool { kind.takesIntervals }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        switch await send(points) {
+        case .stopped(let answer): return answer
+        case .answered(let answer, let meaning):
+            return read(answer, meaning, count: points.count, isAlone: alone && points.count == 1)
+        }
+    }
+
+    private func read(
+        _ answer: HTTPAnswer, _ meaning: AnswerMeaning, count: Int, isAlone: Bool
+    ) -> DeliveryAnswer {
+        func entry(_ verdict: EntryVerdict) -> DeliveryAnswer {
+            .entries([
+                EntryAnswer(verdict, status: answer.status, diagnostics: kind.words(of: answer))
+            ])
+        }
+        switch meaning {
+        case .stored:
+            fault = nil
+            return .entries(Array(repeating: EntryAnswer(.stored), count: count))
+        case .refused: return isAlone ? entry(.refused) : .malformed
+        case .suspect: return isAlone ? entry(.unclear) : .malformed
+        case .tooLarge: return .tooLarge
+        case .throttled:
+            return .throttled(
+                retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
+        case .unauthorized: return .held(.credentialsRefused, retryAt: nil)
+        case .held(let reason): return .held(reason, retryAt: nil)
+        case .unclear: return .unclear(String(answer.status))
+        }
+    }
+
+    private enum Sent {
+        /// Nothing came back that could be read.
+        case stopped(DeliveryAnswer)
+        case answered(HTTPAnswer, AnswerMeaning)
+    }
+
+    /// Sends the data points, once more with a renewed token if the first is not taken.
+    private func send(_ points: [OutgoingPoint]) async -> Sent {
+        let context = RequestContext(
+            patient: patient, seconds: clock.read().wall.microseconds / 1_000_000)
+        let plain = kind.request(points, context)
+        var tried: AccessToken?
+        while true {
+            var request = plain
+            var token: AccessToken?
+            if let tokens {
+                do {
+                    let one = try await tokens.token()
+                    request = kind.authorized(plain, by: one.secret)
+                    token = one
+                } catch {
+                    fault = "the server gives no access token"
+                    switch error {
+                    case .notNow(let until):
+                        return .stopped(.notSent(retryAt: until))
+                    case .enrollAgain(let retry):
+                        return .stopped(.held(.credentialsRefused, retryAt: retry))
+                    }
+                }
+            }
+            let answer: HTTPAnswer
+            do {
+                answer = try await transport.send(request)
+            } catch {
+                fault = error.description(at: kind.origin.host)
+                return .stopped(
+                    error.certainlyNotSent
+                        ? .notSent(retryAt: nil) : .unanswered("\(error)"))
+            }
+            let meaning = kind.meaning(of: answer)
+            fault = "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
+            guard meaning == .unauthorized, let token, tried != token else {
+                if let token, answer.status < 300 { await tokens?.accepted(token) }
+                return .answered(answer, meaning)
+            }
+            tried = token
+            await tokens?.refused(token)
+        }
+    }
+
+    // MARK: - Looking around, with a request of no data points
+
+    func isHealthy() async -> Bool {
+        guard case .answered(let answer, let meaning) = await send([]) else { return false }
+        return answer.status < 500 && meaning != .throttled
+    }
+
+    func isMended(_ reason: HoldReason) async -> Bool {
+        guard case .answered(_, let meaning) = await send([]) else { return false }
+        switch meaning {
+        case .held, .unauthorized, .throttled, .unclear: return false
+        case .stored, .refused, .suspect, .tooLarge: return true
+        }
+    }
+
+    /// Throws unless the server would take data points, as far as a request of none can tell.
+    func probe() async throws(DestinationProblem) {
+        switch await send([]) {
+        case .stopped(.held(let reason, _)), .answered(_, .held(let reason)):
+            throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
+        case .answered(_, .unauthorized):
+            let reason = HoldReason.credentialsRefused
+            throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
+        case .stopped:
+            throw DestinationProblem(
+                fault ?? "no answer", "check the address, the network and the certificate")
+        case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .tooLarge),
+            .answered(_, .suspect), .answered(_, .refused):
+            throw DestinationProblem(
+                fault ?? "no answer",
+                "check that the address is that of a \(Kind.name) server, and that it works")
+        case .answered(_, .stored): break
+        }
+    }
+}

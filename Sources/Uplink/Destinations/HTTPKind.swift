@@ -1,0 +1,144 @@
+import OfflineQueue
+
+/// A kind that sends each batch as one HTTP request, which the server takes or refuses as a whole.
+public protocol HTTPKind: DestinationKind {
+    /// The server.
+    var origin: Origin { get }
+    /// Whether it takes RR intervals.
+    var takesIntervals: Bool { get }
+    /// The request that delivers these data points. Of none it is harmless, and shows whether the server
+    /// would take some.
+    func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest
+    /// Adds the token to a request.
+    func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest
+    /// Where the token comes from; nil where none is needed.
+    func tokens(_ parts: DestinationParts) -> (any TokenSource)?
+    /// The table of answers; ``AnswerRow/general`` follows it.
+    static var answers: [AnswerRow] { get }
+    /// The text of an answer that the table is read with, and that a person sees.
+    func words(of answer: HTTPAnswer) -> String
+    /// What an answer means; the table says it, unless the answer's other parts matter.
+    func meaning(of answer: HTTPAnswer) -> AnswerMeaning
+}
+
+/// What a request may depend on beside its data points.
+public struct RequestContext: Sendable {
+    /// The patient of data points that name none.
+    public var patient: String?
+    /// The time, seconds since 1970.
+    public var seconds: Int64
+}
+
+/// What an answer to a whole request means.
+public enum AnswerMeaning: Hashable, Sendable {
+    /// All of it is stored, now or before.
+    case stored
+    /// One of the data points is wrong, by the server's own word: what is refused alone is dead.
+    case refused
+    /// Perhaps one of the data points is wrong: what is refused alone is dead when others are stored.
+    case suspect
+    /// The request is too large.
+    case tooLarge
+    /// Too many requests.
+    case throttled
+    /// The token is not taken.
+    case unauthorized
+    /// Not taken, until a person acts.
+    case held(HoldReason)
+    /// Says nothing about the data points.
+    case unclear
+}
+
+/// A row of a table of answers; the first that matches counts.
+public struct AnswerRow: Sendable {
+    /// The HTTP statuses.
+    public var status: ClosedRange<Int>
+    /// What the answer's words begin with, if that matters.
+    public var begins = ""
+    /// What the answer's words contain, if that matters.
+    public var contains = ""
+    /// What it means.
+    public var meaning: AnswerMeaning
+
+    init(
+        _ status: ClosedRange<Int>, begins: String = "", contains: String = "",
+        _ meaning: AnswerMeaning
+    ) {
+        self.status = status
+        self.begins = begins
+        self.contains = contains
+        self.meaning = meaning
+    }
+
+    init(
+        _ status: Int, begins: String = "", contains: String = "", _ meaning: AnswerMeaning
+    ) {
+        self.init(status...status, begins: begins, contains: contains, meaning)
+    }
+
+    func matches(_ answer: HTTPAnswer, _ words: String) -> Bool {
+        status ~= answer.status && (begins.isEmpty || words.hasPrefix(begins))
+            && (contains.isEmpty || words.contains(contains))
+    }
+
+    /// What HTTP itself says (RFC 9110, RFC 6585), for what a kind's own table leaves out.
+    static let general: [AnswerRow] = [
+        AnswerRow(300...399, .held(.requestRefused)),
+        AnswerRow(401, .unauthorized),
+        AnswerRow(402, .held(.planExceeded)),
+        AnswerRow(403, .held(.forbidden)),
+        AnswerRow(404, .held(.notFound)),
+        AnswerRow(405...406, .held(.requestRefused)),
+        AnswerRow(410, .held(.notFound)),
+        AnswerRow(413, .tooLarge),
+        AnswerRow(415, .held(.requestRefused)),
+        AnswerRow(429, .throttled),
+        AnswerRow(503, .throttled),
+    ]
+}
+
+extension HTTPKind {
+    public var takesIntervals: Bool { true }
+
+    public func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest {
+        request.authorized(by: token)
+    }
+
+    public func tokens(_ parts: DestinationParts) -> (any TokenSource)? { nil }
+
+    public func words(of answer: HTTPAnswer) -> String {
+        answer.content == .page ? "" : String(decoding: answer.body.prefix(500), as: UTF8.self)
+    }
+
+    public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+        let words = words(of: answer)
+        let row =
+            Self.answers.first { $0.matches(answer, words) }
+            ?? AnswerRow.general.first { $0.matches(answer, words) }
+        return row?.meaning ?? .unclear
+    }
+
+    /// The request for one invented sample, without its token.
+    public var example: String {
+        let request = request([.example], RequestContext(seconds: 1_795_334_401))
+        let names = request.headers.map(\.name).joined(separator: ", ")
+        return """
+            \(request.method.rawValue) \(request.origin)\(request.target)
+            Content-Type: \(request.contentType ?? "")\(names.isEmpty ? "" : "; also \(names)")
+
+            \(String(decoding: request.body, as: UTF8.self))
+            """
+    }
+
+    public func make(_ parts: DestinationParts) -> any Destination {
+        HTTPDestination(self, tokens: tokens(parts), parts)
+    }
+
+    public func probe(
+        _ parts: DestinationParts
+    ) async throws(DestinationProblem) -> ProbeReport {
+        let destination = HTTPDestination(self, tokens: tokens(parts), parts)
+        try await destination.probe()
+        return ProbeReport(checked: ["\(origin) takes an empty batch"])
+    }
+}

@@ -1,0 +1,118 @@
+/// A database that takes InfluxDB's line protocol: InfluxDB 1 to 3, VictoriaMetrics, Telegraf, QuestDB.
+public struct InfluxKind: HTTPKind {
+    let url: BaseURL
+    /// Path and query of the endpoint.
+    let target: String
+    let token: Secret?
+    /// A user and a password, as InfluxDB 1 has them.
+    let login: (user: String, password: Secret)?
+    /// The tag that tells gateways apart, ready.
+    let gatewayTag: [UInt8]
+    public let patientIdentity: PatientIdentity
+
+    public static let name = "influx"
+    public static let summary =
+        "InfluxDB 1 to 3, VictoriaMetrics, Telegraf, QuestDB (line protocol)"
+    public static let fields = [
+        SettingField("url", "the server's address, such as http://127.0.0.1:8086"),
+        SettingField("database", .optional, "the database of InfluxDB 1 and VictoriaMetrics"),
+        SettingField("bucket", .optional, "the bucket of InfluxDB 2 and 3, in place of database"),
+        SettingField("org", .optional, "the organisation of InfluxDB 2"),
+        SettingField("token", .optional, isSecret: true, "the token of InfluxDB 2 and 3"),
+        SettingField("user", .optional, "the user of InfluxDB 1"),
+        SettingField("password", .optional, isSecret: true, "the password of that user"),
+        SettingField(
+            "gateway", .optional, "a tag of all points, where several gateways write one database"),
+        .patient,
+    ]
+    public static let promise = DeliveryPromise(
+        level: .durable, mayRepeat: true,
+        words: "InfluxDB has the point on its disk, and a repetition replaces it; VictoriaMetrics "
+            + "keeps a repetition unless it runs with -dedup.minScrapeInterval, and drops without a "
+            + "word what it cannot read")
+
+    public static func remedy(_ reason: HoldReason) -> String? {
+        switch reason {
+        case .notFound: "create the database or bucket, or add the destination with the right one"
+        case .schema:
+            "a field of that name has another type there: rename or drop the measurement heart_rate"
+        case .tooOld: "lengthen the retention of the database or bucket"
+        default: nil
+        }
+    }
+
+    public init(_ values: SettingValues) throws(DestinationProblem) {
+        url = try values.url("url")
+        patientIdentity = try values.choice("patient")
+        let encoded = { (name: String) in values.text(name).map(GrantClient.formEncoded) }
+        switch (encoded("database"), encoded("bucket")) {
+        case (let database?, nil): target = url.path + "/write?db=\(database)"
+        case (nil, let bucket?):
+            target =
+                url.path + "/api/v2/write?bucket=\(bucket)"
+                + (encoded("org").map { "&org=\($0)" } ?? "")
+        default:
+            throw DestinationProblem(
+                "one of database and bucket is needed",
+                "database for InfluxDB 1 and VictoriaMetrics, bucket for InfluxDB 2 and 3")
+        }
+        token = values.secret("token")
+        switch (values.text("user"), values.secret("password")) {
+        case (let user?, let password?): login = (user, password)
+        case (nil, nil): login = nil
+        default:
+            throw DestinationProblem("user and password belong together", "give both or neither")
+        }
+        guard token == nil || login == nil else {
+            throw DestinationProblem(
+                "there are a token and a password", "give the token alone, or user and password")
+        }
+        var tag = LineProtocol()
+        if let gateway = values.text("gateway") { tag.tag("gateway", gateway) }
+        gatewayTag = tag.bytes
+    }
+
+    public var origin: Origin { url.origin }
+
+    public func tokens(_ parts: DestinationParts) -> (any TokenSource)? {
+        if let token { return FixedToken(secret: token) }
+        return login.map { FixedToken(secret: $0.password) }
+    }
+
+    public func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest {
+        var request = request
+        if let login {
+            var pair = JSONBytes()
+            pair.base64(Array("\(login.user):\(token.revealed)".utf8))
+            let value = String(decoding: pair.bytes, as: UTF8.self)
+            request.headers.append(("Authorization", "Basic \(value)"))
+        } else {
+            request.headers.append(("Authorization", "Token \(token.revealed)"))
+        }
+        return request
+    }
+
+    public func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest {
+        var lines = LineProtocol()
+        lines.reserve(points.count * 80)
+        for point in points {
+            let patient = patientIdentity == .id ? point.patient ?? context.patient : nil
+            lines.write(point, gatewayTag, patient: patient)
+        }
+        return HTTPRequest(
+            .post, origin, target, contentType: "text/plain; charset=utf-8", body: lines.bytes)
+    }
+
+    /// What InfluxDB 1.6 to 3 answer. A request that holds wrong lines may store the others: to send those
+    /// again changes nothing.
+    public static let answers = [
+        AnswerRow(204, .stored),
+        AnswerRow(400, contains: "field type conflict", .held(.schema)),
+        AnswerRow(400, contains: "beyond retention policy", .held(.tooOld)),
+        AnswerRow(422, contains: "retention", .held(.tooOld)),
+        AnswerRow(422, contains: "field type conflict", .held(.schema)),
+        AnswerRow(400, contains: "unable to parse", .refused),
+        AnswerRow(400, .suspect),
+        AnswerRow(422, .suspect),
+    ]
+}

@@ -1,0 +1,90 @@
+import Basics
+import Foundation
+import OfflineQueue
+
+/// Signs an account in at GoTrue, Supabase's server of accounts, and renews its tokens. The refresh token
+/// changes with every use.
+struct GoTrueClient: TokenIssuer {
+    let transport: any HTTPTransport
+    let clock: any GatewayClock
+    let url: BaseURL
+    let key: Secret?
+
+    /// Assumed when the server does not say: its default.
+    static let lifetimeDefault = Duration.seconds(3600)
+
+    private struct Refused: Decodable {
+        /// The word, or in the older form a number.
+        var code: String?
+        var errorCode: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case code
+            case errorCode = "error_code"
+        }
+
+        init(from decoder: any Decoder) throws {
+            let members = try decoder.container(keyedBy: CodingKeys.self)
+            code = try? members.decode(String.self, forKey: .code)
+            errorCode = try? members.decode(String.self, forKey: .errorCode)
+        }
+    }
+
+    func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
+        await ask("refresh_token", [("refresh_token", token.revealed)])
+    }
+
+    func mint(clientID: String, secret: Secret) async -> GrantOutcome {
+        await ask("password", [("email", clientID), ("password", secret.revealed)])
+    }
+
+    private func ask(_ grant: String, _ members: [(StaticString, String)]) async -> GrantOutcome {
+        var body = JSONBytes()
+        for (index, (name, value)) in members.enumerated() {
+            body.raw(index == 0 ? "{\"" : ",\"")
+            body.raw(name)
+            body.raw("\":")
+            body.string(value)
+        }
+        body.raw("}")
+        var request = HTTPRequest(
+            .post, url.origin, "\(url.path)/token?grant_type=\(grant)",
+            contentType: "application/json", body: body.bytes)
+        if let key { request.headers.append(("apikey", key.revealed)) }
+        do {
+            return judge(try await transport.send(request))
+        } catch {
+            return error.certainlyNotSent ? .notSent(error) : .unclear
+        }
+    }
+
+    private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
+        let body = Data(answer.body)
+        if answer.status == 200 {
+            guard let granted = try? JSONDecoder().decode(TokenDocument.self, from: body),
+                GrantClient.isToken(granted.accessToken),
+                granted.refreshToken.map(GrantClient.isToken) ?? true
+            else { return .unclear }
+            let lifetime = granted.expiresIn.map(GrantClient.lifetime)
+            return .granted(
+                TokenPair(
+                    access: Secret(granted.accessToken),
+                    refresh: granted.refreshToken.map { Secret($0) },
+                    granted: clock.read().wall, lifetime: lifetime ?? Self.lifetimeDefault))
+        }
+        guard [400, 401, 403, 422].contains(answer.status), answer.content == .document else {
+            return .unclear
+        }
+        let refused = try? JSONDecoder().decode(Refused.self, from: body)
+        let word = answer.fields["x-sb-error-code"] ?? refused?.errorCode ?? refused?.code ?? ""
+        return Self.final.contains(word) ? .refused(.invalidGrant) : .unclear
+    }
+
+    /// Words after which the same question has the same answer until a person acts
+    /// (supabase/auth, internal/api/apierrors).
+    static let final: Set<String> = [
+        "invalid_credentials", "refresh_token_not_found", "refresh_token_already_used",
+        "session_not_found", "session_expired", "user_banned", "email_not_confirmed", "bad_jwt",
+        "user_not_found", "signup_disabled", "email_provider_disabled", "validation_failed",
+    ]
+}

@@ -1,0 +1,126 @@
+import CCrypto
+import Foundation
+
+/// A receiver of signed batches, after Standard Webhooks: for every system that has no kind of its own.
+public struct WebhookKind: HTTPKind {
+    /// How the data points of a batch stand in its body.
+    enum Format: String, CaseIterable {
+        /// One a line.
+        case ndjson
+        /// In one array.
+        case json
+    }
+
+    let url: BaseURL
+    let format: Format
+    let key: WebhookKey
+    public let patientIdentity: PatientIdentity
+
+    public static let name = "webhook"
+    public static let summary = "any receiver of signed JSON (Standard Webhooks)"
+    public static let fields = [
+        SettingField("url", "the receiver's address, such as https://host.example/heart-rates"),
+        SettingField(
+            "secret", isSecret: true,
+            "the key both sides have: whsec_ and 24 to 64 bytes in base64; "
+                + "echo whsec_$(openssl rand -base64 32) makes one"),
+        SettingField(
+            "format", .standard("ndjson"), "ndjson (a data point a line) or json (an array)"),
+        .patient,
+    ]
+    public static let promise = DeliveryPromise(
+        level: .accepted, mayRepeat: true,
+        words:
+            "the receiver answered 2xx; a batch may come twice under one webhook-id, and a data point "
+            + "in two batches: its header.uuid tells")
+
+    public static func remedy(_ reason: HoldReason) -> String? {
+        switch reason {
+        case .credentialsRefused, .forbidden:
+            "give both sides the same secret, and compare the receiver's clock with this machine's"
+        case .notFound: "the receiver's address has changed, or it wants no more: ask its operator"
+        default: nil
+        }
+    }
+
+    public init(_ values: SettingValues) throws(DestinationProblem) {
+        url = try values.url("url")
+        format = try values.choice("format")
+        patientIdentity = try values.choice("patient")
+        guard let secret = values.secret("secret"), let key = WebhookKey(secret) else {
+            throw DestinationProblem(
+                "secret is not whsec_ and 24 to 64 bytes in base64",
+                "echo whsec_$(openssl rand -base64 32) makes one; give it to the receiver too")
+        }
+        self.key = key
+    }
+
+    public var origin: Origin { url.origin }
+
+    public func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest {
+        var body = JSONBytes()
+        body.reserve(points.count * 600)
+        var writer = PointLineWriter()
+        if format == .json { body.raw("[") }
+        for (index, point) in points.enumerated() {
+            if format == .json, index > 0 { body.raw(",") }
+            let patient = patientIdentity == .id ? point.patient ?? context.patient : nil
+            writer.write(point, patient: patient, to: &body)
+            if format == .ndjson { body.raw("\n") }
+        }
+        if format == .json { body.raw("]") }
+        var request = HTTPRequest(
+            .post, origin, url.path.isEmpty ? "/" : url.path,
+            contentType: format == .json ? "application/json" : "application/x-ndjson",
+            body: body.bytes)
+        // The same for the same batch, so that a receiver knows a repetition.
+        let id = points.first.map { "\($0.point.uuid)-\(points.count)" } ?? "empty"
+        request.headers += [
+            ("webhook-id", id), ("webhook-timestamp", "\(context.seconds)"),
+            ("webhook-signature", key.signature(id: id, seconds: context.seconds, body.bytes)),
+        ]
+        return request
+    }
+
+    /// Receivers are of many makes: what they refuse is dead only when they take another one.
+    public static let answers = [
+        AnswerRow(408, .unclear),
+        AnswerRow(425, .unclear),
+        AnswerRow(400, .suspect),
+        AnswerRow(409, .suspect),
+        AnswerRow(422, .suspect),
+    ]
+
+    public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+        // A page is of a proxy or a captive portal, whatever its status says.
+        if 200...299 ~= answer.status { return answer.content == .page ? .unclear : .stored }
+        let row = (Self.answers + AnswerRow.general).first { $0.matches(answer, "") }
+        return row?.meaning ?? (400...499 ~= answer.status ? .suspect : .unclear)
+    }
+}
+
+/// The key of a webhook.
+struct WebhookKey: Sendable {
+    private let bytes: [UInt8]
+
+    /// A key written as `whsec_` and 24 to 64 bytes in base64.
+    init?(_ secret: Secret) {
+        let prefix = "whsec_"
+        guard secret.revealed.hasPrefix(prefix),
+            let data = Data(base64Encoded: String(secret.revealed.dropFirst(prefix.count))),
+            24...64 ~= data.count
+        else { return nil }
+        bytes = [UInt8](data)
+    }
+
+    /// `v1,` and the base64 of the HMAC-SHA256 of `id.seconds.body`.
+    func signature(id: String, seconds: Int64, _ body: [UInt8]) -> String {
+        let signed = Array("\(id).\(seconds).".utf8) + body
+        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+        _ = HMAC(EVP_sha256(), bytes, Int32(bytes.count), signed, signed.count, &digest, nil)
+        var text = JSONBytes()
+        text.raw("v1,")
+        text.base64(digest)
+        return String(decoding: text.bytes, as: UTF8.self)
+    }
+}
