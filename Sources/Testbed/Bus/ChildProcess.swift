@@ -31,7 +31,7 @@ public final class ChildProcess: Sendable {
     ///   - arguments: without the program's own name.
     ///   - log: path of a file for its standard error.
     /// - Returns: the process, and its first line of standard output.
-    static func start(
+    public static func start(
         _ program: String, _ arguments: [String], log: String
     ) async throws -> (ChildProcess, firstLine: String) {
         try await withCheckedThrowingContinuation { continuation in

@@ -1,0 +1,235 @@
+import Foundation
+import Logging
+import OfflineQueue
+import Synchronization
+import Testing
+import Uplink
+
+/// A real system that samples are delivered to.
+protocol ContractSystem: Sendable {
+    /// The destination, with the settings that a person would give.
+    var kind: any DestinationKind { get }
+    /// How many different data points it has, and how many more it holds because they came again.
+    func counts() async throws -> (stored: Int, repeated: Int)
+    /// Ends its programs.
+    func stop() async
+}
+
+/// What every destination must pass: a long recording, delivered by the real delivery over a network that fails
+/// in both directions, by a gateway that is killed again and again. Nothing is lost; nothing is there twice where
+/// the system can tell.
+struct DestinationContract {
+    /// An hour of eight straps, and the number that CloudCare's makers measured themselves with.
+    static let samples = 30_186
+    /// Every so many samples, two share a microsecond: a time is no identity.
+    static let pairEvery = 500
+
+    var seed: UInt64 = 1
+    var samples = Self.samples
+
+    /// Delivers everything to `system`, which is stopped whatever happens, and judges it.
+    func check(_ system: any ContractSystem) async throws {
+        let outcome: Result<Void, any Error>
+        do {
+            outcome = .success(try await run(system))
+        } catch {
+            outcome = .failure(error)
+        }
+        await system.stop()
+        try outcome.get()
+    }
+
+    private func run(_ system: any ContractSystem) async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "contract-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let clock = ContractClock()
+        let queue = try SampleQueue(
+            path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+        let enrollment = try await record(in: queue, clock)
+
+        let quiet = Logger(label: "contract") { _ in SwiftLogNoOpLogHandler() }
+        let tokens = Mutex<TokenRecord?>(nil)
+        var calm = DestinationParts(transport: CurlTransport(), clock: clock, logger: quiet)
+        let report = try await system.kind.probe(calm)
+        #expect(!report.checked.isEmpty)
+        #expect(try await system.counts() == (0, 0), "the probe leaves nothing behind")
+        tokens.withLock { $0 = report.tokens }
+
+        let (events, sink) = AsyncStream<Event>.makeStream()
+        let network = FaultyNetwork(seed: seed) { sink.yield(.killed) }
+        calm.transport = network
+        var lives = 0
+        func begin() async throws -> DeliveryRunner {
+            lives += 1
+            var parts = calm
+            parts.tokens = tokens.withLock { $0 }
+            parts.saveTokens = { record in tokens.withLock { $0 = record } }
+            return DeliveryRunner(
+                enrollment: enrollment, queue: queue, destination: system.kind.make(parts),
+                clock: clock, logger: quiet,
+                unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id))
+        }
+        var runner = try await begin()
+        func advance() { Task { [runner] in sink.yield(.waits(until: await runner.advance())) } }
+        advance()
+        for await event in events {
+            switch event {
+            case .killed:
+                // The dead one never comes back from its request.
+                runner = try await begin()
+            case .waits(let until):
+                if try await queue.balance().unsent == 0 { sink.finish() }
+                clock.advance(toUptime: until)
+            }
+            advance()
+        }
+        let balance = try await queue.balance()
+        #expect(balance.delivered == samples && balance.isBalanced, "\(balance)")
+        let counts = try await system.counts()
+        #expect(counts.stored == samples)
+        let promise = type(of: system.kind).promise
+        if !promise.mayRepeat { #expect(counts.repeated == 0) }
+        #expect(lives > 5 && network.lostAnswers > 10)
+        print(
+            "\(type(of: system.kind).name): \(samples) samples, \(network.requests) requests, "
+                + "\(network.lostAnswers) answers lost, \(lives - 1) kills, \(counts.repeated) repeated"
+        )
+        network.release()
+        try await queue.close()
+    }
+
+    private enum Event: Sendable { case waits(until: Int64), killed }
+
+    private func record(in queue: SampleQueue, _ clock: ContractClock) async throws -> Enrollment {
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "contract", kind: .file, origin: "file:///contract", fhirBase: "",
+                patient: "40001", identifierSystem: "urn:contract"))
+        let sensor = try await queue.addSensor(
+            address: "C0:00:00:00:00:01",
+            details: SensorDetails(manufacturer: "Polar Electro Oy", model: "H10"))
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        for number in 0..<samples {
+            if number % Self.pairEvery != 1 { clock.advance(microseconds: 1_000_123) }
+            try await queue.append(
+                Arrival(
+                    assignmentID: assignment.id, at: clock.read(),
+                    frame: [0x00, UInt8(60 + number % 90)]))
+        }
+        try await queue.flush()
+        return enrollment
+    }
+}
+
+/// A network that loses requests and answers, a server that fails before and after its work, and a power that
+/// goes while a request is under way.
+final class FaultyNetwork: HTTPTransport {
+    private enum Fault: CaseIterable {
+        case noConnection, requestLost, answerLost, answerCut, failsBefore, failsAfter, busy, killed
+        case killedAfter
+    }
+
+    private struct State {
+        var random: SplitMix
+        var requests = 0
+        var lostAnswers = 0
+        var dead: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let inner = CurlTransport()
+    private let state: Mutex<State>
+    private let kill: @Sendable () -> Void
+
+    /// One request in so many goes wrong.
+    static let oneIn = 4
+
+    init(seed: UInt64, kill: @escaping @Sendable () -> Void) {
+        state = Mutex(State(random: SplitMix(state: seed)))
+        self.kill = kill
+    }
+
+    var requests: Int { state.withLock { $0.requests } }
+    /// Requests that the server acted on and of which the gateway never learned.
+    var lostAnswers: Int { state.withLock { $0.lostAnswers } }
+
+    /// Lets go of the requests whose gateways were killed.
+    func release() {
+        let dead = state.withLock { state in
+            defer { state.dead = [] }
+            return state.dead
+        }
+        for continuation in dead { continuation.resume() }
+    }
+
+    func send(_ request: HTTPRequest) async throws(TransportFault) -> HTTPAnswer {
+        let fault = state.withLock { state -> Fault? in
+            state.requests += 1
+            guard Int.random(in: 0..<Self.oneIn, using: &state.random) == 0 else { return nil }
+            return Fault.allCases.randomElement(using: &state.random)
+        }
+        switch fault {
+        case nil: return try await inner.send(request)
+        case .noConnection: throw .connect
+        case .requestLost: throw .cut
+        case .failsBefore: return HTTPAnswer(status: 500)
+        case .busy: return HTTPAnswer(status: 503, retryAfter: "7")
+        case .killed: try await die()
+        case .answerLost, .answerCut, .failsAfter, .killedAfter:
+            _ = try await inner.send(request)
+            state.withLock { $0.lostAnswers += 1 }
+            if fault == .killedAfter { try await die() }
+            if fault == .failsAfter { return HTTPAnswer(status: 502) }
+            throw fault == .answerLost ? .timeout : .cut
+        }
+        throw .cancelled
+    }
+
+    private func die() async throws(TransportFault) {
+        kill()
+        await withCheckedContinuation { continuation in
+            state.withLock { $0.dead.append(continuation) }
+        }
+        throw .cancelled
+    }
+}
+
+/// The same numbers for the same seed (Steele, Lea, Flood: SplitMix64).
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}
+
+/// A clock that stands still until it is moved. It begins so far in the past that what is recorded ends now:
+/// a server may not show what is of the future.
+final class ContractClock: GatewayClock {
+    private static let recordedSeconds = Int64(DestinationContract.samples)
+
+    private let reading = Mutex(
+        ClockReading(
+            uptimeMicroseconds: 1_000_000_000,
+            wallMicroseconds: (Int64(Date().timeIntervalSince1970) - ContractClock.recordedSeconds)
+                * 1_000_000,
+            isTrusted: true))
+
+    func read() -> ClockReading { reading.withLock { $0 } }
+
+    func advance(microseconds: Int64) {
+        reading.withLock {
+            $0.uptimeMicroseconds += microseconds
+            $0.wallMicroseconds += microseconds
+        }
+    }
+
+    func advance(toUptime uptime: Int64) {
+        advance(microseconds: max(uptime - read().uptimeMicroseconds, 0))
+    }
+}

@@ -1,0 +1,23 @@
+import Foundation
+import Testing
+import Uplink
+
+/// Every kind of destination against the real system, over a network that fails and with a gateway that is killed.
+@Suite(.serialized) struct DestinationContractTests {
+    @Test(arguments: ["ndjson", "json"])
+    func aWebhookGetsEverySampleSigned(format: String) async throws {
+        try await DestinationContract().check(try await WebhookSystem(format: format))
+    }
+
+    @Test func influxDBHasEverySampleOnce() async throws {
+        try await DestinationContract().check(try await InfluxSystem())
+    }
+
+    @Test func victoriaMetricsHasEverySample() async throws {
+        try await DestinationContract().check(try await VictoriaSystem())
+    }
+
+    @Test func postgreSQLHasEverySampleOnce() async throws {
+        try await DestinationContract().check(try await PostgRESTSystem())
+    }
+}

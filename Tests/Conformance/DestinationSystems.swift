@@ -1,0 +1,342 @@
+import Foundation
+import Testbed
+import Uplink
+
+/// A port of 127.0.0.1 that was free a moment ago.
+func freePort() throws -> Int {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+        }
+    }
+    guard isBound else { throw CocoaError(.fileReadUnknown) }
+    return Int(UInt16(bigEndian: address.sin_port))
+}
+
+/// The programs and the directory of a system, which end with the test, however it ends.
+struct ContractServer: Sendable {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+    static let python = root.appending(path: ".build-oracles/bin/python").path
+
+    let directory: URL
+
+    init() throws {
+        directory = URL(filePath: "/tmp/contract-\(UUID().uuidString.prefix(8))")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
+
+    var log: String { directory.appending(path: "log").path }
+
+    /// Starts a script of this folder that prints its port.
+    func script(_ name: String, _ words: [String]) async throws -> (ChildProcess, port: Int) {
+        let (child, line) = try await ChildProcess.start(
+            Self.python, [Self.root.appending(path: "Tests/Conformance/\(name)").path] + words,
+            log: log)
+        guard let port = Int(line.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+            throw CocoaError(.fileReadCorruptFile)
+        }
+        return (child, port)
+    }
+
+    /// Waits until a server answers, half a minute at most.
+    func wait(for address: String) async throws {
+        guard let url = URL(string: address), let origin = Origin(address) else {
+            throw CocoaError(.fileReadUnknown)
+        }
+        for _ in 0..<300 {
+            let answer = try? await CurlTransport().send(
+                HTTPRequest(.get, origin, url.path.isEmpty ? "/" : url.path))
+            if let answer, answer.status < 500 { return }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        let words = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
+        throw ProblemText(text: "\(address) does not answer: \(words.suffix(500))")
+    }
+
+    func remove() { try? FileManager.default.removeItem(at: directory) }
+
+    struct ProblemText: Error, CustomStringConvertible {
+        var text: String
+        var description: String { text }
+    }
+}
+
+func get(_ address: String, _ target: String) async throws -> [UInt8] {
+    guard let origin = Origin(address) else { throw CocoaError(.fileReadUnknown) }
+    return try await CurlTransport().send(HTTPRequest(.get, origin, target)).body
+}
+
+/// A receiver that verifies each request with the library of Standard Webhooks.
+struct WebhookSystem: ContractSystem {
+    let server: ContractServer
+    let child: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    init(format: String) async throws {
+        server = try ContractServer()
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        let (child, port) = try await server.script("webhook_receiver.py", [secret, format])
+        self.child = child
+        address = "http://127.0.0.1:\(port)"
+        kind = try DestinationRegistry.destination(
+            "webhook", ["url": "\(address)/in", "secret": secret, "format": format])
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let counts = try JSONDecoder().decode(
+            [String: Int].self, from: Data(try await get(address, "/counts")))
+        guard counts["refused"] == 0 else { throw CocoaError(.fileReadCorruptFile) }
+        return (counts["stored"] ?? 0, counts["repeated"] ?? 0)
+    }
+
+    func stop() async {
+        await child.stop()
+        server.remove()
+    }
+}
+
+/// InfluxDB 1.6 from Debian.
+struct InfluxSystem: ContractSystem {
+    let server: ContractServer
+    let child: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    init() async throws {
+        server = try ContractServer()
+        let port = try freePort()
+        address = "http://127.0.0.1:\(port)"
+        let data = server.directory.path
+        let configuration = """
+            bind-address = "127.0.0.1:0"
+            reporting-disabled = true
+            [meta]
+              dir = "\(data)/meta"
+            [data]
+              dir = "\(data)/data"
+              wal-dir = "\(data)/wal"
+            [http]
+              bind-address = "127.0.0.1:\(port)"
+              log-enabled = false
+            """
+        try configuration.write(
+            toFile: data + "/influx.conf", atomically: true, encoding: .utf8)
+        child = try await ChildProcess.launch(
+            "/usr/bin/influxd", ["-config", data + "/influx.conf"],
+            environment: ["HOME": data, "PATH": "/usr/bin:/bin"], log: server.log)
+        kind = try DestinationRegistry.destination("influx", ["url": address, "database": "ward"])
+        do {
+            try await server.wait(for: address + "/ping")
+        } catch {
+            await child.stop()
+            throw error
+        }
+        guard let origin = Origin(address) else { throw CocoaError(.fileReadUnknown) }
+        _ = try await CurlTransport().send(
+            HTTPRequest(.post, origin, "/query?q=CREATE%20DATABASE%20ward"))
+    }
+
+    private struct Answer: Decodable {
+        struct Result: Decodable {
+            struct Series: Decodable { var values: [[Value]] }
+            var series: [Series]?
+        }
+        enum Value: Decodable {
+            case number(Double), other
+
+            init(from decoder: any Decoder) throws {
+                let number = try? decoder.singleValueContainer().decode(Double.self)
+                self = number.map { .number($0) } ?? .other
+            }
+        }
+        var results: [Result]
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let body = try await get(
+            address, "/query?db=ward&q=SELECT%20count(bpm)%20FROM%20heart_rate")
+        let answer = try JSONDecoder().decode(Answer.self, from: Data(body))
+        guard case .number(let count)? = answer.results.first?.series?.first?.values.first?.last
+        else { return (0, 0) }
+        return (Int(count), 0)
+    }
+
+    func stop() async {
+        await child.stop()
+        server.remove()
+    }
+}
+
+/// VictoriaMetrics from Debian, which keeps what comes again, and times in milliseconds.
+struct VictoriaSystem: ContractSystem {
+    let server: ContractServer
+    let child: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    init() async throws {
+        server = try ContractServer()
+        let port = try freePort()
+        address = "http://127.0.0.1:\(port)"
+        let data = server.directory.path
+        child = try await ChildProcess.launch(
+            "/usr/bin/victoria-metrics",
+            [
+                "-storageDataPath=\(data)/data", "-httpListenAddr=127.0.0.1:\(port)",
+                "-retentionPeriod=100y", "-search.latencyOffset=0s",
+            ], environment: ["HOME": data, "PATH": "/usr/bin:/bin"], log: server.log)
+        kind = try DestinationRegistry.destination("influx", ["url": address, "database": "ward"])
+        do {
+            try await server.wait(for: address + "/health")
+        } catch {
+            await child.stop()
+            throw error
+        }
+    }
+
+    private struct Series: Decodable { var timestamps: [Int64] }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        // What was written becomes readable a second later.
+        _ = try await get(address, "/internal/force_flush")
+        // It remembers for some seconds that a selector found nothing: this one is always new.
+        let selector = "heart_rate_bpm%7Bnew%21%3D%22\(UUID().uuidString)%22%7D"
+        let body = try await get(address, "/api/v1/export?match%5B%5D=\(selector)")
+        let series = try String(decoding: body, as: UTF8.self).split(separator: "\n").map {
+            try JSONDecoder().decode(Series.self, from: Data($0.utf8))
+        }
+        let times = series.flatMap(\.timestamps)
+        let different = Set(times).count
+        // Samples of one microsecond share their millisecond too.
+        let pairs = different == 0 ? 0 : DestinationContract.samples / DestinationContract.pairEvery
+        return (different + pairs, times.count - different - pairs)
+    }
+
+    func stop() async {
+        await child.stop()
+        server.remove()
+    }
+}
+
+/// PostgreSQL 15 from Debian with deploy/supabase.sql, behind what PostgREST and GoTrue do.
+struct PostgRESTSystem: ContractSystem {
+    let server: ContractServer
+    let database: ChildProcess
+    let front: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    static let programs = "/usr/lib/postgresql/15/bin/"
+
+    init() async throws {
+        server = try ContractServer()
+        let directory = server.directory.path
+        let data = directory + "/data"
+        // PostgreSQL does not run as root.
+        let isRoot = getuid() == 0
+        let asItself =
+            isRoot
+            ? ["--reuid", "postgres", "--regid", "postgres", "--clear-groups", "--"] : ["--"]
+        if isRoot { _ = try await Command.run("/usr/bin/chown", ["postgres", directory]) }
+        let made = try await Command.run(
+            "/usr/bin/setpriv",
+            asItself + [
+                Self.programs + "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-N",
+            ],
+            directory: directory)
+        guard made.status == 0 else {
+            throw ContractServer.ProblemText(text: made.output + made.complaint)
+        }
+        // Changing the user forgets the signal at the parent's death: it is asked for again.
+        database = try await ChildProcess.launch(
+            "/usr/bin/setpriv",
+            asItself + [
+                "/usr/bin/setpriv", "--pdeathsig", "KILL", "--", Self.programs + "postgres",
+                "-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off",
+            ], environment: ["PATH": "/usr/bin:/bin", "LC_ALL": "C"], log: server.log)
+        do {
+            try await Self.sql(directory, ["-c", "create role authenticated nologin"])
+            try await Self.sql(
+                directory,
+                ["-f", ContractServer.root.appending(path: "deploy/supabase.sql").path])
+            let (front, port) = try await server.script(
+                "postgrest_front.py", ["host=\(directory) user=postgres dbname=postgres"])
+            self.front = front
+            address = "http://127.0.0.1:\(port)"
+        } catch {
+            await database.stop()
+            throw error
+        }
+        kind = try DestinationRegistry.destination(
+            "postgrest",
+            [
+                "url": address + "/rest/v1", "key": "sb_publishable_test",
+                "email": "gateway@clinic.example", "password": "correct horse", "patient": "id",
+            ])
+    }
+
+    /// Runs SQL as the database's owner, which may have to start first.
+    @discardableResult
+    static func sql(_ directory: String, _ words: [String]) async throws -> String {
+        var outcome = try await Command.run("/usr/bin/true", [])
+        for _ in 0..<100 {
+            outcome = try await Command.run(
+                "/usr/bin/psql",
+                ["-h", directory, "-U", "postgres", "-v", "ON_ERROR_STOP=1", "-qAtX"] + words)
+            if outcome.status != 2 { break }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        guard outcome.status == 0 else {
+            throw ContractServer.ProblemText(text: outcome.complaint)
+        }
+        return outcome.output
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let text = try await Self.sql(
+            server.directory.path,
+            ["-c", "select count(distinct id), count(*) - count(distinct id) from heart_rate"])
+        let numbers = text.split { !$0.isNumber }.compactMap { Int($0) }
+        guard numbers.count == 2 else { throw CocoaError(.fileReadCorruptFile) }
+        return (numbers[0], numbers[1])
+    }
+
+    func stop() async {
+        await front.stop()
+        database.signal(SIGQUIT)
+        _ = await database.wait()
+        server.remove()
+    }
+}
+
+/// A file on this machine.
+struct FileSystemSystem: ContractSystem {
+    let server: ContractServer
+    let kind: any DestinationKind
+    let path: String
+
+    init() throws {
+        server = try ContractServer()
+        path = server.directory.appending(path: "points.ndjson").path
+        kind = try DestinationRegistry.destination("file", ["path": path])
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let text = try String(contentsOfFile: path, encoding: .ascii)
+        let identifiers = text.split(separator: "\n").compactMap { line in
+            line.split(separator: #""uuid":""#, maxSplits: 1).last?.prefix(36)
+        }
+        let different = Set(identifiers).count
+        return (different, identifiers.count - different)
+    }
+
+    func stop() async { server.remove() }
+}
