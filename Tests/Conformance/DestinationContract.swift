@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -69,7 +70,8 @@ struct DestinationContract {
             return DeliveryRunner(
                 enrollment: enrollment, queue: queue, destination: system.kind.make(parts),
                 clock: clock, logger: quiet,
-                unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id))
+                unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id)
+                    .map(Uptime.init(microseconds:)))
         }
         var runner = try await begin()
         func advance() { Task { [runner] in sink.yield(.waits(until: await runner.advance())) } }
@@ -81,7 +83,7 @@ struct DestinationContract {
                 runner = try await begin()
             case .waits(let until):
                 if try await queue.balance().unsent == 0 { sink.finish() }
-                clock.advance(toUptime: until)
+                clock.advance(to: until)
             }
             advance()
         }
@@ -100,7 +102,7 @@ struct DestinationContract {
         try await queue.close()
     }
 
-    private enum Event: Sendable { case waits(until: Int64), killed }
+    private enum Event: Sendable { case waits(until: Uptime), killed }
 
     private func record(in queue: SampleQueue, _ clock: ContractClock) async throws -> Enrollment {
         let enrollment = try await queue.enroll(
@@ -112,7 +114,7 @@ struct DestinationContract {
             details: SensorDetails(manufacturer: "Polar Electro Oy", model: "H10"))
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         for number in 0..<samples {
-            if number % Self.pairEvery != 1 { clock.advance(microseconds: 1_000_123) }
+            if number % Self.pairEvery != 1 { clock.advance(by: .microseconds(1_000_123)) }
             try await queue.append(
                 Arrival(
                     assignmentID: assignment.id, at: clock.read(),
@@ -211,25 +213,19 @@ struct SplitMix: RandomNumberGenerator {
 /// A clock that stands still until it is moved. It begins so far in the past that what is recorded ends now:
 /// a server may not show what is of the future.
 final class ContractClock: GatewayClock {
-    private static let recordedSeconds = Int64(DestinationContract.samples)
-
     private let reading = Mutex(
         ClockReading(
-            uptimeMicroseconds: 1_000_000_000,
-            wallMicroseconds: (Int64(Date().timeIntervalSince1970) - ContractClock.recordedSeconds)
-                * 1_000_000,
-            isTrusted: true))
+            uptime: .zero + .seconds(1_000),
+            wall: .now() - .seconds(DestinationContract.samples), isTrusted: true))
 
     func read() -> ClockReading { reading.withLock { $0 } }
 
-    func advance(microseconds: Int64) {
+    func advance(by time: Duration) {
         reading.withLock {
-            $0.uptimeMicroseconds += microseconds
-            $0.wallMicroseconds += microseconds
+            $0.uptime += time
+            $0.wall += time
         }
     }
 
-    func advance(toUptime uptime: Int64) {
-        advance(microseconds: max(uptime - read().uptimeMicroseconds, 0))
-    }
+    func advance(to uptime: Uptime) { advance(by: max(uptime - read().uptime, .zero)) }
 }

@@ -316,27 +316,3 @@ struct PostgRESTSystem: ContractSystem {
         server.remove()
     }
 }
-
-/// A file on this machine.
-struct FileSystemSystem: ContractSystem {
-    let server: ContractServer
-    let kind: any DestinationKind
-    let path: String
-
-    init() throws {
-        server = try ContractServer()
-        path = server.directory.appending(path: "points.ndjson").path
-        kind = try DestinationRegistry.destination("file", ["path": path])
-    }
-
-    func counts() async throws -> (stored: Int, repeated: Int) {
-        let text = try String(contentsOfFile: path, encoding: .ascii)
-        let identifiers = text.split(separator: "\n").compactMap { line in
-            line.split(separator: #""uuid":""#, maxSplits: 1).last?.prefix(36)
-        }
-        let different = Set(identifiers).count
-        return (different, identifiers.count - different)
-    }
-
-    func stop() async { server.remove() }
-}
