@@ -149,8 +149,9 @@ func destinations(_ directory: String, _ count: Int) async throws {
         var deliveries = [delivery]
         for number in 0..<further {
             let terms = EnrollmentTerms(
-                name: "further \(number)", origin: "https://elsewhere.example", fhirBase: "",
-                patient: "1", identifierSystem: "urn:bench")
+                name: "further \(number)", kind: .destination,
+                origin: "https://elsewhere.example", fhirBase: "",
+                identifierSystem: "urn:bench")
             deliveries.append(try await queue.enroll(terms).id)
             for assignment in assignments {
                 try await queue.add(

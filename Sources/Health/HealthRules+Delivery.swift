@@ -16,9 +16,7 @@ extension HealthRules {
                             ? "the tokens cannot be read (log: \"load tokens\"); "
                             : "the exchange no longer lets this gateway in; ")
                         + "samples are held",
-                    advice: delivery.kind == .practitionerKey
-                        ? "edge-gateway enroll --practitioner-key-file FILE --name \(name)"
-                        : "edge-gateway enroll LINK with a new invitation of this patient")
+                    advice: enrollingAgain(delivery))
             ]
         }
         if let hold = delivery.hold {
@@ -26,7 +24,9 @@ extension HealthRules {
                 HealthCondition(
                     hold.reason == "no-consent" ? .consentMissing : .deliveryHeld, subject: name,
                     message: "\(name): \(hold.meaning) (\(hold.reason)); samples are held",
-                    advice: "\(hold.remedy); delivery resumes by itself")
+                    advice: hold.reason == "paused"
+                        ? "edge-gateway destination resume \(name)"
+                        : "\(hold.remedy); delivery resumes by itself")
             ]
         }
         if let stopped = delivery.stopped {
@@ -44,6 +44,16 @@ extension HealthRules {
                 advice: delivery.kind == .file
                     ? "look at the disk and the file's directory; delivery resumes by itself" : nil)
         ]
+    }
+
+    private static func enrollingAgain(_ delivery: HealthSnapshot.Delivery) -> String {
+        switch delivery.kind {
+        case .practitionerKey:
+            "edge-gateway enroll --practitioner-key-file FILE --name \(delivery.name)"
+        case .destination:
+            "edge-gateway destination add with its settings and --name \(delivery.name) again"
+        case .invitation, .file: "edge-gateway enroll LINK with a new invitation of this patient"
+        }
     }
 
     /// Patients whose samples are held while the others' go on. The strap is named, never the patient.

@@ -155,7 +155,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// By how many samples the backlog has grown in the last hour, if it grew all the time.
         public var growth: Int?
 
-        public enum Kind: Sendable { case invitation, practitionerKey, file }
+        public enum Kind: Sendable { case invitation, practitionerKey, file, destination }
 
         public struct HeldStrap: Sendable, Equatable {
             public var strap: Int64

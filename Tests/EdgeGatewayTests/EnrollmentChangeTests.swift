@@ -78,14 +78,14 @@ import Uplink
         place.failing.set(step)
         await #expect(throws: Failed.self) {
             _ = try await gateway.enrollmentChanges.begin(
-                Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+                Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         }
         #expect(try await gateway.queue.enrollments().isEmpty)
         let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
         #expect(files.allSatisfy { !$0.hasPrefix("tokens-") }, "\(files)")
         place.failing.set(nil)
         let stored = try await gateway.enrollmentChanges.begin(
-            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         #expect(stored.state == .active)
         #expect(await gateway.deliveries.isRunning(1))
         await place.end()
@@ -96,12 +96,13 @@ import Uplink
         let place = try await Place()
         let gateway = place.gateway
         _ = try await gateway.enrollmentChanges.begin(
-            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         let known = try #require(try await gateway.queue.enrollments().first)
         place.failing.set(step)
         await #expect(throws: Failed.self) {
             _ = try await gateway.enrollmentChanges.begin(
-                Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
+                Self.terms("70008"), insteadOf: known, .tokens(try Self.tokens("b")),
+                hold: .noConsent)
         }
         #expect(try await gateway.queue.enrollments() == [known])
         #expect(
@@ -110,7 +111,7 @@ import Uplink
         #expect(await gateway.deliveries.stopped(known.id) == nil)
         place.failing.set(nil)
         _ = try await gateway.enrollmentChanges.begin(
-            Self.terms("70008"), insteadOf: known, try Self.tokens("b"), hold: .noConsent)
+            Self.terms("70008"), insteadOf: known, .tokens(try Self.tokens("b")), hold: .noConsent)
         #expect(try await gateway.queue.enrollments().first?.terms.device == "70008")
         #expect(
             try gateway.enrollmentChanges.tokenFile(of: known.id).load() == Self.tokens("b"))
@@ -122,14 +123,14 @@ import Uplink
         let place = try await Place()
         let gateway = place.gateway
         _ = try await gateway.enrollmentChanges.begin(
-            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         let known = try #require(try await gateway.queue.enrollments().first)
         // In the way of the file beside the old one, for root as well.
         try FileManager.default.createDirectory(
             atPath: place.directory.path + "/tokens-1.json.new", withIntermediateDirectories: true)
         await #expect {
             _ = try await gateway.enrollmentChanges.begin(
-                Self.terms("70008"), insteadOf: known, try Self.tokens("b"))
+                Self.terms("70008"), insteadOf: known, .tokens(try Self.tokens("b")))
         } throws: {
             ($0 as? ProblemReport)?.message.contains("nothing was changed") == true
         }
@@ -143,7 +144,7 @@ import Uplink
         let place = try await Place()
         let gateway = place.gateway
         _ = try await gateway.enrollmentChanges.begin(
-            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         place.failing.set(step)
         await #expect(throws: Failed.self) {
             _ = try await gateway.erasing.erase(EraseRequest(enrollment: "e1"))
@@ -175,7 +176,7 @@ import Uplink
         let place = try await Place()
         let gateway = place.gateway
         _ = try await gateway.enrollmentChanges.begin(
-            Self.terms("70007"), insteadOf: nil, try Self.tokens("a"))
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
         let existing = try await gateway.queue.enrollments()
         let same = try #require(existing.first)
         #expect(try EnrollmentName.choose(asked: nil, insteadOf: nil, beside: existing) == "e2")

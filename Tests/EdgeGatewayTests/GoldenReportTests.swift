@@ -4,7 +4,7 @@ import Testing
 @testable import EdgeGateway
 
 /// What commands print with `--json` and the control socket answers, every field of it, to the letter:
-/// fields may be added to the files in Golden, none may change.
+/// fields may be added to the files in Golden, none may change. `WRITE_DOCS=1` writes those that are missing.
 @Suite struct GoldenReportTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
     private static let noon = Date(timeIntervalSince1970: 1_796_126_400)
@@ -34,9 +34,17 @@ import Testing
     private static let strap = LiveStrap(
         sensor: 1, name: "Ada", bpm: 72, contact: true, rrMs: [833, 841], batteryPercent: 87,
         secondsSinceFrame: 0.5, link: "streaming", linkSeconds: 60, rssi: -60)
+    private static let destination = DestinationReport(
+        name: "ward", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
+        held: "schema", fault: "the server answers HTTP 503", everyStrap: true, straps: 2,
+        keepDays: 30, resolution: "raw", pending: 2, delivered: 7, dead: 1,
+        dropped: ["max-age": 1], lastDelivery: noon)
+    private static let tried = DestinationTestReport(
+        name: "ward", checked: ["it takes an empty batch"], unchecked: ["row policies"])
     private static let status = StatusReport(
         version: "1.0.0", well: false, health: [health], uptimeSeconds: 60.5, clockTrusted: true,
-        sensors: [sensor], enrollments: [enrollment], balance: balance, oldestUnsent: noon)
+        sensors: [sensor], enrollments: [enrollment], destinations: [destination], balance: balance,
+        oldestUnsent: noon)
 
     private static let reports: [String: any Encodable & Sendable] = [
         "acknowledge": [salvage],
@@ -53,6 +61,13 @@ import Testing
                     sensor: 1, address: "…00:01", name: "Ada", enrollment: "e1", bpm: 72,
                     frame: "0048", reason: "422", diagnostics: "required")
             ], more: true),
+        "destinations": [destination],
+        "destination-add": DestinationAddReport(destination: destination, test: tried),
+        "destination-show": DestinationDetailReport(
+            destination: destination, settings: ["database": "ward", "token": "(set)"],
+            delivered: "durable", deliveredMeans: "it is on the disk", mayRepeat: false,
+            patient: "none", example: "heart_rate,sensor=1 bpm=72"),
+        "destination-test": tried,
         "doctor": DoctorReport(
             version: "1.0.0", well: false,
             findings: [
@@ -143,6 +158,12 @@ import Testing
     func aReportIsWhatItWas(name: String) throws {
         let report = try #require(Self.reports[name])
         let data = try ReportCoding.encoder(pretty: true).encode(report)
+        let file = Self.root.appending(path: "Golden/\(name).json")
+        if ProcessInfo.processInfo.environment["WRITE_DOCS"] == "1",
+            !FileManager.default.fileExists(atPath: file.path)
+        {
+            try (data + Data("\n".utf8)).write(to: file)
+        }
         #expect(String(decoding: data, as: UTF8.self) + "\n" == (try Self.golden(name)))
     }
 
@@ -154,8 +175,12 @@ import Testing
         let schemas = try String(contentsOf: docs.appending(path: "api.yaml"), encoding: .utf8)
         // Only commands print these.
         let ofCommands: Set = ["beats", "bugreport", "doctor", "export", "verify"]
-        // Reasons and causes are keys too.
-        let values: Set = ["no-consent", "no-contact", "not-enrolled", "queue-full", "zeroRate"]
+        // Reasons, causes and the settings of a kind are keys too.
+        let values: Set = [
+            "no-consent", "no-contact", "not-enrolled", "queue-full", "zeroRate", "max-age",
+            "database",
+            "token",
+        ]
         for name in Self.reports.keys {
             for match in try Self.golden(name).matches(of: /"([^"]+)" :/) {
                 let field = match.output.1

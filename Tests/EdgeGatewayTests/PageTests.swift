@@ -214,6 +214,12 @@ extension StatusReport {
                 device: "70007", code: "omh:heart-rate:2.0", resolution: "raw", state: "active",
                 pending: 2, delivered: 8, dead: 0, lastDelivery: Date())
         ],
+        destinations: [
+            DestinationReport(
+                name: "x\"y", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
+                everyStrap: true, straps: 1, resolution: "raw", pending: 1, delivered: 7, dead: 0,
+                dropped: [:])
+        ],
         balance: BalanceReport(
             received: 12, stored: 10, undecodable: 1, refused: ["full": 1], delivered: 8,
             pending: 2, held: ["no-consent": 0], dead: 0, dropped: [:], buffered: 0,

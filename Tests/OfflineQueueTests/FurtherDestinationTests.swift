@@ -27,7 +27,7 @@ struct FurtherDestinationTests {
             let worn = try await Worn(queue)
             own = worn.enrollment.id
             assignment = worn.assignment
-            elsewhere = try await queue.enroll(.example("elsewhere")).id
+            elsewhere = try await queue.enroll(.elsewhere()).id
             self.clock = clock
             if isAdded {
                 try await queue.add(destination: elsewhere, to: assignment.id, from: .now)
@@ -96,8 +96,9 @@ struct FurtherDestinationTests {
 
     @Test func aDestinationThatIsStuckCostsTheOtherNothingAndIsGivenUpAfterItsTime() async throws {
         let scene = try await Scene(store, clock)
-        try await scene.queue.setKeep(
-            enrollment: scene.elsewhere, microseconds: 30 * 86_400_000_000)
+        var terms = EnrollmentTerms.elsewhere()
+        terms.keepMicroseconds = 30 * 86_400_000_000
+        try await scene.queue.updateEnrollment(scene.elsewhere, terms: terms)
         try await scene.beat(100)
         #expect(try await scene.queue.deliverAll(scene.own).count == 100)
         clock.advance(seconds: 29 * 86_400)
@@ -251,6 +252,64 @@ struct FurtherDestinationTests {
         #expect(rest.map(\.id) == Array(22...60))
         #expect(try await queue.furtherDestinations(of: scene.assignment.id) == [scene.elsewhere])
         #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aDestinationOfEveryStrapGetsThoseThatAreWornNowAndThoseThatComeLater() async throws {
+        let scene = try await Scene(store, clock, isAdded: false)
+        try await scene.beat(3)
+        var terms = EnrollmentTerms.elsewhere("home")
+        terms.takesEveryStrap = true
+        let home = try await scene.queue.enroll(terms).id
+        try await scene.beat(2)
+        #expect(try await scene.queue.deliverAll(home).map(\.id) == [4, 5])
+        let later = try await Worn(scene.queue, 2)
+        try await scene.queue.beat(later.assignment, clock)
+        try await scene.queue.flush()
+        #expect(try await scene.queue.deliverAll(home).map(\.id) == [6])
+        #expect(try await scene.balance(home).isBalanced)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
+    @Test func aStrapThatWasTakenFromADestinationOfEveryStrapStaysAway() async throws {
+        let scene = try await Scene(store, clock, isAdded: false)
+        var terms = EnrollmentTerms.elsewhere("home")
+        terms.takesEveryStrap = true
+        let home = try await scene.queue.enroll(terms).id
+        try await scene.queue.remove(destination: home, from: scene.assignment.id)
+        try await scene.queue.updateEnrollment(home, terms: terms)
+        try await scene.beat(2)
+        #expect(try await scene.queue.deliverAll(home).isEmpty)
+    }
+
+    @Test func whatIsKeptGoesToADestinationThatBeganLater() async throws {
+        let scene = try await Scene(store, clock, isAdded: false)
+        try await scene.beat(3)
+        try await scene.queue.add(
+            destination: scene.elsewhere, to: scene.assignment.id, from: .now)
+        try await scene.beat(1)
+        try await scene.queue.add(
+            destination: scene.elsewhere, to: scene.assignment.id, from: .kept)
+        #expect(try await scene.queue.deliverAll(scene.elsewhere).count == 4)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
+    @Test func aFurtherDestinationIsToldTheInvitationsPatient() async throws {
+        let scene = try await Scene(store, clock)
+        try await scene.beat(2)
+        let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 10)
+        #expect(batch.map(\.patient) == ["p-1", "p-1"])
+        try await scene.refuse(scene.elsewhere, 1)
+        try await scene.queue.requeue(deadLetters: [1])
+        let again = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 1)
+        #expect(again.map(\.patient) == ["p-1"])
+    }
+
+    @Test func anExchangeIsNoFurtherDestination() async throws {
+        let scene = try await Scene(store, clock, isAdded: false)
+        let other = try await scene.queue.enroll(.example("other", patient: "p-2")).id
+        await #expect(throws: QueueError.self) {
+            try await scene.queue.add(destination: other, to: scene.assignment.id, from: .now)
+        }
     }
 
     @Test func sqliteItselfKeepsARowThatADestinationWaitsFor() async throws {

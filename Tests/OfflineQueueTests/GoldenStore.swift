@@ -51,8 +51,9 @@ enum GoldenStore {
 
     /// Since version 6: a further destination with samples in every state.
     private static func addElsewhere(_ queue: SampleQueue, to worn: Assignment) async throws {
-        let elsewhere = try await queue.enroll(.example("elsewhere")).id
-        try await queue.setKeep(enrollment: elsewhere, microseconds: 30 * 86_400_000_000)
+        var terms = EnrollmentTerms.elsewhere()
+        terms.keepMicroseconds = 30 * 86_400_000_000
+        let elsewhere = try await queue.enroll(terms).id
         try await queue.add(destination: elsewhere, to: worn.id, from: .kept)
         let batch = try await queue.nextBatch(enrollment: elsewhere, limit: 6)
         try await queue.settle(

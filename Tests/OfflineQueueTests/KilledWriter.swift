@@ -17,7 +17,7 @@ enum KilledWriter {
         let queue = try SampleQueue(path: path, clock: clock, bootID: "parent")
         let worn = try await Worn(queue, 1)
         try await queue.enroll(.example("ward-2", patient: "p-2"))
-        try await queue.enroll(.example("elsewhere", patient: "p-3"))
+        try await queue.enroll(.elsewhere())
         #expect(worn.enrollment.id == 1)
         try await queue.close()
     }

@@ -61,7 +61,7 @@ private struct ModelRun {
             sensors.append(try await queue.addSensor(address: "A0:9E:1A:00:00:0\(number)").id)
         }
         for name in ["a", "b"] {
-            deliveries.append(try await queue.enroll(.example(name, patient: name)).id)
+            deliveries.append(try await queue.enroll(.elsewhere(name)).id)
         }
     }
 
@@ -290,10 +290,7 @@ private struct ModelRun {
         model.erase(delivery)
         // For a name of its own.
         counter += 1
-        deliveries[place] = try await queue.enroll(
-            .example("after \(counter)", patient: "\(counter)")
-        )
-        .id
+        deliveries[place] = try await queue.enroll(.elsewhere("after \(counter)")).id
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")
         return "erase \(delivery)"

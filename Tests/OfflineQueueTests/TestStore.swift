@@ -85,6 +85,18 @@ extension EnrollmentTerms {
     }
 }
 
+extension EnrollmentTerms {
+    /// A destination that is not an exchange.
+    static func elsewhere(_ name: String = "elsewhere") -> EnrollmentTerms {
+        var terms = EnrollmentTerms(
+            name: name, kind: .destination, origin: "https://elsewhere.example", fhirBase: "",
+            identifierSystem: "urn:example:gateway")
+        terms.system = "influx"
+        terms.settings = #"{"database":"ward"}"#
+        return terms
+    }
+}
+
 /// A sensor with an enrollment, ready to take samples.
 struct Worn {
     let sensor: Sensor

@@ -30,6 +30,8 @@ struct Gateway: Sendable {
     let enrolling: EnrollmentService
     let webEnrolling: WebEnrollmentService
     let erasing: EraseService
+    let destinations: Destinations
+    let destinationService: DestinationService
     let gaps: GapService
     let store: QueueService
     let deadLetters: DeadLetterService
@@ -78,8 +80,10 @@ struct Gateway: Sendable {
             queue: queue, recorder: recorder,
             coverage: TodaysCoverage(queue: queue, clock: clock), clock: clock)
         enrollments = Enrollments(queue: queue, deliveries: deliveries)
+        destinations = Destinations(queue: queue, deliveries: deliveries)
         status = StatusService(
-            queue: queue, sensors: sensors, enrollments: enrollments, health: health, clock: clock,
+            queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
+            health: health, clock: clock,
             started: clock.read().uptime)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         pairing = PairingService(
@@ -95,6 +99,10 @@ struct Gateway: Sendable {
         erasing = EraseService(
             queue: queue, enrollments: enrollments, changes: enrollmentChanges,
             deliveries: deliveries, stateDirectory: settings.stateDirectory, logger: logger)
+        destinationService = DestinationService(
+            settings: settings, queue: queue, destinations: destinations,
+            changes: enrollmentChanges, erasing: erasing, deliveries: deliveries, clock: clock,
+            logger: logger)
         gaps = GapService(queue: queue, clock: clock)
         deadLetters = DeadLetterService(queue: queue, deliveries: deliveries)
         store = QueueService(

@@ -1,4 +1,5 @@
 import Basics
+import Foundation
 import Logging
 import OfflineQueue
 import Uplink
@@ -7,11 +8,20 @@ import Uplink
 actor Deliveries {
     private struct Delivery {
         var runner: DeliveryRunner
-        /// One of the two.
-        var exchange: ExchangeDestination?
-        var file: FileDestination?
+        var destination: any Destination
+        /// Of an exchange.
         var tokens: RenewingTokens?
         var task: Task<Void, Never>
+
+        var exchange: ExchangeDestination? { destination as? ExchangeDestination }
+    }
+
+    /// Why a delivery cannot be started.
+    private enum StartFault: Error {
+        /// Its tokens or secrets cannot be read: a person enrolls or adds it again.
+        case noTokens(String)
+        /// What is stored of it is not understood.
+        case damaged(String)
     }
 
     private let settings: Settings
@@ -33,60 +43,120 @@ actor Deliveries {
         self.logger = logger
     }
 
-    /// Starts the delivery of an enrollment, with the tokens in its file where it needs some.
+    /// Starts the delivery of an enrollment, with the tokens or secrets in its file where it needs some.
     ///
-    /// - Returns: false when there are no usable tokens: then a person has to enroll again.
+    /// - Returns: false when they cannot be used: then a person has to enroll again.
     @discardableResult
-    func start(_ enrollment: Enrollment, tokens file: TokenFile) async -> Bool {
+    func start(_ enrollment: Enrollment, tokens path: String) async -> Bool {
         let turn = starts[enrollment.id, default: 0] + 1
         starts[enrollment.id] = turn
         await stop(enrollment.id)
         var logger = logger
         logger[metadataKey: "enrollment"] = "\(enrollment.terms.name)"
-        if let path = FilePlace.path(of: enrollment.terms) {
-            let destination = FileDestination(path: path, patient: enrollment.terms.patient)
-            let runner = await runner(of: enrollment, to: destination, logger)
-            guard starts[enrollment.id] == turn else { return true }
-            deliveries[enrollment.id] = Delivery(
-                runner: runner, file: destination, task: keepRunning(runner, logger))
+        var settings = settings.delivery
+        let destination: any Destination
+        var tokens: RenewingTokens?
+        do throws(StartFault) {
+            switch enrollment.terms.kind {
+            case .file: destination = try file(enrollment.terms)
+            case .destination:
+                let kind: any DestinationKind
+                (kind, destination) = try other(enrollment, secrets: secrets(at: path), logger)
+                settings.batchSamplesMax = type(of: kind).pace.batch ?? settings.batchSamplesMax
+                settings.interval = type(of: kind).pace.interval ?? settings.interval
+            case .invitation, .practitionerKey:
+                let file = TokenFile(path: path, policy: self.settings.sealTokens)
+                (destination, tokens) = try exchange(enrollment, file, logger)
+            }
+            unreadable.remove(enrollment.id)
+        } catch {
+            return note(error, of: enrollment.id, logger)
+        }
+        let runner = await runner(of: enrollment, to: destination, settings, logger)
+        guard starts[enrollment.id] == turn else { return true }
+        ended[enrollment.id] = nil
+        deliveries[enrollment.id] = Delivery(
+            runner: runner, destination: destination, tokens: tokens,
+            task: keepRunning(runner, logger))
+        return true
+    }
+
+    /// Whether the tokens are not what is wrong.
+    private func note(_ fault: StartFault, of enrollment: Int64, _ logger: Logger) -> Bool {
+        switch fault {
+        case .noTokens(let fault):
+            let isNew = unreadable.insert(enrollment).inserted
+            logger.log(
+                level: isNew ? .error : .debug, "load tokens", metadata: ["fault": "\(fault)"])
+            return false
+        case .damaged(let fault):
+            if ended[enrollment] != fault { logger.error("start delivery: \(fault)") }
+            ended[enrollment] = fault
             return true
         }
+    }
+
+    private func file(_ terms: EnrollmentTerms) throws(StartFault) -> any Destination {
+        guard let path = FilePlace.path(of: terms) else {
+            throw .damaged("the stored path of the file is damaged")
+        }
+        return FileDestination(path: path, patient: terms.patient)
+    }
+
+    private func exchange(
+        _ enrollment: Enrollment, _ file: TokenFile, _ logger: Logger
+    ) throws(StartFault) -> (ExchangeDestination, RenewingTokens) {
         let record: TokenRecord
         do {
             record = try file.load()
-            sealIfPlain(record, file, logger)
-            unreadable.remove(enrollment.id)
+            seal(file, logger)
         } catch {
-            let isNew = unreadable.insert(enrollment.id).inserted
-            logger.log(
-                level: isNew ? .error : .debug, "load tokens", metadata: ["fault": "\(error)"])
-            return false
+            throw .noTokens("\(error)")
         }
         let transport = CurlTransport(settings.curl)
         let tokens = RenewingTokens(
             record: record, file: file, transport: transport, clock: clock, logger: logger)
-        let queue = queue
-        guard
-            let destination = ExchangeDestination(
-                terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
-                isDeviceChosen: record.isDeviceChosen ?? false,
-                termsChanged: { [logger] terms in
-                    do {
-                        try await queue.updateEnrollment(enrollment.id, terms: terms)
-                    } catch {
-                        logger.error("store terms", metadata: ["fault": "\(error)"])
-                    }
-                })
-        else {
-            logger.error("start delivery: the stored exchange address is damaged")
-            return false
+        let destination = ExchangeDestination(
+            terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
+            isDeviceChosen: record.isDeviceChosen ?? false,
+            termsChanged: { [queue, logger] terms in
+                do {
+                    try await queue.updateEnrollment(enrollment.id, terms: terms)
+                } catch {
+                    logger.error("store terms", metadata: ["fault": "\(error)"])
+                }
+            })
+        guard let destination else { throw .damaged("the stored exchange address is damaged") }
+        return (destination, tokens)
+    }
+
+    private func other(
+        _ enrollment: Enrollment, secrets file: SecretFile<DestinationSecrets>, _ logger: Logger
+    ) throws(StartFault) -> (any DestinationKind, any Destination) {
+        let secrets: DestinationSecrets
+        do {
+            secrets = try file.load()
+            seal(file, logger)
+        } catch {
+            throw .noTokens("\(error)")
         }
-        let runner = await runner(of: enrollment, to: destination, logger)
-        guard starts[enrollment.id] == turn else { return true }
-        deliveries[enrollment.id] = Delivery(
-            runner: runner, exchange: destination, tokens: tokens,
-            task: keepRunning(runner, logger))
-        return true
+        let kind: any DestinationKind
+        do {
+            kind = try enrollment.terms.destination(secrets)
+        } catch {
+            throw .damaged("\(error)")
+        }
+        let parts = DestinationParts(
+            transport: CurlTransport(settings.curl), clock: clock, logger: logger,
+            tokens: secrets.tokens,
+            saveTokens: { tokens in
+                try file.save(DestinationSecrets(values: secrets.values, tokens: tokens))
+            })
+        return (kind, kind.make(parts))
+    }
+
+    private func secrets(at path: String) -> SecretFile<DestinationSecrets> {
+        SecretFile(path: path, policy: settings.sealTokens)
     }
 
     /// Runs a delivery until it is stopped: one that ends by itself is reported and started again.
@@ -117,9 +187,9 @@ actor Deliveries {
     }
 
     /// Tokens stored in clear, as before an update, are sealed where that can be done.
-    private func sealIfPlain(_ record: TokenRecord, _ file: TokenFile, _ logger: Logger) {
+    private func seal<Record>(_ file: SecretFile<Record>, _ logger: Logger) {
         do {
-            if file.policy != .never, try !file.isSealed() { try file.save(record) }
+            if file.policy != .never, try !file.isSealed() { try file.save(try file.load()) }
             let word = try file.isSealed() ? "sealed" : "in clear"
             logger.info("tokens are stored \(word)")
         } catch {
@@ -128,7 +198,8 @@ actor Deliveries {
     }
 
     private func runner(
-        of enrollment: Enrollment, to destination: any Destination, _ logger: Logger
+        of enrollment: Enrollment, to destination: any Destination, _ settings: DeliverySettings,
+        _ logger: Logger
     ) async -> DeliveryRunner {
         let unanswered: Uptime?
         do {
@@ -140,7 +211,7 @@ actor Deliveries {
         }
         return DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
-            logger: logger, settings: settings.delivery,
+            logger: logger, settings: settings,
             unansweredSince: unanswered)
     }
 
@@ -151,11 +222,19 @@ actor Deliveries {
         delivery.task.cancel()
         await delivery.task.value
         ended[enrollment] = nil
-        await delivery.tokens?.finishRenewal()
+        await delivery.destination.finish()
     }
 
     /// The enrollment is gone: its number may be another's some day.
-    func forget(_ enrollment: Int64) { unreadable.remove(enrollment) }
+    func forget(_ enrollment: Int64) {
+        unreadable.remove(enrollment)
+        ended[enrollment] = nil
+    }
+
+    /// Whether the destination of a delivery that runs answers; nil if it does not run.
+    func isHealthy(_ enrollment: Int64) async -> Bool? {
+        await deliveries[enrollment]?.destination.isHealthy()
+    }
 
     /// Ends every delivery.
     func stopAll() async {
@@ -205,6 +284,22 @@ actor Deliveries {
     /// Gives a practitioner's enrollment the device and code it does not have yet.
     func adopt(_ access: PatientAccess, device: String, enrollment: Int64) async {
         await deliveries[enrollment]?.exchange?.adopt(access, device: device)
+    }
+}
+
+extension EnrollmentTerms {
+    /// The settings of a destination, as they are stored: JSON without secrets.
+    var settingValues: [String: String] {
+        let stored = Data((settings ?? "").utf8)
+        return (try? JSONDecoder().decode([String: String].self, from: stored)) ?? [:]
+    }
+
+    /// The destination that these terms and secrets describe.
+    func destination(
+        _ secrets: DestinationSecrets
+    ) throws(DestinationProblem) -> any DestinationKind {
+        let values = settingValues.merging(secrets.values.mapValues(\.revealed)) { $1 }
+        return try DestinationRegistry.destination(system ?? "", values)
     }
 }
 

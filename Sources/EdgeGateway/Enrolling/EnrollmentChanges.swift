@@ -10,6 +10,15 @@ enum EnrollmentStep: String, CaseIterable {
     case store
 }
 
+/// What an enrollment's file holds.
+enum Credentials {
+    /// There is no file: it needs none.
+    case none
+    case tokens(TokenRecord)
+    /// Of a destination that is not an exchange.
+    case secrets(DestinationSecrets)
+}
+
 /// What changes an enrollment: its row in the store, its tokens and its delivery, all of it or nothing.
 ///
 /// Enrolling, erasing and starting what does not run take turns here: the number of a new enrollment must
@@ -44,12 +53,12 @@ struct EnrollmentChanges: Sendable {
     /// Stores an enrollment and starts its delivery; with `insteadOf`, in the place of an earlier one for the
     /// same patient. If a step fails, everything is as it was, and an earlier delivery goes on.
     func begin(
-        _ terms: EnrollmentTerms, insteadOf known: Enrollment?, _ tokens: TokenRecord?,
+        _ terms: EnrollmentTerms, insteadOf known: Enrollment?, _ credentials: Credentials,
         hold: HoldReason? = nil
     ) async throws -> Enrollment {
         let id: Int64 = try await alone {
-            guard let known else { return try await add(terms, tokens, hold: hold?.rawValue) }
-            return try await renew(known, terms, tokens, hold: hold?.rawValue)
+            guard let known else { return try await add(terms, credentials, hold: hold?.rawValue) }
+            return try await renew(known, terms, credentials, hold: hold?.rawValue)
         }
         logger.info("enrolled", metadata: ["enrollment": "\(terms.name)"])
         guard let stored = try await queue.enrollments().first(where: { $0.id == id }) else {
@@ -60,17 +69,16 @@ struct EnrollmentChanges: Sendable {
 
     /// The tokens are stored first: that is what fails on a disk that is full or read-only.
     private func add(
-        _ terms: EnrollmentTerms, _ tokens: TokenRecord?, hold: String?
+        _ terms: EnrollmentTerms, _ credentials: Credentials, hold: String?
     ) async throws -> Int64 {
         let id = try await queue.nextEnrollmentID()
-        let file = tokenFile(of: id)
         try failing(.tokens)
-        if let tokens { try saveTokens(tokens, in: file) }
+        let remove = try save(credentials, of: id)
         do {
             try failing(.store)
             try await queue.enroll(terms, as: id, hold: hold)
         } catch {
-            if tokens != nil { try? file.remove() }
+            remove()
             throw error
         }
         // From here on the enrollment is complete: a delivery that does not start is started later.
@@ -79,13 +87,20 @@ struct EnrollmentChanges: Sendable {
     }
 
     private func renew(
-        _ known: Enrollment, _ terms: EnrollmentTerms, _ tokens: TokenRecord?, hold: String?
+        _ known: Enrollment, _ terms: EnrollmentTerms, _ credentials: Credentials, hold: String?
     ) async throws -> Int64 {
-        let file = tokenFile(of: known.id)
         // A delivery that runs may renew the tokens that are being replaced.
         await deliveries.stop(known.id)
         do {
-            try await replace(known.id, terms, tokens, in: file, hold: hold)
+            try failing(.tokens)
+            let putBack = try save(credentials, of: known.id)
+            do {
+                try failing(.store)
+                try await queue.renewEnrollment(known.id, terms: terms, hold: hold)
+            } catch {
+                putBack()
+                throw error
+            }
         } catch {
             try? await startDelivery(of: known.id)
             throw error
@@ -94,35 +109,43 @@ struct EnrollmentChanges: Sendable {
         return known.id
     }
 
-    private func replace(
-        _ id: Int64, _ terms: EnrollmentTerms, _ tokens: TokenRecord?, in file: TokenFile,
-        hold: String?
-    ) async throws {
-        let earlier = try? file.load()
-        try failing(.tokens)
-        if let tokens { try saveTokens(tokens, in: file) }
-        do {
-            try failing(.store)
-            try await queue.renewEnrollment(id, terms: terms, hold: hold)
-        } catch {
-            guard tokens != nil, let earlier else { throw error }
-            do {
-                try file.save(earlier)
-            } catch let fault {
-                // The new tokens are for the same patient, and serve as well.
-                logger.error("put the earlier tokens back", metadata: ["fault": "\(fault)"])
-            }
-            throw error
+    /// Stores what belongs into the file of an enrollment; returns what puts the earlier file back.
+    private func save(_ credentials: Credentials, of id: Int64) throws -> () -> Void {
+        switch credentials {
+        case .none: return {}
+        case .tokens(let tokens): return try save(tokens, in: tokenFile(of: id))
+        case .secrets(let secrets): return try save(secrets, in: secretFile(of: id))
         }
     }
 
-    private func saveTokens(_ tokens: TokenRecord, in file: TokenFile) throws {
+    private func save<Record: Codable & Sendable>(
+        _ record: Record, in file: SecretFile<Record>
+    ) throws -> () -> Void {
+        var earlier: Record?
+        var isNew = false
+        do throws(SecretFile<Record>.Fault) {
+            earlier = try file.load()
+        } catch {
+            if case .missing = error { isNew = true }
+        }
         do {
-            try file.save(tokens)
+            try file.save(record)
         } catch {
             throw ProblemReport(
                 code: .tokensNotStored, message: "nothing was changed: \(error)",
-                advice: "make the state directory writable, then enroll with the same link again")
+                advice: "make the state directory writable, then give the same command again")
+        }
+        return { [logger, earlier, isNew] in
+            do {
+                if let earlier {
+                    try file.save(earlier)
+                } else if isNew {
+                    try file.remove()
+                }
+            } catch {
+                // The new ones are for the same patient, and serve as well.
+                logger.error("put the earlier tokens back", metadata: ["fault": "\(error)"])
+            }
         }
     }
 
@@ -130,15 +153,25 @@ struct EnrollmentChanges: Sendable {
 
     /// Where the tokens of an enrollment are, whether there are any or not.
     func tokenFile(of enrollment: Int64) -> TokenFile {
-        TokenFile(path: stateDirectory + "/tokens-\(enrollment).json", policy: sealTokens)
+        TokenFile(path: tokenPath(of: enrollment), policy: sealTokens)
     }
 
-    /// Starts the delivery of an enrollment, or says in the books that it cannot run.
+    /// The same file, as a destination that is not an exchange has it.
+    func secretFile(of enrollment: Int64) -> SecretFile<DestinationSecrets> {
+        SecretFile(path: tokenPath(of: enrollment), policy: sealTokens)
+    }
+
+    private func tokenPath(of enrollment: Int64) -> String {
+        stateDirectory + "/tokens-\(enrollment).json"
+    }
+
+    /// Starts the delivery of an enrollment, or says in the books that it cannot run. One that a person has
+    /// paused stays as it is.
     func startDelivery(of id: Int64) async throws {
-        guard let enrollment = try await queue.enrollments().first(where: { $0.id == id }) else {
-            return
-        }
-        let hasTokens = await deliveries.start(enrollment, tokens: tokenFile(of: id))
+        guard let enrollment = try await queue.enrollments().first(where: { $0.id == id }),
+            !enrollment.isPaused
+        else { return }
+        let hasTokens = await deliveries.start(enrollment, tokens: tokenPath(of: id))
         if !hasTokens {
             try await queue.setState(enrollment: id, .enrollAgain)
         } else if enrollment.state == .enrollAgain,
@@ -163,4 +196,9 @@ struct EnrollmentChanges: Sendable {
             }
         }
     }
+}
+
+extension Enrollment {
+    /// Whether a person has paused its delivery.
+    var isPaused: Bool { holdReason == HoldReason.paused.rawValue }
 }

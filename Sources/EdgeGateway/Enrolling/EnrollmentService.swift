@@ -120,7 +120,7 @@ struct EnrollmentService: Sendable {
         terms.resolution =
             request.resolution ?? same?.terms.resolution ?? terms.resolution
         return try await begin(
-            terms, insteadOf: same, enrolled.tokens,
+            terms, insteadOf: same, .tokens(enrolled.tokens),
             hold: access.isConsented ? nil : .noConsent)
     }
 
@@ -157,7 +157,7 @@ struct EnrollmentService: Sendable {
             codeSystem: same?.terms.codeSystem, code: same?.terms.code,
             identifierSystem: settings.identifierSystem)
         terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-        return try await begin(terms, insteadOf: same, enrolled.tokens)
+        return try await begin(terms, insteadOf: same, .tokens(enrolled.tokens))
     }
 
     /// Delivers into a file from now on.
@@ -185,7 +185,7 @@ struct EnrollmentService: Sendable {
             kind: .file, origin: origin, fhirBase: "", codeSystem: code.system,
             code: code.code, identifierSystem: settings.identifierSystem)
         terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-        return try await begin(terms, insteadOf: same, nil)
+        return try await begin(terms, insteadOf: same, .none)
     }
 
     /// Nothing may be appended to the gateway's own files.
@@ -197,10 +197,10 @@ struct EnrollmentService: Sendable {
     }
 
     private func begin(
-        _ terms: EnrollmentTerms, insteadOf known: Enrollment?, _ tokens: TokenRecord?,
+        _ terms: EnrollmentTerms, insteadOf known: Enrollment?, _ credentials: Credentials,
         hold: HoldReason? = nil
     ) async throws -> EnrollmentReport {
-        let stored = try await changes.begin(terms, insteadOf: known, tokens, hold: hold)
+        let stored = try await changes.begin(terms, insteadOf: known, credentials, hold: hold)
         return try await enrollments.report(on: stored)
     }
 }

@@ -7,7 +7,8 @@ struct Enrollments: Sendable {
     let queue: SampleQueue
     let deliveries: Deliveries
 
-    /// The enrollment of this name; the only one, or none, if there is no name.
+    /// The enrollment of this name; the only one, or none, if there is no name. Destinations beside one
+    /// are not meant where none is named.
     func named(_ name: String?) async throws -> Enrollment? {
         let enrollments = try await queue.enrollments()
         if let name {
@@ -18,6 +19,8 @@ struct Enrollments: Sendable {
             }
             return enrollment
         }
+        let first = enrollments.filter { $0.terms.kind != .destination }
+        if first.count == 1 { return first[0] }
         guard enrollments.count <= 1 else {
             throw ProblemReport(
                 code: .chooseEnrollment, message: "there are several enrollments",
@@ -26,10 +29,28 @@ struct Enrollments: Sendable {
         return enrollments.first
     }
 
-    /// Every enrollment with the state of its delivery.
+    /// The destinations of these names, which samples may go to beside their own.
+    func destinations(named names: [String]) async throws -> [Enrollment] {
+        let all = try await queue.enrollments()
+        return try names.map { name in
+            let isOne = { (one: Enrollment) in
+                one.terms.name == name
+                    && (one.terms.kind == .destination || one.terms.kind == .file)
+            }
+            guard let one = all.first(where: isOne) else {
+                throw ProblemReport(
+                    code: .unknownEnrollment, message: "there is no destination \(name)",
+                    advice: "edge-gateway destination list; an exchange is named by --enrollment")
+            }
+            return one
+        }
+    }
+
+    /// Every enrollment with the state of its delivery; ``DestinationService`` has the other destinations.
     func reports() async throws -> [EnrollmentReport] {
         var reports: [EnrollmentReport] = []
-        for enrollment in try await queue.enrollments() {
+        for enrollment in try await queue.enrollments() where enrollment.terms.kind != .destination
+        {
             reports.append(try await report(on: enrollment))
         }
         return reports
@@ -55,5 +76,5 @@ struct Enrollments: Sendable {
     }
 
     /// How far back the last delivery is looked for among the requests.
-    private static let uploadsLookedAt = 100
+    static let uploadsLookedAt = 100
 }

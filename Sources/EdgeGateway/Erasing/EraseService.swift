@@ -44,6 +44,11 @@ struct EraseService: Sendable {
             logEmptied: await emptyLog(), left: await leftBehind(by: enrollment))
     }
 
+    /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it.
+    func remove(_ destination: Enrollment) async throws {
+        try await empty(Erasure(enrollment: destination.id))
+    }
+
     private func checkIsPutAway(_ erasure: Erasure) async throws {
         let assignments = try await queue.assignments().filter {
             $0.enrollmentID == erasure.enrollment

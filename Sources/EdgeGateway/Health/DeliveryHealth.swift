@@ -23,10 +23,13 @@ struct DeliveryHealth: Sendable {
                 case .invitation: .invitation
                 case .practitionerKey: .practitionerKey
                 case .file: .file
+                case .destination: .destination
                 }
             delivery.wantsEnrolling = enrollment.state == .enrollAgain
             delivery.hasUnreadableTokens = unreadable.contains(enrollment.id)
-            delivery.hold = enrollment.holdReason.map(HealthSnapshot.Delivery.Hold.init)
+            delivery.hold = enrollment.holdReason.map {
+                HealthSnapshot.Delivery.Hold($0, system: enrollment.terms.system)
+            }
             delivery.fault = await deliveries.fault(of: enrollment.id)
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment)
@@ -56,18 +59,21 @@ struct DeliveryHealth: Sendable {
             }?.patient.flatMap { held[$0] }
             return reason.map {
                 HealthSnapshot.Delivery.HeldStrap(
-                    strap: sensor.id, label: sensor.label, hold: .init($0.rawValue))
+                    strap: sensor.id, label: sensor.label, hold: .init($0.rawValue, system: nil))
             }
         }
     }
 }
 
 extension HealthSnapshot.Delivery.Hold {
-    /// A stored reason in its own words. One that this version does not know keeps its name alone.
-    fileprivate init(_ stored: String) {
+    /// A stored reason in its own words, with the remedy at that kind of system if it has one of its own. One
+    /// that this version does not know keeps its name alone.
+    fileprivate init(_ stored: String, system: String?) {
         let reason = HoldReason(rawValue: stored)
+        let kind = system.flatMap { try? DestinationRegistry.kind($0) }
         self.init(
-            reason: stored, meaning: reason?.meaning ?? "the exchange takes nothing",
-            remedy: reason?.remedy ?? "docs/operations.md, \"Why a delivery is held\"")
+            reason: stored, meaning: reason?.meaning ?? "it takes nothing",
+            remedy: reason.map { kind?.remedy($0) ?? $0.remedy }
+                ?? "docs/operations.md, \"Why a delivery is held\"")
     }
 }

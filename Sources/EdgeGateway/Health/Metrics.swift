@@ -35,6 +35,7 @@ enum Metrics {
         }
         addSensors(status.sensors, to: &page)
         addEnrollments(status.enrollments, to: &page)
+        addDestinations(status.destinations, to: &page)
         return page.text
     }
 
@@ -107,6 +108,35 @@ enum Metrics {
             "lane_held", .gauge, "1 while it is held.", each { $0.held == nil ? 0 : 1 })
         page.add(
             "lane_last_delivery_timestamp_seconds", .gauge, "When it last delivered.",
+            each { $0.lastDelivery?.timeIntervalSince1970 })
+    }
+}
+
+extension Metrics {
+    private static func addDestinations(
+        _ destinations: [DestinationReport], to page: inout MetricsPage
+    ) {
+        func each(_ value: (DestinationReport) -> Double?) -> [([String: String], Double)] {
+            destinations.compactMap { one in
+                value(one).map { (["destination": one.name, "kind": one.kind], $0) }
+            }
+        }
+        page.add(
+            "destination_pending", .gauge, "Samples that wait for this destination.",
+            each { Double($0.pending) })
+        page.add(
+            "destination_delivered_total", .counter, "Samples delivered there.",
+            each { Double($0.delivered) })
+        page.add(
+            "destination_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
+        page.add(
+            "destination_dropped_total", .counter, "Samples dropped for it.",
+            each { Double($0.dropped.values.reduce(0, +)) })
+        page.add(
+            "destination_held", .gauge, "1 while it is held or paused.",
+            each { $0.held == nil && $0.state == "active" ? 0 : 1 })
+        page.add(
+            "destination_last_delivery_timestamp_seconds", .gauge, "When it last delivered.",
             each { $0.lastDelivery?.timeIntervalSince1970 })
     }
 }

@@ -34,6 +34,9 @@ struct StatusCommand: AsyncParsableCommand {
         if !status.enrollments.isEmpty {
             Terminal.print("\n" + EnrollmentsCommand.table(status.enrollments))
         }
+        if !status.destinations.isEmpty {
+            Terminal.print("\n" + DestinationText.table(status.destinations))
+        }
         Terminal.print("\n" + Self.balance(status.balance))
         let coverage = status.sensors.compactMap { sensor in
             sensor.coverageTodayPercent.map { "\(Printable.line(sensor.name)) \($0) %" }

@@ -44,6 +44,8 @@ struct StatusReport: Codable, Equatable {
     var clockTrusted: Bool
     var sensors: [SensorReport]
     var enrollments: [EnrollmentReport]
+    /// Those that a person has added.
+    var destinations: [DestinationReport]
     var balance: BalanceReport
     var oldestUnsent: Date?
 }

@@ -7,6 +7,7 @@ struct StatusService: Sendable {
     let queue: SampleQueue
     let sensors: Sensors
     let enrollments: Enrollments
+    let destinations: Destinations
     let health: HealthMonitor
     let clock: any GatewayClock
     /// When the daemon started.
@@ -16,6 +17,7 @@ struct StatusService: Sendable {
     func report() async throws -> StatusReport {
         let sensors = try await sensors.reports()
         let enrollments = try await enrollments.reports()
+        let destinations = try await destinations.addedReports()
         let balance = try await queue.balance()
         let reading = clock.read()
         let items = await health.items()
@@ -23,7 +25,7 @@ struct StatusService: Sendable {
             version: GatewayVersion.text, well: items.isEmpty, health: items,
             uptimeSeconds: (reading.uptime - started).inSeconds,
             clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
-            balance: BalanceReport(balance),
+            destinations: destinations, balance: BalanceReport(balance),
             oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)))
     }
 }

@@ -29,6 +29,10 @@ struct PairCommand: AsyncParsableCommand {
     var enrollment: String?
     @Option(help: "Patient, by the exchange's id, for an enrollment that serves several.")
     var patient: String?
+    @Option(
+        help: "Destination to deliver to as well (may be given again).",
+        completion: .destinationName)
+    var destination: [String] = []
     @Option(help: "The exchange's device id, when several fit this patient.")
     var device: String?
     @Option(help: "Name to show for this sensor.")
@@ -47,7 +51,8 @@ struct PairCommand: AsyncParsableCommand {
         let client = try await daemon.client()
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         let request = PairRequest(
-            address: address, enrollment: enrollment, patient: patient, device: device,
+            address: address, enrollment: enrollment, patient: patient,
+            destinations: destination.isEmpty ? nil : destination, device: device,
             name: name, passkey: passkey, attended: isAttended)
         let watcher = Task { await watch(client, isAttended: isAttended) }
         let report: PairReport

@@ -55,6 +55,8 @@ struct PairRequest: Codable {
     var address: String
     var enrollment: String?
     var patient: String?
+    /// The names of destinations that the samples go to as well.
+    var destinations: [String]?
     /// The exchange's device id, for a practitioner's enrollment that has none yet.
     var device: String?
     var name: String?

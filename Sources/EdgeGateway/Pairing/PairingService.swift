@@ -40,6 +40,8 @@ struct PairingService: Sendable {
         try Passkey.check(request.passkey)
         let enrollment = try await enrollments.named(request.enrollment)
         let patient = try await patients.patient(request, enrollment)
+        let further = try await enrollments.destinations(named: request.destinations ?? [])
+            .filter { $0.id != enrollment?.id }
         try await radio.wait()
         await recorder.beginPairing(address)
         let inspection: Inspection
@@ -54,7 +56,8 @@ struct PairingService: Sendable {
         let sensor: Sensor
         let assignment: Assignment
         do {
-            (sensor, assignment) = try await store(known, request, enrollment, inspection)
+            (sensor, assignment) = try await store(
+                known, request, enrollment, further, inspection)
         } catch {
             await recorder.abandonPairing(address)
             await recorder.abandonPairing(known)
@@ -69,7 +72,7 @@ struct PairingService: Sendable {
         } else if let value = inspection.value(BatteryService.level) {
             await recorder.noteBattery(value: value, of: known)
         }
-        if let enrollment { await deliveries.wake(enrollment.id) }
+        for one in further + [enrollment].compactMap({ $0 }) { await deliveries.wake(one.id) }
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
         return await report(sensor, enrollment, inspection, patient.notes)
     }
@@ -121,7 +124,7 @@ struct PairingService: Sendable {
 
     private func store(
         _ address: String, _ request: PairRequest, _ enrollment: Enrollment?,
-        _ inspection: Inspection
+        _ further: [Enrollment], _ inspection: Inspection
     ) async throws -> (Sensor, Assignment) {
         var details = SensorDetails(
             name: request.name ?? inspection.sighting.name, adapter: inspection.sighting.adapter)
@@ -137,6 +140,7 @@ struct PairingService: Sendable {
         do {
             let assignment = try await queue.assign(
                 sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
+                also: further.map(\.id),
                 since: await recorder.firstArrival(of: address)?.microseconds)
             return (sensor, assignment)
         } catch {

@@ -72,6 +72,9 @@ struct ControlServer: ReopenedServer {
         GapRoutes(gaps: gateway.gaps).add(to: router)
         ShareRoutes(sharing: gateway.sharing).add(to: router)
         EraseRoutes(erasing: gateway.erasing).add(to: router)
+        DestinationRoutes(
+            destinations: gateway.destinations, service: gateway.destinationService
+        ).add(to: router)
         return router
     }
 }

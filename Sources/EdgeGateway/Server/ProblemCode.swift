@@ -58,6 +58,9 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case tokensNotErased = "tokens-not-erased"
     case fileNotWritable = "file-not-writable"
     case strapRecords = "strap-records"
+    case badDestination = "bad-destination"
+    case destinationRefuses = "destination-refuses"
+    case ownDestination = "own-destination"
     case samplesWait = "samples-wait"
     // The page.
     case noPage = "no-page"
@@ -91,7 +94,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     var status: HTTPResponse.Status {
         switch self {
         case .badRequest, .badAddress, .badLink, .invalidArgument, .invalidFile, .unknownSensor,
-            .unknownEnrollment, .unknownPatient:
+            .unknownEnrollment, .unknownPatient, .badDestination:
             .badRequest
         case .badToken, .tokenNeeded: .unauthorized
         case .notPermitted: .forbidden
@@ -110,7 +113,8 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken,
             .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
-            .tokensNotErased, .fileNotWritable, .strapRecords, .samplesWait, .noPage,
+            .tokensNotErased, .fileNotWritable, .strapRecords, .destinationRefuses,
+            .ownDestination, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
             .notStored, .diskFull, .readOnly, .newerSchema, .olderSchema, .inUse, .corrupt,
             .cannotOpen, .inputOutput, .closed, .notContiguous, .alreadySet:

@@ -21,6 +21,14 @@ extension CompletionKind {
         }
     }
 
+    /// The names of destinations.
+    static var destinationName: CompletionKind {
+        .custom { (_: [String], _: Int, _: String) async -> [String] in
+            let destinations: [DestinationReport] = await ask("/v1/destinations")
+            return destinations.map(\.name)
+        }
+    }
+
     private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
         guard let settings = try? await SettingsLoader().load(path: nil) else { return [] }
         let client = ControlClient(socketPath: settings.socketPath)

@@ -156,12 +156,12 @@ extension SampleQueue {
     /// The samples that were put back: of the assignments whose own destination it is, and of the others
     /// that go there as well.
     static let requeuedSQL = [
-        ("dead_letter", "a.enrollment", "0"), ("further_dead_letter", "d.destination", "1"),
+        ("dead_letter", "a.enrollment", false), ("further_dead_letter", "d.destination", true),
     ].map { letters, destination, isFurther in
         """
         SELECT \(SampleColumn.listOfP),
             s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
-            a.patient, s.identity_shift, \(isFurther)
+            \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther)
         FROM \(letters) d
         JOIN sample p ON p.id = d.sample
         JOIN segment s ON s.id = p.segment
@@ -214,13 +214,22 @@ struct PendingSegment: Sendable {
         }
     }
 
+    /// The patient of the assignment `a`. A further destination has none of its own: the patient of an
+    /// invitation is meant, where that is what the sensor's samples go through.
+    static func patientSQL(isFurther: Bool) -> String {
+        isFurther
+            ? "coalesce(a.patient, (SELECT e.patient FROM enrollment e WHERE e.id = a.enrollment))"
+            : "a.patient"
+    }
+
     private static let pendingSQL = [
-        ("segment s", "s", "a.enrollment", "0"),
-        ("further_delivery d JOIN segment s ON s.id = d.segment", "d", "d.destination", "1"),
+        ("segment s", "s", "a.enrollment", false),
+        ("further_delivery d JOIN segment s ON s.id = d.segment", "d", "d.destination", true),
     ].map { from, books, destination, isFurther in
         """
         SELECT s.id, \(books).settled_through + 1, s.last_sample, s.assignment, r.nonce,
-            b.wall_offset_us, a.sensor, a.patient, s.identity_shift, \(isFurther)
+            b.wall_offset_us, a.sensor, \(patientSQL(isFurther: isFurther)), s.identity_shift,
+            \(isFurther)
         FROM \(from)
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run

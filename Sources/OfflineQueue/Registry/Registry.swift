@@ -55,6 +55,8 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
         case practitionerKey = "practitioner-key"
         /// Without authorization: it goes into a file, for any patient.
         case file
+        /// Another system, for any patient: ``EnrollmentTerms/system`` says which.
+        case destination
     }
 
     /// Whether the exchange still lets us in.
@@ -103,6 +105,15 @@ public struct EnrollmentTerms: Sendable, Hashable {
     public var identifierSystem: String
     /// `raw`, `10s` or `60s`.
     public var resolution: String
+    /// The kind of system of a ``Enrollment/Kind/destination``.
+    public var system: String?
+    /// What a person set for it, secrets excepted: text that the store does not read.
+    public var settings: String?
+    /// Whether the samples of every assignment that begins go there as well.
+    public var takesEveryStrap = false
+    /// How long samples wait for it where it is a further destination, µs; nil: for ever. Then they are
+    /// dropped for it, reason ``SampleQueue/maxAge``.
+    public var keepMicroseconds: Int64?
 
     /// Terms; the unknown may be filled in later with ``SampleQueue/updateEnrollment(_:terms:)``.
     public init(

@@ -113,7 +113,8 @@ extension SampleQueue {
         [
             terms.name.bounded, terms.kind.rawValue, terms.origin, terms.fhirBase, terms.clientID,
             terms.patient, terms.device, terms.codeSystem, terms.code, terms.identifierSystem,
-            terms.resolution,
+            terms.resolution, terms.system, terms.settings, terms.takesEveryStrap,
+            terms.keepMicroseconds.map { max(0, $0) },
         ]
     }
 }
@@ -141,6 +142,10 @@ extension Enrollment {
             clientID: row["client_id"], patient: row["patient"], device: row["device"],
             codeSystem: row["code_system"], code: row["code"],
             identifierSystem: row["identifier_system"] ?? "", resolution: row["resolution"] ?? "")
+        terms.system = row["system"]
+        terms.settings = row["settings"]
+        terms.takesEveryStrap = row["takes_every_strap"] ?? false
+        terms.keepMicroseconds = row["keep_us"]
         // An unknown word cannot be a licence to send.
         state = State(rawValue: row["state"] ?? "") ?? .enrollAgain
         createdMicroseconds = row["created_wall_us"]

@@ -17,53 +17,92 @@ extension SampleQueue {
     public static let destinationRemoved = "destination-removed"
 
     /// Has the samples of an assignment delivered to a further destination as well. One that they go to
-    /// already changes nothing.
+    /// already changes nothing, but that with ``DestinationBeginning/kept`` what is kept goes there too.
     ///
     /// Throws `unknown-reference` if there is no such assignment or enrollment, and `invalid-argument` if it
-    /// is the assignment's own destination.
+    /// is the assignment's own destination, or an exchange, which knows its own patients only.
     public func add(
         destination: Int64, to assignment: Int64, from beginning: DestinationBeginning
     ) throws(QueueError) {
-        let operation = "add destination"
         // What has arrived goes where it went until now.
         try flush()
-        try write(operation) { [nextSample] db in
-            let known = try Self.assignment(db, assignment)
-            _ = try Self.enrollment(db, destination)
-            guard known.enrollmentID != destination else {
-                throw QueueError(
-                    .invalidArgument, operation, "the sensor's samples go there in any case")
-            }
-            let isActive = try Bool.fetchOne(
-                db,
-                sql: """
-                    SELECT state = 'active' FROM further_destination
-                    WHERE assignment = ? AND destination = ?
-                    """, arguments: [assignment, destination])
-            if isActive == true { return }
-            try db.execute(
-                sql: """
-                    INSERT INTO further_destination (assignment, destination, first_sample, state)
-                    VALUES (?, ?, ?, 'active')
-                    ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active'
-                    """, arguments: [assignment, destination, beginning == .now ? nextSample : 0])
-            guard beginning == .kept else { return }
-            // Rows that pruning has passed are dead letters of other destinations: theirs alone.
-            try db.execute(
-                sql: """
-                    INSERT INTO further_delivery (segment, destination, settled_through, delivered,
-                        dead, dropped, before)
-                    SELECT s.id, ?2, s.pruned_through, 0, 0, 0, s.pruned + (
-                        SELECT count(*) FROM (
-                            SELECT sample FROM dead_letter
-                            WHERE segment = s.id AND sample <= s.pruned_through
-                            UNION SELECT sample FROM further_dead_letter
-                            WHERE segment = s.id AND sample <= s.pruned_through))
-                    FROM segment s WHERE s.assignment = ?1 AND s.pruned_through < s.last_sample
-                    ON CONFLICT DO NOTHING
-                    """, arguments: [assignment, destination])
+        try write("add destination") { [nextSample] db in
+            try Self.add(
+                db, destination, to: assignment, from: beginning, nextSample: nextSample)
         }
         tails[assignment] = nil
+    }
+
+    /// The same inside of another change; the caller flushes before and forgets the assignment's tail after.
+    static func add(
+        _ db: Database, _ destination: Int64, to assignment: Int64,
+        from beginning: DestinationBeginning, nextSample: Int64
+    ) throws {
+        let operation = "add destination"
+        let known = try Self.assignment(db, assignment)
+        let kind = try Self.enrollment(db, destination).terms.kind
+        guard known.enrollmentID != destination else {
+            throw QueueError(
+                .invalidArgument, operation, "the sensor's samples go there in any case")
+        }
+        guard kind == .destination || kind == .file else {
+            throw QueueError(
+                .invalidArgument, operation, "an exchange gets samples by an assignment to it")
+        }
+        let isActive = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT state = 'active' FROM further_destination
+                WHERE assignment = ? AND destination = ?
+                """, arguments: [assignment, destination])
+        if isActive == true, beginning == .now { return }
+        try db.execute(
+            sql: """
+                INSERT INTO further_destination (assignment, destination, first_sample, state)
+                VALUES (?, ?, ?, 'active')
+                ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active'
+                """, arguments: [assignment, destination, beginning == .now ? nextSample : 0])
+        guard beginning == .kept else { return }
+        // Rows that pruning has passed are dead letters of other destinations: theirs alone.
+        try db.execute(
+            sql: """
+                INSERT INTO further_delivery (segment, destination, settled_through, delivered,
+                    dead, dropped, before)
+                SELECT s.id, ?2, s.pruned_through, 0, 0, 0, s.pruned + (
+                    SELECT count(*) FROM (
+                        SELECT sample FROM dead_letter
+                        WHERE segment = s.id AND sample <= s.pruned_through
+                        UNION SELECT sample FROM further_dead_letter
+                        WHERE segment = s.id AND sample <= s.pruned_through))
+                FROM segment s WHERE s.assignment = ?1 AND s.pruned_through < s.last_sample
+                ON CONFLICT DO NOTHING
+                """, arguments: [assignment, destination])
+    }
+
+    /// Has the samples of every open assignment go to a destination that takes every strap, from now on.
+    /// Where it was removed from an assignment it stays removed.
+    static func addToOpenAssignments(
+        _ db: Database, _ destination: Int64, nextSample: Int64
+    ) throws {
+        let assignments = try Int64.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM assignment WHERE ended_boot IS NULL AND enrollment IS NOT ?1
+                    AND id NOT IN (SELECT assignment FROM further_destination WHERE destination = ?1)
+                """, arguments: [destination])
+        for assignment in assignments {
+            try add(db, destination, to: assignment, from: .now, nextSample: nextSample)
+        }
+    }
+
+    /// Has the samples of an assignment that begins go to every destination that takes every strap.
+    static func addDestinations(_ db: Database, ofEveryStrapTo assignment: Int64) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO further_destination (assignment, destination, first_sample, state)
+                SELECT a.id, e.id, 0, 'active' FROM assignment a JOIN enrollment e
+                WHERE a.id = ? AND e.takes_every_strap AND a.enrollment IS NOT e.id
+                """, arguments: [assignment])
     }
 
     /// Ends the delivery of an assignment's samples to a further destination: what waits for it is dropped
@@ -128,17 +167,6 @@ extension SampleQueue {
                     SELECT destination FROM further_destination
                     WHERE assignment = ? AND state = 'active' ORDER BY destination
                     """, arguments: [assignment])
-        }
-    }
-
-    /// How long samples wait for an enrollment where it is a further destination, µs; nil: for ever. Then
-    /// they are dropped for it, reason ``maxAge``.
-    public func setKeep(enrollment id: Int64, microseconds: Int64?) throws(QueueError) {
-        try write("set how long samples are kept") { db in
-            _ = try Self.enrollment(db, id)
-            try db.execute(
-                sql: "UPDATE enrollment SET keep_us = ? WHERE id = ?",
-                arguments: [microseconds.map { max(0, $0) }, id])
         }
     }
 

@@ -89,7 +89,8 @@ extension SampleQueue {
         _ terms: EnrollmentTerms, as id: Int64? = nil, hold: String? = nil
     ) throws(QueueError) -> Enrollment {
         let wall = clock.read().trustedWallMicroseconds
-        return try write("enroll") { db in
+        try flush(toBegin: terms)
+        return try write("enroll") { [nextSample] db in
             let taken = try Int64.fetchOne(
                 db, sql: "SELECT id FROM enrollment WHERE name = ?",
                 arguments: [terms.name.bounded])
@@ -99,21 +100,29 @@ extension SampleQueue {
             try db.execute(
                 sql: """
                     INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
-                        device, code_system, code, identifier_system, resolution, state,
-                        created_wall_us, id, hold_reason, hold_since_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
+                        device, code_system, code, identifier_system, resolution, system, settings,
+                        takes_every_strap, keep_us, state, created_wall_us, id, hold_reason,
+                        hold_since_wall_us)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
                     """,
                 arguments: Self.arguments(terms) + [
                     wall, id, hold?.bounded, hold == nil ? nil : wall,
                 ])
-            return try Self.enrollment(db, db.lastInsertedRowID)
+            let added = db.lastInsertedRowID
+            if terms.takesEveryStrap {
+                try Self.addToOpenAssignments(db, added, nextSample: nextSample)
+            }
+            return try Self.enrollment(db, added)
         }
     }
 
     /// Fills in or corrects the terms. Throws `already-set` if it would change a known patient: that
     /// would attribute stored samples anew.
     public func updateEnrollment(_ id: Int64, terms: EnrollmentTerms) throws(QueueError) {
-        try write("update enrollment") { db in try Self.update(db, id, terms) }
+        try flush(toBegin: terms)
+        try write("update enrollment") { [nextSample] db in
+            try Self.update(db, id, terms, nextSample: nextSample)
+        }
     }
 
     /// Puts a new authorization in the place of an earlier one, whole or not at all: its terms, and that it
@@ -122,8 +131,9 @@ extension SampleQueue {
         _ id: Int64, terms: EnrollmentTerms, hold: String?
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
-        try write("renew enrollment") { db in
-            try Self.update(db, id, terms)
+        try flush(toBegin: terms)
+        try write("renew enrollment") { [nextSample] db in
+            try Self.update(db, id, terms, nextSample: nextSample)
             try db.execute(
                 sql: """
                     UPDATE enrollment SET state = 'active', hold_reason = ?, hold_since_wall_us = ?
@@ -132,19 +142,32 @@ extension SampleQueue {
         }
     }
 
-    private static func update(_ db: Database, _ id: Int64, _ terms: EnrollmentTerms) throws {
+    /// Before a destination begins to take every strap: what has arrived goes where it went until now, and
+    /// what comes begins segments of its own.
+    private func flush(toBegin terms: EnrollmentTerms) throws(QueueError) {
+        guard terms.takesEveryStrap else { return }
+        try flush()
+        tails = [:]
+    }
+
+    private static func update(
+        _ db: Database, _ id: Int64, _ terms: EnrollmentTerms, nextSample: Int64
+    ) throws {
         let known = try Self.enrollment(db, id).terms
-        guard known.patient == nil || known.patient == terms.patient, known.kind == terms.kind
+        guard known.patient == nil || known.patient == terms.patient, known.kind == terms.kind,
+            known.system == terms.system
         else {
-            throw QueueError(.alreadySet, "update enrollment", "its patient is fixed")
+            throw QueueError(.alreadySet, "update enrollment", "its patient and its kind are fixed")
         }
         try db.execute(
             sql: """
                 UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
                     client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
-                    identifier_system = ?, resolution = ?
+                    identifier_system = ?, resolution = ?, system = ?, settings = ?,
+                    takes_every_strap = ?, keep_us = ?
                 WHERE id = ?
                 """, arguments: Self.arguments(terms) + [id])
+        if terms.takesEveryStrap { try addToOpenAssignments(db, id, nextSample: nextSample) }
     }
 
     /// Says whether the authorization is in force.
@@ -191,26 +214,40 @@ extension SampleQueue {
     /// needed with a practitioner's enrollment, and only then.
     @discardableResult
     ///
+    /// - Parameter further: destinations that the samples go to as well, from now on
+    ///   (``add(destination:to:from:)``).
     /// - Parameter since: uptime µs of this boot at which a new assignment begins, not later than now:
     ///   the first frame heard while the sensor was being paired. Nil for now.
     public func assign(
-        sensor: Int64, enrollment: Int64?, patient: String? = nil, since: Int64? = nil
+        sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],
+        since: Int64? = nil
     ) throws(QueueError) -> Assignment {
+        // What has arrived goes where it went until now.
+        if !further.isEmpty { try flush() }
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
         let assignment = try changeAssignment("assign sensor", at: reading) {
-            [boot] db, ledgers -> (Int64?, Assignment) in
+            [boot, nextSample] db, ledgers -> (Int64?, Assignment) in
             guard try !Self.sensor(db, sensor).isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
             }
             if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
+            func also(_ assignment: Assignment) throws -> Assignment {
+                for destination in further {
+                    try Self.add(
+                        db, destination, to: assignment.id, from: .now, nextSample: nextSample)
+                }
+                return assignment
+            }
             let open = try Self.assignments(db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor])
             if let open = open.first {
-                if open.enrollmentID == enrollment, open.patient == patient { return (nil, open) }
+                if open.enrollmentID == enrollment, open.patient == patient {
+                    return (nil, try also(open))
+                }
                 if open.enrollmentID == nil, let enrollment,
                     open.patient == nil || open.patient == patient
                 {
-                    return (nil, try Self.bind(db, open.id, enrollment, patient))
+                    return (nil, try also(Self.bind(db, open.id, enrollment, patient)))
                 }
             }
             let ended = try Self.end(db, sensor: sensor, boot: boot, reading: reading)
@@ -225,13 +262,15 @@ extension SampleQueue {
                     reading.trustedWallMicroseconds,
                 ])
             let id = db.lastInsertedRowID
+            try Self.addDestinations(db, ofEveryStrapTo: id)
             // The strap is the same one: what is known of it goes on.
             let ledger = GapLedger(
                 beginning: reading.uptimeMicroseconds, noted: ended.flatMap { noted($0) })
             ledgers[id] = KeptLedger(ledger: ledger)
-            return (ended, try Self.assignment(db, id))
+            return (ended, try also(Self.assignment(db, id)))
         }
         assignmentIDs.insert(assignment.id)
+        if !further.isEmpty { tails[assignment.id] = nil }
         return assignment
     }
 

@@ -5,13 +5,18 @@ extension Schema {
     /// `further_destination` names the others, with the first sample that goes there; `further_delivery` has
     /// their books and `further_dead_letter` what they refused. `before`: the segment's samples that were
     /// gone when the destination was added. `loss.destination`: 0 for the own destination, and for frames
-    /// that were never stored. `enrollment.keep_us`: how long samples wait for it as a further destination.
+    /// that were never stored. `enrollment.keep_us`: how long samples wait for it as a further destination;
+    /// `takes_every_strap`: it is one of every assignment that begins; `system` and `settings`: of what kind
+    /// it is and what a person set, for what is not an exchange.
     ///
     /// The books of the own destination stay in `segment`: the rows of a broken store are found by their
     /// shape in its pages, also those of an older version, so that the shape of a table may only grow at its
     /// end. The new tables have shapes like no other's (``TableShape/fits(_:)``).
     static let version6 = """
         ALTER TABLE enrollment ADD COLUMN keep_us INTEGER;
+        ALTER TABLE enrollment ADD COLUMN takes_every_strap INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE enrollment ADD COLUMN system TEXT;
+        ALTER TABLE enrollment ADD COLUMN settings TEXT;
 
         CREATE TABLE further_destination (
             id INTEGER PRIMARY KEY,

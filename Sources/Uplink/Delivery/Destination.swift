@@ -37,6 +37,9 @@ public protocol Destination: Sendable {
     func isMended(_ reason: HoldReason) async -> Bool
     /// The same for one patient's samples, which alone are held.
     func isMended(_ reason: HoldReason, of patient: String) async -> Bool
+    /// The delivery has ended: returns when nothing is under way that must not be lost, such as a renewal of
+    /// tokens.
+    func finish() async
 }
 
 extension Destination {
@@ -45,6 +48,9 @@ extension Destination {
 
     /// They are not.
     public func mayTakeIntervals() async -> Bool { false }
+
+    /// Nothing is.
+    public func finish() async {}
 
     /// Only a sample can tell.
     public func isMended(_ reason: HoldReason, of patient: String) async -> Bool { true }

@@ -18,6 +18,8 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case baseUnknown = "fhir-base-unknown"
     case requestRefused = "request-refused"
     case exchangeFault = "exchange-fault"
+    /// A person has paused it.
+    case paused
     // Of destinations other than an exchange.
     case credentialsRefused = "credentials-refused"
     case forbidden
@@ -82,6 +84,8 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
                 "the exchange says that it is well and yet takes nothing",
                 "ask the exchange's operator; report it"
             )
+        case .paused:
+            ("a person has paused it", "edge-gateway destination resume NAME")
         case .credentialsRefused:
             (
                 "the destination does not take the key, the password or the token",

@@ -15,13 +15,15 @@ public protocol DestinationKind: Sendable {
     static var fields: [SettingField] { get }
     /// What "delivered" means there.
     static var promise: DeliveryPromise { get }
-    /// How much goes there at a time and how often, unless a person says otherwise.
+    /// How much goes there at a time and how often, where it matters to the kind.
     static var pace: DestinationPace { get }
     /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
 
     /// Takes settings, or says what is wrong with them and what to do.
     init(_ values: SettingValues) throws(DestinationProblem)
+    /// Where it is, for a person: an address without secrets.
+    var place: String { get }
     /// What of the patient's identity leaves the machine.
     var patientIdentity: PatientIdentity { get }
     /// What leaves the machine, for a person: one invented sample, without secrets.
@@ -33,7 +35,7 @@ public protocol DestinationKind: Sendable {
 }
 
 extension DestinationKind {
-    /// A hundred samples, every 30 s, as they were measured.
+    /// As the gateway's settings say.
     public static var pace: DestinationPace { DestinationPace() }
     /// The general words do.
     public static func remedy(_ reason: HoldReason) -> String? { nil }
@@ -59,14 +61,12 @@ public struct DeliveryPromise: Sendable, Hashable {
     public var words: String
 }
 
-/// How much goes to a system at a time and how often.
+/// How much goes to a system at a time and how often; nil: as the gateway's settings say.
 public struct DestinationPace: Sendable, Hashable {
     /// Most samples in a request.
-    public var batch = 100
+    public var batch: Int?
     /// From one delivery to the next, while nothing waits behind it.
-    public var interval = Duration.seconds(30)
-    /// How finely heart rates go out.
-    public var resolution = Resolution.raw
+    public var interval: Duration?
 }
 
 /// What a destination needs from the gateway.

@@ -22,6 +22,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
 
     func mayTakeIntervals() async -> Bool { kind.takesIntervals }
 
+    func finish() async { await tokens?.finish() }
+
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         switch await send(points) {
         case .stopped(let answer): return answer

@@ -98,6 +98,8 @@ public struct AnswerRow: Sendable {
 }
 
 extension HTTPKind {
+    public var place: String { "\(origin)" }
+
     public var takesIntervals: Bool { true }
 
     public func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest {

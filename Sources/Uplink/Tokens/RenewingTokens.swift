@@ -80,12 +80,12 @@ public actor RenewingTokens: TokenSource {
 
     /// Takes the tokens of a new enrollment, already in the file, in place of the old.
     public func replace(_ record: TokenRecord) async {
-        await finishRenewal()
+        await finish()
         renewal.replace(record)
     }
 
-    /// Waits for a renewal under way: a new pair that never reaches the file locks the gateway out.
-    public func finishRenewal() async {
+    /// Waits for a renewal under way.
+    public func finish() async {
         while let running { await running.value }
     }
 

@@ -8,6 +8,8 @@ public protocol TokenSource: Sendable {
     func refused(_ token: AccessToken) async
     /// Reports that a request with `token` got past the token check.
     func accepted(_ token: AccessToken) async
+    /// Waits for a renewal under way: a new pair that is never stored locks the gateway out.
+    func finish() async
 }
 
 /// Why there is no token now.
@@ -38,4 +40,5 @@ struct FixedToken: TokenSource {
 
     func refused(_ token: AccessToken) async {}
     func accepted(_ token: AccessToken) async {}
+    func finish() async {}
 }

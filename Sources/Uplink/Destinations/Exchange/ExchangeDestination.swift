@@ -58,6 +58,8 @@ public actor ExchangeDestination: Destination {
     /// The exchange's host, as messages name it.
     var host: String { origin.host }
 
+    public func finish() async { await tokens.finish() }
+
     /// Takes terms that were changed by a person.
     public func update(_ terms: EnrollmentTerms) {
         self.terms = terms
@@ -284,6 +286,8 @@ public actor ExchangeDestination: Destination {
     public func isMended(_ reason: HoldReason) async -> Bool {
         switch reason {
         case .enrollAgain: return (try? await tokens.token()) != nil
+        // A delivery that runs was resumed.
+        case .paused: return true
         case .baseUnknown: return await findBase() ?? false
         case .requestRefused, .exchangeFault: return await isHealthy()
         case .noConsent, .wrongPatient, .patientUnknown, .deviceUnknown, .codeUnknown,

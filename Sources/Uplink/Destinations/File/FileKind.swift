@@ -22,6 +22,8 @@ public struct FileKind: DestinationKind {
         self.path = path
     }
 
+    public var place: String { FilePlace.origin(path: path) ?? path }
+
     public var patientIdentity: PatientIdentity { .id }
 
     public var example: String {

@@ -14,9 +14,11 @@ public enum FilePlace {
         return isPath && isPrintable ? "file://" + path : nil
     }
 
-    /// The path an enrollment delivers to; nil if it delivers to an exchange.
+    /// The path an enrollment delivers to; nil if it delivers to a server.
     public static func path(of terms: EnrollmentTerms) -> String? {
-        guard terms.kind == .file, terms.origin.hasPrefix("file:///") else { return nil }
+        guard terms.kind == .file || terms.kind == .destination,
+            terms.origin.hasPrefix("file:///")
+        else { return nil }
         return String(terms.origin.dropFirst("file://".count))
     }
 }

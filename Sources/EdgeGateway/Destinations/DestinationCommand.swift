@@ -1,0 +1,225 @@
+import ArgumentParser
+import Foundation
+import Uplink
+
+struct DestinationCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "destination",
+        abstract: "Delivers samples to other systems, beside the exchange or without one.",
+        discussion: """
+            A database, a webhook or a file can have the samples too. Each destination has a queue of \
+            its own: one that is stuck costs the others nothing. `enroll` remains the way to an exchange.
+
+            Examples: edge-gateway destination kinds
+                      edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
+            --every-strap
+                      edge-gateway destination list
+            """,
+        subcommands: [
+            DestinationKindsCommand.self, DestinationAddCommand.self, DestinationListCommand.self,
+            DestinationShowCommand.self, DestinationTestCommand.self,
+            DestinationStrapsCommand.self, DestinationPauseCommand.self,
+            DestinationResumeCommand.self, DestinationRemoveCommand.self,
+        ])
+}
+
+struct DestinationKindsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "kinds",
+        abstract: "Lists the kinds of destinations, or the settings of one kind.",
+        discussion: "Example: edge-gateway destination kinds influx")
+
+    @Argument(help: "A kind.")
+    var kind: String?
+
+    func run() throws {
+        guard let kind else {
+            return Terminal.print(
+                Terminal.table(
+                    ["KIND", "SYSTEM"], DestinationRegistry.kinds.map { [$0.name, $0.summary] }))
+        }
+        do {
+            Terminal.print(Self.text(try DestinationRegistry.kind(kind)))
+        } catch {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "\(error.message)\n  \(error.advice)")
+        }
+    }
+
+    static func text(_ kind: any DestinationKind.Type) -> String {
+        let fields = kind.fields.map { field in
+            let need: String =
+                switch field.need {
+                case .required: "needed"
+                case .optional: "optional"
+                case .standard(let value): "default: \(value)"
+                }
+            let secret = field.isSecret ? ", secret" : ""
+            return "  \(field.name)  (\(need)\(secret))\n      \(field.help)"
+        }
+        return """
+            \(kind.name): \(kind.summary)
+
+            settings:
+            \(fields.joined(separator: "\n"))
+
+            delivered means: \(kind.promise.words)
+            """
+    }
+}
+
+struct DestinationListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists the destinations and the state of their deliveries.",
+        discussion: "Example: edge-gateway destination list --json")
+
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let destinations: [DestinationReport] = try await daemon.client().get("/v1/destinations")
+        if daemon.json { return try Terminal.printJSON(destinations) }
+        if destinations.isEmpty {
+            return Terminal.print(
+                "no destinations yet: edge-gateway enroll LINK, or edge-gateway destination kinds")
+        }
+        Terminal.print(DestinationText.table(destinations))
+    }
+}
+
+struct DestinationShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Shows a destination's settings and what leaves the machine for it.",
+        discussion: "Secrets are not shown. Example: edge-gateway destination show influx")
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DestinationDetailReport = try await daemon.client().post(
+            "/v1/destinations/show", DestinationRequest(name: name), timeout: .seconds(30))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(DestinationText.detail(report))
+    }
+}
+
+struct DestinationTestCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "test", abstract: "Tries a destination without leaving anything there.",
+        discussion: "Example: edge-gateway destination test influx")
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DestinationTestReport = try await daemon.client().post(
+            "/v1/destinations/test", DestinationRequest(name: name), timeout: .seconds(120))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(DestinationText.test(report))
+    }
+}
+
+struct DestinationStrapsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "straps",
+        abstract: "Says which straps deliver to a destination beside their own.",
+        discussion: """
+            What a strap still has waiting for a destination is dropped for it when the strap is \
+            removed; other destinations get it as before.
+
+            Examples: edge-gateway destination straps influx --add C0:00:00:00:00:01 --from kept
+                      edge-gateway destination straps influx --remove C0:00:00:00:00:01
+            """)
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @Option(help: "A strap to deliver there (may be given again).", completion: .sensorAddress)
+    var add: [String] = []
+    @Option(help: "A strap to deliver there no more.", completion: .sensorAddress)
+    var remove: [String] = []
+    @Option(help: "now, or kept: with the samples that the gateway still has.")
+    var from: DestinationStart = .now
+    @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard !add.isEmpty || !remove.isEmpty else {
+            throw ValidationError("give --add ADDRESS or --remove ADDRESS")
+        }
+    }
+
+    func run() async throws {
+        let report: DestinationReport = try await daemon.client().post(
+            "/v1/destinations/straps",
+            DestinationStrapsRequest(name: name, add: add, remove: remove, from: from.rawValue),
+            timeout: .seconds(120))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print("\(report.straps) straps deliver to \(report.name)")
+    }
+}
+
+struct DestinationPauseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause", abstract: "Stops a delivery until it is resumed; samples are kept.",
+        discussion: "Example: edge-gateway destination pause influx")
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DestinationReport = try await daemon.client().post(
+            "/v1/destinations/pause", DestinationRequest(name: name), timeout: .seconds(120))
+        if daemon.json { return try Terminal.printJSON(report) }
+        let kept = report.keepDays.map { "for \($0) days" } ?? "until it is resumed"
+        Terminal.print("paused \(report.name): samples are kept \(kept)")
+    }
+}
+
+struct DestinationResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume", abstract: "Goes on with a delivery that was paused.",
+        discussion: "Example: edge-gateway destination resume influx")
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DestinationReport = try await daemon.client().post(
+            "/v1/destinations/resume", DestinationRequest(name: name), timeout: .seconds(120))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print("\(report.name) delivers again; \(report.pending) samples wait")
+    }
+}
+
+struct DestinationRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Ends the delivery to a destination for good, and deletes its secrets.",
+        discussion: """
+            What the destination has it keeps; what the other destinations get does not change.
+
+            Example: edge-gateway destination remove influx
+            """)
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @Flag(help: "Give up samples that were not delivered there yet.")
+    var undelivered = false
+    @Flag(help: "Do not ask.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        try Terminal.confirm("Remove the destination \(name)?", yes)
+        let report: DestinationReport = try await daemon.client().post(
+            "/v1/destinations/remove",
+            DestinationRemoveRequest(name: name, undelivered: undelivered), timeout: .seconds(600))
+        if daemon.json { return try Terminal.printJSON(report) }
+        let waiting = report.pending + report.dead
+        let given = waiting > 0 ? "; \(waiting) samples were given up" : ""
+        Terminal.print("removed \(report.name), which has \(report.delivered) samples\(given)")
+    }
+}

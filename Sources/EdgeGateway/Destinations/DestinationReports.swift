@@ -1,0 +1,104 @@
+import Foundation
+
+// The destinations' part of the JSON contract (docs/json.md).
+
+/// A place that samples are delivered to.
+struct DestinationReport: Codable, Equatable {
+    var name: String
+    /// `exchange`, or a kind as `destination kinds` lists them.
+    var kind: String
+    /// Where it is: an address without secrets.
+    var place: String
+    /// `active`, `paused` or `enroll-again`.
+    var state: String
+    /// Why its delivery is held, if it is.
+    var held: String?
+    /// Why the last attempt delivered nothing, if that lasts.
+    var fault: String?
+    /// Whether the samples of every strap go there.
+    var everyStrap: Bool
+    /// How many straps that record deliver there now.
+    var straps: Int
+    /// After how many days what it cannot take is dropped for it; left out: never.
+    var keepDays: Int?
+    /// `raw`, `10s` or `60s`.
+    var resolution: String
+    var pending: Int
+    var delivered: Int
+    var dead: Int
+    /// By the reason for which they were dropped.
+    var dropped: [String: Int]
+    var lastDelivery: Date?
+}
+
+/// What `destination show` prints beside it.
+struct DestinationDetailReport: Codable, Equatable {
+    var destination: DestinationReport
+    /// The settings by name; a secret has the value `(set)`.
+    var settings: [String: String]
+    /// `durable`, `accepted` or `handed-over`, and the same in words.
+    var delivered: String
+    var deliveredMeans: String
+    /// Whether a sample that is sent twice can be seen twice there.
+    var mayRepeat: Bool
+    /// What names the patient there: `none` or `id`.
+    var patient: String
+    /// What goes there: one invented sample.
+    var example: String
+}
+
+/// What trying a destination showed.
+struct DestinationTestReport: Codable, Equatable {
+    var name: String
+    /// What was tried and found well, a line each.
+    var checked: [String]
+    /// What could not be tried without leaving data there, a line each.
+    var unchecked: [String]
+}
+
+/// `POST /v1/destinations`
+struct DestinationAddRequest: Codable {
+    /// A kind as `destination kinds` lists them.
+    var kind: String
+    /// Its settings by name, secrets included.
+    var settings: [String: String]
+    /// The kind's name if left out.
+    var name: String?
+    /// Take every strap that records, now and later.
+    var everyStrap: Bool?
+    /// The addresses of the straps to take.
+    var straps: [String]?
+    /// `now` (standard) or `kept`.
+    var from: String?
+    /// After how many days what it cannot take is dropped for it; 30 if left out, 0: never.
+    var keepDays: Int?
+    /// `raw`, `10s` or `60s`.
+    var resolution: String?
+}
+
+/// What came of it.
+struct DestinationAddReport: Codable, Equatable {
+    var destination: DestinationReport
+    var test: DestinationTestReport
+}
+
+/// `POST /v1/destinations/test`, `/pause`, `/resume`, and `/show`: names are in no path.
+struct DestinationRequest: Codable { var name: String }
+
+/// `POST /v1/destinations/remove`
+struct DestinationRemoveRequest: Codable {
+    var name: String
+    /// Give up what was not delivered yet.
+    var undelivered: Bool?
+}
+
+/// `POST /v1/destinations/straps`: which straps go there beside their own destination.
+struct DestinationStrapsRequest: Codable {
+    var name: String
+    /// The addresses of straps that go there from now on.
+    var add: [String]?
+    /// The addresses of straps that go there no more; what waits of them is dropped for it.
+    var remove: [String]?
+    /// `now` (standard) or `kept`.
+    var from: String?
+}

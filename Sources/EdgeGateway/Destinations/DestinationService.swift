@@ -1,0 +1,327 @@
+import Basics
+import Foundation
+import Logging
+import OfflineQueue
+import Uplink
+
+/// Takes and gives up destinations other than exchanges, and says which straps go there.
+struct DestinationService: Sendable {
+    /// How long samples wait for a destination that cannot take them, unless a person says otherwise: the
+    /// longest outage that a destination beside the exchange is expected to have.
+    static let keepDays = 30
+    /// Longest such time: a gateway's disk does not last longer.
+    private static let keepDaysMax = 3_650
+    /// A name stands in every list.
+    private static let nameCharactersMax = 64
+
+    let settings: Settings
+    let queue: SampleQueue
+    let destinations: Destinations
+    let changes: EnrollmentChanges
+    let erasing: EraseService
+    let deliveries: Deliveries
+    let clock: any GatewayClock
+    let logger: Logger
+
+    // MARK: - Adding
+
+    /// Tries a destination, stores it, and begins its delivery. One of that name and kind gets these settings
+    /// in place of its own.
+    ///
+    /// - Throws: ``ProblemReport``; before the destination is stored, nothing was changed.
+    func add(_ ask: DestinationAddRequest) async throws -> DestinationAddReport {
+        try EnrollmentService.check(resolution: ask.resolution)
+        let beginning = try Self.beginning(ask.from)
+        let assignments = try await assignments(of: ask.straps ?? [])
+        let kind = try Self.stated { () throws(DestinationProblem) in
+            try DestinationRegistry.destination(ask.kind, ask.settings)
+        }
+        try checkBesideOwnFiles(kind)
+        let existing = try await queue.enrollments()
+        let name = ask.name ?? ask.kind
+        guard Printable.line(name) == name, 1...Self.nameCharactersMax ~= name.count else {
+            throw ProblemReport(
+                code: .badRequest, message: "this is no name for a destination",
+                advice: "give 1 to \(Self.nameCharactersMax) printable characters")
+        }
+        let same = existing.first { $0.terms.name == name }
+        if let same, same.terms.kind != .destination || same.terms.system != ask.kind {
+            throw ProblemReport(
+                code: .nameTaken, message: "the name \(name) is another destination's",
+                advice: "choose another --name; edge-gateway destination list")
+        }
+        // A delivery holds its file locked; only a new one is tried.
+        let isOpen = kind is FileKind && same?.terms.origin == kind.place
+        let probe = isOpen ? nil : try await self.probe(kind)
+        let fields = type(of: kind).fields
+        let secrets = Set(fields.filter { $0.isSecret }.map { $0.name })
+        let terms = try terms(ask, name, kind, insteadOf: same, secrets)
+        let stored = try await changes.begin(
+            terms, insteadOf: same,
+            .secrets(
+                DestinationSecrets(
+                    values: ask.settings.filter { secrets.contains($0.key) }
+                        .mapValues { Secret($0) },
+                    tokens: probe?.tokens)))
+        try await attach(stored, to: assignments, beginning, isEvery: terms.takesEveryStrap)
+        return DestinationAddReport(
+            destination: try await destinations.report(on: stored),
+            test: DestinationTestReport(
+                name: name, checked: probe?.checked ?? [], unchecked: probe?.unchecked ?? []))
+    }
+
+    private func terms(
+        _ ask: DestinationAddRequest, _ name: String, _ kind: any DestinationKind,
+        insteadOf same: Enrollment?, _ secrets: Set<String>
+    ) throws -> EnrollmentTerms {
+        var terms = EnrollmentTerms(
+            name: name, kind: .destination, origin: kind.place, fhirBase: "",
+            codeSystem: ObservationCode.omhHeartRate.system,
+            code: ObservationCode.omhHeartRate.code,
+            identifierSystem: settings.identifierSystem)
+        terms.resolution = ask.resolution ?? same?.terms.resolution ?? terms.resolution
+        terms.system = ask.kind
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let plain = ask.settings.filter { !secrets.contains($0.key) }
+        terms.settings = String(decoding: try encoder.encode(plain), as: UTF8.self)
+        terms.takesEveryStrap = ask.everyStrap ?? same?.terms.takesEveryStrap ?? false
+        if let days = ask.keepDays {
+            guard 0...Self.keepDaysMax ~= days else {
+                throw ProblemReport(
+                    code: .badRequest, message: "\(days) days are not a time to keep samples for",
+                    advice: "1 to \(Self.keepDaysMax), or 0 for ever")
+            }
+            terms.keepMicroseconds = days == 0 ? nil : Int64(days) * Destinations.dayMicroseconds
+        } else if let same {
+            terms.keepMicroseconds = same.terms.keepMicroseconds
+        } else {
+            terms.keepMicroseconds = Int64(Self.keepDays) * Destinations.dayMicroseconds
+        }
+        return terms
+    }
+
+    /// Nothing may be appended to the gateway's own files.
+    private func checkBesideOwnFiles(_ kind: any DestinationKind) throws {
+        guard kind.place.hasPrefix("file://"),
+            let refusal = GatewayFiles(settings: settings)
+                .refusal(of: String(kind.place.dropFirst("file://".count)))
+        else { return }
+        throw ProblemReport(
+            code: .badRequest, message: refusal,
+            advice: "choose another directory, or another name that ends in .ndjson")
+    }
+
+    private func probe(_ kind: any DestinationKind) async throws -> ProbeReport {
+        let parts = DestinationParts(
+            transport: CurlTransport(settings.curl), clock: clock, logger: logger)
+        do {
+            return try await kind.probe(parts)
+        } catch {
+            throw ProblemReport(
+                code: .destinationRefuses, message: error.message, advice: error.advice)
+        }
+    }
+
+    /// What is wrong with settings, as a problem.
+    private static func stated<Value>(
+        _ work: () throws(DestinationProblem) -> Value
+    ) throws -> Value {
+        do throws(DestinationProblem) {
+            return try work()
+        } catch {
+            throw ProblemReport(
+                code: .badDestination, message: error.message, advice: error.advice)
+        }
+    }
+
+    // MARK: - Straps
+
+    /// Has straps go to a destination beside their own, or no more.
+    ///
+    /// - Throws: ``ProblemReport``
+    func changeStraps(_ ask: DestinationStrapsRequest) async throws -> DestinationReport {
+        let enrollment = try await destinations.added(ask.name)
+        let beginning = try Self.beginning(ask.from)
+        let added = try await assignments(of: ask.add ?? [])
+        let removed = try await assignments(of: ask.remove ?? [])
+        try await attach(enrollment, to: added, beginning, isEvery: false)
+        for assignment in removed {
+            guard assignment.enrollmentID != enrollment.id else {
+                throw ProblemReport(
+                    code: .ownDestination,
+                    message: "\(enrollment.terms.name) is the strap's own destination",
+                    advice: "pair it again with another --enrollment")
+            }
+            try await queue.remove(destination: enrollment.id, from: assignment.id)
+        }
+        return try await destinations.report(on: enrollment)
+    }
+
+    /// Has the samples of assignments go to a destination; one whose own destination it is needs nothing.
+    private func attach(
+        _ enrollment: Enrollment, to assignments: [Assignment], _ beginning: DestinationBeginning,
+        isEvery: Bool
+    ) async throws {
+        // The store has added it to every strap from now on; what is kept of them is added here.
+        let every = isEvery && beginning == .kept ? try await queue.openAssignments() : []
+        for assignment in assignments + every where assignment.enrollmentID != enrollment.id {
+            try await queue.add(
+                destination: enrollment.id, to: assignment.id, from: beginning)
+        }
+        await deliveries.wake(enrollment.id)
+    }
+
+    private static func beginning(_ word: String?) throws -> DestinationBeginning {
+        switch word {
+        case nil, "now": return .now
+        case "kept": return .kept
+        default:
+            throw ProblemReport(
+                code: .badRequest, message: "a destination begins now or with what is kept",
+                advice: "give from as now or kept")
+        }
+    }
+
+    /// The open assignments of straps with these addresses.
+    private func assignments(of addresses: [String]) async throws -> [Assignment] {
+        let sensors = try await queue.sensors()
+        let open = try await queue.openAssignments()
+        return try addresses.map { text in
+            let address = try SensorAddress.checked(text)
+            guard let sensor = sensors.first(where: { $0.address == address }),
+                let assignment = open.first(where: { $0.sensorID == sensor.id })
+            else {
+                throw ProblemReport(
+                    code: .unknownSensor, message: "no such sensor is paired",
+                    advice: "edge-gateway sensors lists them")
+            }
+            return assignment
+        }
+    }
+
+    // MARK: - Trying, pausing, removing
+
+    /// Tries a destination as `add` does.
+    ///
+    /// - Throws: ``ProblemReport`` with what is wrong.
+    func test(_ name: String) async throws -> DestinationTestReport {
+        let enrollment = try await destinations.known(name)
+        guard enrollment.terms.kind == .destination, enrollment.terms.system != FileKind.name else {
+            return try await look(at: enrollment)
+        }
+        let report = try await probe(try kind(of: enrollment))
+        return DestinationTestReport(
+            name: name, checked: report.checked, unchecked: report.unchecked)
+    }
+
+    /// Asks the destination of a delivery that runs whether it is well: what an exchange's tokens open, and
+    /// what a file's lock guards, is the delivery's own.
+    private func look(at enrollment: Enrollment) async throws -> DestinationTestReport {
+        let name = enrollment.terms.name
+        guard let isHealthy = await deliveries.isHealthy(enrollment.id) else {
+            throw ProblemReport(
+                code: .destinationRefuses, message: "the delivery to \(name) does not run",
+                advice: enrollment.isPaused
+                    ? "edge-gateway destination resume \(name)" : "edge-gateway status")
+        }
+        guard isHealthy else {
+            throw ProblemReport(
+                code: .destinationRefuses,
+                message: await deliveries.fault(of: enrollment.id) ?? "\(name) does not answer",
+                advice: "look at network, DNS, proxy and disk; samples are kept")
+        }
+        return DestinationTestReport(
+            name: name, checked: ["\(enrollment.terms.origin) answers"],
+            unchecked: ["whether it takes samples: only a sample can tell"])
+    }
+
+    /// Stops a delivery until it is resumed. Its samples are kept, for as long as it says.
+    func pause(_ name: String) async throws -> DestinationReport {
+        let enrollment = try await destinations.known(name)
+        try await changes.alone {
+            await deliveries.stop(enrollment.id)
+            do {
+                try await queue.setHold(
+                    enrollment: enrollment.id, reason: HoldReason.paused.rawValue)
+            } catch {
+                try? await changes.startDelivery(of: enrollment.id)
+                throw error
+            }
+        }
+        logger.notice("delivery paused", metadata: ["enrollment": "\(name)"])
+        return try await destinations.report(on: try await destinations.known(name))
+    }
+
+    /// Goes on with a delivery that was paused.
+    func resume(_ name: String) async throws -> DestinationReport {
+        let enrollment = try await destinations.known(name)
+        if enrollment.isPaused {
+            try await changes.alone {
+                try await queue.setHold(enrollment: enrollment.id, reason: nil)
+                try await changes.startDelivery(of: enrollment.id)
+            }
+            logger.notice("delivery resumed", metadata: ["enrollment": "\(name)"])
+        }
+        return try await destinations.report(on: try await destinations.known(name))
+    }
+
+    /// Ends the delivery to a destination for good. What it has it keeps.
+    ///
+    /// - Throws: ``ProblemReport`` while it is a strap's own destination, or while samples wait that were not
+    ///   given up.
+    func remove(_ ask: DestinationRemoveRequest) async throws -> DestinationReport {
+        let enrollment = try await destinations.added(ask.name)
+        let owned = try await queue.assignments().filter { $0.enrollmentID == enrollment.id }
+        guard owned.isEmpty else {
+            throw ProblemReport(
+                code: .ownDestination,
+                message: "\(ask.name) is the own destination of a strap, now or earlier",
+                advice: "pair the strap again with another --enrollment, then edge-gateway erase "
+                    + "\(ask.name) erases what was recorded for it")
+        }
+        try await queue.flush()
+        let report = try await destinations.report(on: enrollment)
+        let waiting = report.pending + report.dead
+        guard waiting == 0 || ask.undelivered ?? false else {
+            throw ProblemReport(
+                code: .samplesWait,
+                message: "\(waiting) samples were not delivered there",
+                advice: "wait until they are; or give them up with --undelivered")
+        }
+        try await erasing.remove(enrollment)
+        logger.notice("destination removed", metadata: ["enrollment": "\(ask.name)"])
+        return report
+    }
+
+    // MARK: - Looking
+
+    /// One destination with its settings and an example of what goes there.
+    func show(_ name: String) async throws -> DestinationDetailReport {
+        let enrollment = try await destinations.added(name)
+        let kind = try kind(of: enrollment)
+        let type = type(of: kind)
+        var shown = enrollment.terms.settingValues
+        let secrets = try? changes.secretFile(of: enrollment.id).load().values
+        for name in secrets?.keys ?? [:].keys { shown[name] = "(set)" }
+        return DestinationDetailReport(
+            destination: try await destinations.report(on: enrollment), settings: shown,
+            delivered: type.promise.level.rawValue, deliveredMeans: type.promise.words,
+            mayRepeat: type.promise.mayRepeat, patient: kind.patientIdentity.rawValue,
+            example: kind.example)
+    }
+
+    private func kind(of enrollment: Enrollment) throws -> any DestinationKind {
+        let secrets: DestinationSecrets
+        do {
+            secrets = try changes.secretFile(of: enrollment.id).load()
+        } catch {
+            throw ProblemReport(
+                code: .enrollAgain, message: "its secrets cannot be read: \(error)",
+                advice: "edge-gateway destination add with the same settings and name again")
+        }
+        return try Self.stated { () throws(DestinationProblem) in
+            try enrollment.terms.destination(secrets)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+
+/// Destinations as a terminal shows them.
+enum DestinationText {
+    static func table(_ destinations: [DestinationReport]) -> String {
+        Terminal.table(
+            ["NAME", "KIND", "STATE", "STRAPS", "DELIVERED", "UNSENT", "DEAD", "LAST", "PLACE"],
+            destinations.map {
+                [
+                    $0.name, $0.kind, $0.held ?? $0.state,
+                    $0.everyStrap ? "every" : String($0.straps),
+                    String($0.delivered), String($0.pending), String($0.dead),
+                    $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-", $0.place,
+                ]
+            })
+    }
+
+    static func added(_ report: DestinationAddReport) -> String {
+        let one = report.destination
+        var lines = ["\(one.name) delivers to \(one.place)"] + checks(report.test)
+        if one.everyStrap {
+            lines.append("  every strap delivers there: \(one.straps) now")
+        } else if one.straps > 0 {
+            lines.append("  \(one.straps) straps deliver there")
+        } else {
+            lines.append("  next: edge-gateway destination straps \(one.name) --add ADDRESS")
+        }
+        lines.append(keeping(one))
+        return lines.joined(separator: "\n")
+    }
+
+    static func test(_ report: DestinationTestReport) -> String {
+        (["\(report.name) works"] + checks(report)).joined(separator: "\n")
+    }
+
+    private static func checks(_ report: DestinationTestReport) -> [String] {
+        report.checked.map { "  ok: \($0)" } + report.unchecked.map { "  not tried: \($0)" }
+    }
+
+    private static func keeping(_ one: DestinationReport) -> String {
+        one.keepDays.map { "  samples wait \($0) days for it, then they are dropped for it alone" }
+            ?? "  samples wait for it as long as it takes"
+    }
+
+    static func detail(_ report: DestinationDetailReport) -> String {
+        let one = report.destination
+        let counts = "\(one.delivered) delivered, \(one.pending) waiting, \(one.dead) refused"
+        var lines = [
+            "\(one.name): \(one.kind) at \(one.place), \(one.held ?? one.state)",
+            "  \(counts)"
+                + (one.dropped.isEmpty ? "" : ", \(one.dropped.values.reduce(0, +)) dropped"),
+            "  straps: " + (one.everyStrap ? "every (\(one.straps) now)" : String(one.straps)),
+            keeping(one),
+            "  delivered means: \(report.deliveredMeans)",
+            "  patient: "
+                + (report.patient == "id"
+                    ? "the identifier leaves this machine" : "nothing that names the patient"),
+            "", "settings:",
+        ]
+        if let fault = one.fault { lines.insert("  ! \(fault)", at: 1) }
+        lines += report.settings.sorted { $0.key < $1.key }.map { "  \($0.key)=\($0.value)" }
+        lines += ["", "what leaves the machine, for one invented sample:", report.example]
+        return lines.joined(separator: "\n")
+    }
+}
