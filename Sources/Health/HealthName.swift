@@ -79,12 +79,12 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "systemctl status bluetooth; the gateway resumes by itself")
         case .bluetoothdHung:
             Row(
-                .error, "bluetoothd runs and does not answer; nothing is recorded",
+                .error, "bluetoothd runs but does not answer; nothing is recorded",
                 "systemctl restart bluetooth; the gateway resumes by itself")
         case .noAdapter:
             Row(
                 .error, "there is no Bluetooth adapter; nothing is recorded",
-                "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth; on a Pi, "
+                "plug one in, or check: rfkill list; dmesg | grep -i bluetooth; on a Pi, "
                     + "dtoverlay=disable-bt must not be set")
         case .radioOff:
             Row(
@@ -93,8 +93,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .radioSilent:
             Row(
                 .error,
-                "an adapter has heard no Bluetooth device at all for minutes, though it listened to "
-                    + "all of them; the gateway power-cycles it up to 4 times an hour",
+                "an adapter has heard no Bluetooth device at all for minutes, though it was "
+                    + "listening; the gateway power-cycles it up to 4 times an hour",
                 "plug the adapter in again, or restart the machine; a USB adapter on an extension "
                     + "lead hangs less often")
         case .adapterFull:
@@ -142,7 +142,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .storeUnreadable:
             Row(
                 .error, "the store cannot be read",
-                "look at the disk and at journalctl -u edge-gateway; edge-gateway queue verify")
+                "check the disk and journalctl -u edge-gateway; edge-gateway queue verify")
         case .storeUnwritable:
             Row(
                 .error, "the disk takes no samples; they wait in memory, 8,192 at most",
@@ -150,7 +150,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .storeStalled:
             Row(
                 .error, "frames come and nothing has been written for a minute",
-                "look at the disk (dmesg, df); systemctl restart edge-gateway")
+                "check the disk (dmesg, df); systemctl restart edge-gateway")
         case .storeMissing:
             Row(
                 .error, "the store that was here is gone; what waited in it is not delivered",
@@ -167,13 +167,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .queueNearlyFull:
             Row(
                 .warning, "samples that wait take four fifths of storage.max_megabytes",
-                "mend the delivery, raise storage.max_megabytes, or export and purge")
+                "restore delivery, raise storage.max_megabytes, or export and purge")
         case .queueFull:
             Row(
                 .error,
                 "the store is at its limit: new samples are refused, or the oldest that wait are "
                     + "dropped, as storage.full_policy says; all are counted",
-                "mend the delivery, raise storage.max_megabytes, or export and purge")
+                "restore delivery, raise storage.max_megabytes, or export and purge")
         // Deliveries and services.
         case .enrollAgain:
             Row(
@@ -181,8 +181,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "the exchange no longer lets this gateway in, or the tokens cannot be read; "
                     + "samples are held",
                 "edge-gateway enroll LINK with a new invitation of the same patient, or enroll "
-                    + "--practitioner-key-file FILE --name NAME; tokens that can be read again "
-                    + "serve within a minute")
+                    + "--practitioner-key-file FILE --name NAME; tokens that become readable "
+                    + "again are used within a minute")
         case .consentMissing:
             Row(
                 .error,
@@ -203,11 +203,11 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .exchangeUnreachable:
             Row(
                 .error, "deliveries fail; samples are kept",
-                "look at network, DNS, proxy and firewall; delivery resumes by itself")
+                "check network, DNS, proxy and firewall; delivery resumes by itself")
         case .fallingBehind:
             Row(
                 .warning, "samples have come faster than they were delivered for an hour",
-                "look at the network and at the load of the exchange; a resolution of 10s or 60s "
+                "check the network and the load of the exchange; a resolution of 10s or 60s "
                     + "sends less (docs/scale.md)")
         case .deliveryStalled:
             Row(
@@ -227,8 +227,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "free the address, or change page.listen; the gateway tries again by itself")
         case .serviceStopped:
             Row(
-                .error, "a part of the gateway has stopped; it is started again by itself",
-                "if it stays: systemctl restart edge-gateway, then edge-gateway bugreport")
+                .error, "a part of the gateway has stopped; the gateway starts it again by itself",
+                "if the item stays: systemctl restart edge-gateway, then edge-gateway bugreport")
         }
     }
 }

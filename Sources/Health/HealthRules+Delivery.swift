@@ -42,7 +42,7 @@ extension HealthRules {
                 .exchangeUnreachable, subject: name,
                 message: "\(name): \(fault); samples are kept",
                 advice: delivery.kind == .file
-                    ? "look at the disk and the file's directory; delivery resumes by itself" : nil)
+                    ? "check the disk and the file's directory; delivery resumes by itself" : nil)
         ]
     }
 

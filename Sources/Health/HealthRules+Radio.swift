@@ -10,7 +10,7 @@ extension HealthRules {
             [
                 HealthCondition(
                     .bluetoothdHung,
-                    message: "bluetoothd runs and has answered nothing for \(age(time))")
+                    message: "bluetoothd runs but has answered nothing for \(age(time))")
             ]
         case .noAdapter:
             [HealthCondition(.noAdapter, message: "there is no Bluetooth adapter")]

@@ -1,5 +1,5 @@
 extension HealthRules {
-    /// What single straps, or their links, say of themselves. Silence is in ``flow(_:beside:)``.
+    /// Faults of single straps and their links. Silence is in ``flow(_:beside:)``.
     static func straps(_ snapshot: HealthSnapshot) -> [HealthCondition] {
         snapshot.straps.flatMap { strap -> [HealthCondition] in
             var found: [HealthCondition] = []

@@ -101,7 +101,7 @@ struct Provocation: Sendable {
             try await world.record()
             try await world.disk?.fill()
         },
-        "queue-80-percent": Provocation(settings: smallStore, advice: "mend the delivery") {
+        "queue-80-percent": Provocation(settings: smallStore, advice: "restore delivery") {
             try await fill($0, to: 0.85)
             try await $0.gateway.start()
         },

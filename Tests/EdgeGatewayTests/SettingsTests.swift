@@ -108,7 +108,7 @@ import Testing
         defer { try? FileManager.default.removeItem(atPath: file) }
         let both = "uplink:\n  client_certificate_file: \(file)\n  client_key_file: \(file)\n"
         for (yaml, mode, says) in [
-            (both, 0o644, "everybody may read"), (both, 0o640, nil), (both, 0o600, nil),
+            (both, 0o644, "every user may read"), (both, 0o640, nil), (both, 0o600, nil),
             ("uplink:\n  client_key_file: \(file)\n", 0o600, "without"),
             ("uplink:\n  client_key_file: /nonexistent/key\n", 0o600, "is not there"),
             ("uplink:\n  client_certificate_file: /tmp\n", 0o600, "is not there"),

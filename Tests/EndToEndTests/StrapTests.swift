@@ -42,7 +42,7 @@ import Testing
             #expect(asked.complaint.contains("--passkey"))
             let wrong = try await fixture.gateway.command(["pair", address, "--passkey", "1"])
             #expect(wrong.status == 1)
-            #expect(wrong.complaint.contains("did not take the pairing code"))
+            #expect(wrong.complaint.contains("did not accept the pairing code"))
             try await fixture.command("pair", address, "--passkey", "4711")
             #expect(await fixture.bluez.isBonded(address))
         }
@@ -71,7 +71,7 @@ import Testing
             }
             let outcome = try await fixture.gateway.command(["pair", address])
             #expect(outcome.status == 1)
-            #expect(outcome.complaint.contains("no heart-rate service"))
+            #expect(outcome.complaint.contains("no Heart Rate Service"))
             let none = try await fixture.command("sensors", "--json")
             #expect(!none.contains(address))
         }

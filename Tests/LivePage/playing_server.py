@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         if path in ("/", "/enroll"):
             return self.page("page.html" if path == "/" else "enroll.html")
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
-            return self.problem(401, "token-needed", "this link is not valid any more", "ask again")
+            return self.problem(401, "token-needed", "this link is no longer valid", "ask again")
         if playing.full and path in ("/v1/live", "/v1/live/now"):
             return self.problem(503, "too-many-viewers", "32 viewers are watching", "close one")
         if path == "/v1/live":
@@ -193,7 +193,7 @@ class Handler(BaseHTTPRequestHandler):
             if body["token"] == playing.token:
                 return self.send(204, Set_Cookie=f"edge-gateway={playing.token}; Path=/; HttpOnly; "
                                  "SameSite=Strict")
-            return self.problem(401, "bad-token", "this link is wrong or not valid any more",
+            return self.problem(401, "bad-token", "this link is wrong or no longer valid",
                                 "ask for a new one: edge-gateway share")
         if self.path == "/v1/enroll-once":
             playing.enrolled.append(body)

@@ -116,7 +116,7 @@ struct Daemon {
             guard let room, room.isFull || room.isReadOnly else {
                 throw SettingsFault(
                     description:
-                        "open store: the directory \(settings.stateDirectory) cannot be made; "
+                        "open store: the directory \(settings.stateDirectory) cannot be created; "
                         + "set `state` or EDGE_GATEWAY_STATE to one that this user may write")
             }
         }

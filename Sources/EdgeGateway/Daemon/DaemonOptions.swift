@@ -3,12 +3,15 @@ import ArgumentParser
 /// Options of every command that talks to the daemon.
 struct DaemonOptions: ParsableArguments {
     @Option(
-        help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).",
+        help: ArgumentHelp(Self.configHelp, valueName: "file"),
         completion: .file())
     var config: String?
 
-    @Flag(help: "Print JSON (docs/json.md) instead of text.")
+    @Flag(help: "Print JSON instead of text.")
     var json = false
+
+    static let configHelp: String =
+        "Configuration file (default: EDGE_GATEWAY_CONFIG, or /etc/edge-gateway/config.yaml)."
 
     /// A client of the daemon that the settings in force name.
     ///

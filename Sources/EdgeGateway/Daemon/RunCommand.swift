@@ -4,13 +4,14 @@ struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Runs the gateway until SIGTERM or SIGINT.",
         discussion: """
-            Owns the radio and the store; logs to standard error. The other commands talk to it.
+            The daemon owns the radio and the store. It logs to standard error, and serves the \
+            other commands on its control socket.
 
             Example: edge-gateway run --config /etc/edge-gateway/config.yaml
             """)
 
     @Option(
-        help: "Configuration file (default: EDGE_GATEWAY_CONFIG or the standard place).",
+        help: ArgumentHelp(DaemonOptions.configHelp, valueName: "file"),
         completion: .file())
     var config: String?
 

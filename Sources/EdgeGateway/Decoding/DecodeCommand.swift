@@ -3,9 +3,9 @@ import GATTHeartRate
 
 struct DecodeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "decode", abstract: "Decodes heart-rate frames (0x2A37); needs no daemon.",
+        commandName: "decode", abstract: "Decodes heart-rate frames (0x2A37) without a daemon.",
         discussion: """
-            Gives - to read one frame a line from standard input. Exits with 1 when a frame is \
+            Give - to read frames from standard input, one a line. Exits with 1 if a frame is \
             not valid.
 
             Example: edge-gateway decode 165a003403 --json
@@ -13,9 +13,9 @@ struct DecodeCommand: ParsableCommand {
 
     @Argument(help: "Frames as hexadecimal digits, or - for standard input.")
     var frames: [String]
-    @Option(help: "strict, clinical or lenient.")
+    @Option(help: "What to do with disputed frames: strict, clinical or lenient.")
     var policy: PolicyName = .clinical
-    @Flag(help: "Print one JSON object a frame.")
+    @Flag(help: "Print one JSON object per frame.")
     var json = false
 
     enum PolicyName: String, ExpressibleByArgument, CaseIterable {

@@ -8,11 +8,11 @@ struct BugreportReport: Codable, Equatable { var file: String }
 struct BugreportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bugreport",
-        abstract: "Writes a report that helps a maintainer to find a fault.",
+        abstract: "Writes a report that helps maintainers find a fault.",
         discussion: """
-            Versions, doctor's findings, state, gaps, settings and the daemon's log, in one text \
-            file of mode 0600. Tokens, links, patients, names, rates and full addresses are taken \
-            out; please read it all the same before you send it.
+            Writes versions, the findings of `doctor`, status, gaps, settings and the daemon's log \
+            to one text file of mode 0600. Tokens, links, patients, names, rates and full addresses \
+            are removed. Read the file before you send it all the same.
 
             Example: sudo edge-gateway bugreport --output report.txt
             """)
@@ -21,7 +21,9 @@ struct BugreportCommand: AsyncParsableCommand {
     private static let logLines = 2_000
 
     @Option(
-        help: "File to write (default: edge-gateway-bugreport-DATE.txt here).",
+        help: ArgumentHelp(
+            "The file to write (default: edge-gateway-bugreport-DATE.txt in this directory).",
+            valueName: "file"),
         completion: .file())
     var output: String?
     @OptionGroup var daemon: DaemonOptions
@@ -48,7 +50,7 @@ struct BugreportCommand: AsyncParsableCommand {
         add("status", Self.json(status?.withoutPeople, redactor))
         add("gaps", Self.json(gaps, redactor))
         if status == nil {
-            add("note", "the daemon did not answer: names of straps may be left in the log")
+            add("note", "the daemon did not answer: the log may still contain names of straps")
         }
         add("log", await Self.log())
         let path =
@@ -56,7 +58,7 @@ struct BugreportCommand: AsyncParsableCommand {
         try GatewayFiles(settings: settings).check(path)
         try Self.write(redactor.redact(text), to: path)
         if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
-        Terminal.print("\(path) is written; please read it before you send it")
+        Terminal.print("wrote \(path); read it before you send it")
     }
 
     private static func machine() -> String {
@@ -87,7 +89,7 @@ struct BugreportCommand: AsyncParsableCommand {
         let pipe = Pipe()
         process.standardOutput = pipe
         process.standardError = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return "there is no journal" }
+        guard (try? process.run()) != nil else { return "journalctl cannot be run" }
         let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
         process.waitUntilExit()
         return String(decoding: data, as: UTF8.self)

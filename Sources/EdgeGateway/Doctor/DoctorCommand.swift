@@ -4,11 +4,11 @@ import OfflineQueue
 
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Checks everything the gateway needs, one line for each.",
+        commandName: "doctor", abstract: "Checks everything that the gateway needs.",
         discussion: """
-            Controllers, bluetoothd, clock, disk, store, network and exchange; works without the \
-            daemon. Some things only root can see. Exits with 0 if nothing keeps the gateway from \
-            working.
+            Prints a line each for controllers, bluetoothd, clock, disk, store, network and \
+            exchange, and what to do where something is wrong. It works without the daemon. Run it \
+            as root: some checks need it. Exits with 1 if anything keeps the gateway from working.
 
             Example: sudo edge-gateway doctor
             """)

@@ -24,7 +24,7 @@ struct ExchangeChecks {
         guard !status.enrollments.isEmpty else {
             findings.append(
                 .warning(
-                    "enrollment", "there is none: samples are held", "edge-gateway enroll LINK"))
+                    "enrollment", "none yet: samples are held", "edge-gateway enroll LINK"))
             return findings
         }
         for exchange in Set(status.enrollments.map(\.exchange)).sorted() {
@@ -33,7 +33,7 @@ struct ExchangeChecks {
         return findings + status.enrollments.map(Self.enrollment)
     }
 
-    /// DNS, route, proxy, TLS and the server itself: the first that fails is the one to mend.
+    /// DNS, route, proxy, TLS and the server itself: the first that fails is the one to fix.
     private func reach(_ exchange: String) async -> Finding {
         let name = "exchange"
         guard let origin = Origin(exchange) else {
@@ -47,7 +47,7 @@ struct ExchangeChecks {
                 ? .ok(name, "\(exchange) answers")
                 : .warning(
                     name, "\(exchange) answers with \(answer.status)",
-                    "its operator should know; samples wait")
+                    "tell its operator; samples wait meanwhile")
         } catch {
             return .fault(name, "\(exchange): \(error)", Self.remedy(error))
         }
@@ -55,16 +55,16 @@ struct ExchangeChecks {
 
     static func remedy(_ fault: TransportFault) -> String {
         switch fault {
-        case .dns: "look at /etc/resolv.conf; getent hosts NAME"
-        case .proxy: "look at the proxy's address and whether it lets this machine through"
-        case .tls(.expired), .tls(.notYetValid): "look at this machine's clock first: timedatectl"
+        case .dns: "check /etc/resolv.conf; getent hosts NAME"
+        case .proxy: "check the proxy's address, and whether the proxy admits this machine"
+        case .tls(.expired), .tls(.notYetValid): "check this machine's clock first: timedatectl"
         case .tls(.unknownIssuer), .tls(.selfSigned):
             "install ca-certificates, or set uplink.ca_file to the authority of that server"
         case .tls(.wrongHost):
-            "the link names another host than the certificate; ask for a new link"
+            "the certificate is for another host than the link; ask for a new link"
         case .tls: "check uplink.ca_file, and look for a proxy between here and the exchange"
         case .plainHTTPRefused: "use https"
-        default: "look at cable, Wi-Fi, route and firewall: curl -v URL"
+        default: "check cable, Wi-Fi, route and firewall: curl -v URL"
         }
     }
 

@@ -23,10 +23,10 @@ struct MachineChecks {
             return .fault(
                 name,
                 isEarly
-                    ? "the clock says \(Terminal.time(wall)), before this program was made"
-                    : "the kernel does not call the clock synchronised; samples are held",
-                "timedatectl set-ntp true; let UDP port 123 out; without any network set "
-                    + "clock.trust: always after setting the clock")
+                    ? "the clock says \(Terminal.time(wall)), before this program was built"
+                    : "the clock is not synchronised; samples are held",
+                "timedatectl set-ntp true; allow UDP port 123 out; without any network, set the "
+                    + "clock, then clock.trust: always")
         }
         let how = settings.clockTrust == .always ? "trusted by clock.trust: always" : "synchronised"
         return .ok(name, "\(Terminal.time(wall)) UTC, \(how)")
@@ -37,7 +37,7 @@ struct MachineChecks {
         var information = statvfs()
         guard statvfs(tree.root + settings.stateDirectory, &information) == 0 else {
             return .fault(
-                name, "\(settings.stateDirectory) is not there or not ours to see",
+                name, "\(settings.stateDirectory) is missing, or this user may not read it",
                 "start the daemon once, or run doctor with sudo")
         }
         let free = UInt64(information.f_bavail) * UInt64(information.f_frsize)
@@ -45,7 +45,7 @@ struct MachineChecks {
         if information.f_flag & UInt(ST_RDONLY) != 0 {
             return .fault(
                 name, "the file system is read-only, \(megabytes)",
-                "dmesg | tail: a worn card makes itself read-only; replace it "
+                "dmesg | tail; a worn card makes itself read-only: replace it "
                     + "(docs/operations.md, \"Another card\")")
         }
         guard free >= Self.freeBytesMin else {
@@ -54,7 +54,7 @@ struct MachineChecks {
         return .ok(name, megabytes)
     }
 
-    /// eMMC and some cards tell how worn they are (JEDEC JESD84-B51 §7.4.43 and following).
+    /// eMMC and some cards report how worn they are (JEDEC JESD84-B51 §7.4.43 and following).
     func wear() -> Finding {
         let name = "disk-wear"
         for card in tree.names("/sys/block").filter({
@@ -74,20 +74,22 @@ struct MachineChecks {
             }
             return .ok(name, "\(card) has used up to \(tenths * 10) % of its life")
         }
-        return .unknown(name, "this disk does not tell its wear")
+        return .unknown(name, "this disk does not report its wear")
     }
 
     func store() -> Finding {
         let name = "store"
         let path = tree.root + settings.stateDirectory + "/queue.sqlite"
         guard FileManager.default.fileExists(atPath: path) else {
-            return .unknown(name, "there is no store yet, or it is not ours to see", "sudo helps")
+            return .unknown(
+                name, "there is no store yet, or this user may not read it",
+                "run doctor with sudo")
         }
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         let bytes = attributes?[.size] as? Int ?? 0
         guard bytes <= Self.verifiedBytesMax else {
             return .unknown(
-                name, "\(bytes >> 20) MB, not looked through here", "edge-gateway queue verify")
+                name, "\(bytes >> 20) MB, too large to check here", "edge-gateway queue verify")
         }
         do {
             let audit = try SampleQueue.verify(path: path)
@@ -97,7 +99,7 @@ struct MachineChecks {
                     "\(audit.damaged.count) samples are damaged; \(audit.differences.first ?? "")",
                     "edge-gateway queue verify; restart the daemon, which saves what is readable")
             }
-            return .ok(name, "\(audit.samples) samples, all sound")
+            return .ok(name, "\(audit.samples) samples, all intact")
         } catch {
             return .fault(name, error.cause, error.code.advice)
         }

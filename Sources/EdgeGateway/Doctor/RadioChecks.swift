@@ -52,7 +52,7 @@ struct RadioChecks {
             return .fault(name, "Bluetooth is switched off", "rfkill unblock bluetooth")
         }
         return switches.isEmpty
-            ? .unknown(name, "no switch of a Bluetooth controller is seen")
+            ? .unknown(name, "rfkill lists no Bluetooth controller")
             : .ok(name, "Bluetooth is not switched off")
     }
 
@@ -75,7 +75,7 @@ struct RadioChecks {
             name,
             "\(first.0) allows \(first.1 * 5 / 4) ms at most; some kernels then drop straps that "
                 + "ask for 500 ms",
-            "if straps leave at a fixed age: [LE] MaxConnectionInterval=400 in "
+            "if straps disconnect after the same time again and again: [LE] MaxConnectionInterval=400 in "
                 + "/etc/bluetooth/main.conf")
     }
 
@@ -100,7 +100,7 @@ struct RadioChecks {
             : .ok(name, "\(first) (\(driver))")
     }
 
-    /// Whether this user is let to bluetoothd, and which one it is.
+    /// Whether this user has access to bluetoothd, and its version.
     func daemon() async -> Finding {
         let name = "bluetoothd"
         let version = bluezVersion().map { "BlueZ \($0)" } ?? "BlueZ of unknown version"

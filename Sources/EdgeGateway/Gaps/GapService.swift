@@ -19,7 +19,7 @@ struct GapService: Sendable {
     func gaps(sensor: Int64?, days: Int) async throws -> GapsReport {
         guard (1...Self.daysMax).contains(days) else {
             throw ProblemReport(
-                code: .badRequest, message: "days go from 1 to \(Self.daysMax)",
+                code: .badRequest, message: "days must be 1 to \(Self.daysMax)",
                 advice: "edge-gateway gaps --days 7")
         }
         let sensors = try await queue.sensors(includingForgotten: true)

@@ -6,16 +6,17 @@ struct GapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gaps", abstract: "Lists times without data, and why.",
         discussion: """
-            A gap is a silence of more than 3 s. Below the list come each day's share of time with \
-            data, its longest gap, the time lost to each cause, and what to do about the causes.
+            A gap is more than 3 s without data. Below the list stand each day's share of time with \
+            data, its longest gap, the time lost to each cause, and what to do about each cause.
 
-            Examples: edge-gateway gaps
-                      edge-gateway gaps C0:00:00:00:00:01 --days 7
+            Examples:
+              edge-gateway gaps
+              edge-gateway gaps C0:00:00:00:00:01 --days 7
             """)
 
-    @Argument(help: "Only this sensor, by its address.", completion: .sensorAddress)
+    @Argument(help: "Only the sensor with this address.", completion: .sensorAddress)
     var address: String?
-    @Option(help: "How many UTC days, today included: 1 to 31.")
+    @Option(help: "How many UTC days, today included, 1 to 31.")
     var days = 1
     @OptionGroup var daemon: DaemonOptions
 
@@ -30,7 +31,7 @@ struct GapsCommand: AsyncParsableCommand {
         let report: GapsReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
         if report.coverage.isEmpty {
-            return Terminal.print("no sensor was paired in that time, so nothing was expected")
+            return Terminal.print("no sensor was paired in that time, so no data was expected")
         }
         if !report.gaps.isEmpty { Terminal.print(Self.table(report.gaps) + "\n") }
         if report.more {

@@ -17,21 +17,21 @@ enum Metrics {
 
     static func text(_ status: StatusReport) -> String {
         var page = MetricsPage()
-        page.add("info", .gauge, "The version that runs.", [(["version": status.version], 1)])
-        page.add("well", .gauge, "1 if nothing needs a person.", status.well ? 1 : 0)
+        page.add("info", .gauge, "The running version.", [(["version": status.version], 1)])
+        page.add("well", .gauge, "1 if the gateway is well.", status.well ? 1 : 0)
         page.add(
-            "uptime_seconds", .gauge, "Since the daemon started.", status.uptimeSeconds)
+            "uptime_seconds", .gauge, "Time since the daemon started.", status.uptimeSeconds)
         page.add(
-            "clock_trusted", .gauge, "1 if times count.", status.clockTrusted ? 1 : 0)
+            "clock_trusted", .gauge, "1 if the clock is trusted.", status.clockTrusted ? 1 : 0)
         page.add(
-            "health", .gauge, "What is not well: 1 for each condition.",
+            "health", .gauge, "1 for each condition that is not well.",
             Dictionary(status.health.map { ($0.name, 1.0) }, uniquingKeysWith: +)
                 .sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
         addBalance(status.balance, to: &page)
         if let oldest = status.oldestUnsent {
             page.add(
                 "oldest_unsent_timestamp_seconds", .gauge,
-                "When the oldest sample arrived that waits.", oldest.timeIntervalSince1970)
+                "When the oldest sample that waits arrived.", oldest.timeIntervalSince1970)
         }
         addSensors(status.sensors, to: &page)
         addEnrollments(status.enrollments, to: &page)
@@ -47,19 +47,19 @@ enum Metrics {
         page.add(
             "frames_received_total", .counter, "Frames that arrived.", Double(balance.received))
         page.add(
-            "samples_stored_total", .counter, "Frames that became samples.",
+            "samples_stored_total", .counter, "Frames stored as samples.",
             Double(balance.stored))
         page.add(
-            "frames_undecodable_total", .counter, "Frames that were kept and not understood.",
+            "frames_undecodable_total", .counter, "Frames that cannot be decoded, and are kept.",
             Double(balance.undecodable))
         page.add(
-            "frames_refused_total", .counter, "Frames that nothing could take.",
+            "frames_refused_total", .counter, "Frames lost: neither disk nor memory took them.",
             reasons(balance.refused))
         page.add(
-            "frames_doubled_total", .counter, "Copies of frames, passed over.",
+            "frames_doubled_total", .counter, "Copies of frames that were not stored.",
             Double(balance.doubled))
         page.add(
-            "samples_delivered_total", .counter, "Samples an exchange has.",
+            "samples_delivered_total", .counter, "Samples delivered.",
             Double(balance.delivered))
         page.add("samples_pending", .gauge, "Samples that wait.", Double(balance.pending))
         page.add("samples_held", .gauge, "Samples that are held.", reasons(balance.held))
@@ -67,8 +67,10 @@ enum Metrics {
         page.add(
             "samples_dropped_total", .counter, "Samples a policy dropped.",
             reasons(balance.dropped))
-        page.add("samples_buffered", .gauge, "Samples in memory.", Double(balance.buffered))
-        page.add("balanced", .gauge, "1 if the sums hold.", balance.balanced ? 1 : 0)
+        page.add(
+            "samples_buffered", .gauge, "Samples in memory, not committed yet.",
+            Double(balance.buffered))
+        page.add("balanced", .gauge, "1 if the books balance.", balance.balanced ? 1 : 0)
     }
 
     private static func addSensors(_ sensors: [SensorReport], to page: inout MetricsPage) {
@@ -76,19 +78,22 @@ enum Metrics {
             sensors.compactMap { sensor in value(sensor).map { (["sensor": "\(sensor.id)"], $0) } }
         }
         page.add(
-            "sensor_streaming", .gauge, "1 while frames are expected.",
+            "sensor_streaming", .gauge, "1 while the link is up and frames are expected.",
             each { $0.link == "streaming" ? 1 : 0 })
         page.add(
             "sensor_seconds_since_frame", .gauge, "Age of the last frame.",
             each { $0.secondsSinceFrame })
         page.add(
-            "sensor_battery_percent", .gauge, "Charge.", each { $0.batteryPercent.map(Double.init) }
+            "sensor_battery_percent", .gauge, "Battery charge.",
+            each { $0.batteryPercent.map(Double.init) }
         )
         page.add(
-            "sensor_lost_frames_total", .counter, "Estimated from the RR intervals.",
+            "sensor_lost_frames_total", .counter,
+            "Frames lost on the air, estimated from RR intervals.",
             each { $0.lostFrames.map(Double.init) })
         page.add(
-            "sensor_samples_stored_total", .counter, "Samples of it.", each { Double($0.stored) })
+            "sensor_samples_stored_total", .counter, "Samples stored from this sensor.",
+            each { Double($0.stored) })
     }
 
     private static func addEnrollments(
@@ -101,13 +106,13 @@ enum Metrics {
             "lane_pending", .gauge, "Samples that wait for this delivery.",
             each { Double($0.pending) })
         page.add(
-            "lane_delivered_total", .counter, "Samples it delivered.",
+            "lane_delivered_total", .counter, "Samples that this delivery delivered.",
             each { Double($0.delivered) })
         page.add("lane_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
         page.add(
-            "lane_held", .gauge, "1 while it is held.", each { $0.held == nil ? 0 : 1 })
+            "lane_held", .gauge, "1 while this delivery is held.", each { $0.held == nil ? 0 : 1 })
         page.add(
-            "lane_last_delivery_timestamp_seconds", .gauge, "When it last delivered.",
+            "lane_last_delivery_timestamp_seconds", .gauge, "When this delivery last delivered.",
             each { $0.lastDelivery?.timeIntervalSince1970 })
     }
 }

@@ -5,7 +5,11 @@ struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
         abstract: "Shows whether the gateway is well, and what to do if not.",
-        discussion: "Exits with 0 only if well. Example: edge-gateway status --json")
+        discussion: """
+            Exits with 0 only if the gateway is well.
+
+            Example: edge-gateway status --json
+            """)
 
     @OptionGroup var daemon: DaemonOptions
 

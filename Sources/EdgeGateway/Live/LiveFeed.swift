@@ -75,7 +75,7 @@ actor LiveFeed {
     ) async throws -> LiveHistoryReport {
         guard let bucket = Self.charts[minutes] else {
             throw ProblemReport(
-                code: .badRequest, message: "no chart of \(minutes) minutes",
+                code: .badRequest, message: "there is no chart of \(minutes) minutes",
                 advice: "ask for 10 or 1440 minutes")
         }
         let now = Uptime.now()

@@ -99,7 +99,7 @@ struct LiveRoutes: Sendable {
     private static func unknown() throws -> Response {
         try Answers.json(
             ProblemReport(
-                code: .tokenNeeded, message: "this link is not valid any more",
+                code: .tokenNeeded, message: "this link is no longer valid",
                 advice: "ask for a new one: edge-gateway share"))
     }
 

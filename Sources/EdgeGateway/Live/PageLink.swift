@@ -8,7 +8,7 @@ struct PageLink: Sendable {
         if let fault = servers.faults.first(where: { $0.server == .page }) {
             throw ProblemReport(
                 code: .noPage, message: "the live page cannot be opened: \(fault.reason)",
-                advice: "mend that; the gateway tries again by itself")
+                advice: "fix that; the gateway tries again by itself")
         }
         guard let place = settings.pagePlace else {
             throw ProblemReport(

@@ -158,7 +158,7 @@ private struct PageGuard: RouterMiddleware {
 
 extension ProblemReport {
     fileprivate static let badToken = ProblemReport(
-        code: .badToken, message: "this link is wrong or not valid any more",
+        code: .badToken, message: "this link is wrong or no longer valid",
         advice: "ask for a new one: edge-gateway share")
     static let notFound = ProblemReport(
         code: .notFound, message: "there is nothing here", advice: "docs/live-page.md")

@@ -6,16 +6,16 @@ struct ShareCommand: AsyncParsableCommand {
         commandName: "share",
         abstract: "Makes a link that shows heart rates and nothing else.",
         discussion: """
-            Anyone with the link sees the rates until it ends, but no patient, no address, no \
-            enrollment, not even the strap's name. The page must be on: page.listen.
+            Until the link ends, anyone who has it sees the rates, but no patient, address, \
+            enrollment or name of a strap. The live page must be on (page.listen).
 
             Examples:
-              edge-gateway share                          all straps, for a day
+              edge-gateway share
               edge-gateway share A0:9E:1A:00:00:01 --hours 2
-              edge-gateway share --stop                   revokes all links
+              edge-gateway share --stop
             """)
 
-    @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
+    @Argument(help: "Only the strap with this address.", completion: .sensorAddress)
     var address: String?
     @Option(help: "Hours until the link ends, 1 to 744.")
     var hours = 24
@@ -29,7 +29,7 @@ struct ShareCommand: AsyncParsableCommand {
                 "/v1/share/stop", [String: String](), timeout: .seconds(10))
             if daemon.json { return try Terminal.printJSON(report) }
             return Terminal.print(
-                report.stopped == 0 ? "there were no links" : "\(report.stopped) ended")
+                report.stopped == 0 ? "there were no links" : "ended \(report.stopped)")
         }
         let report: ShareReport = try await daemon.client().post(
             "/v1/share", ShareRequest(address: address, hours: hours), timeout: .seconds(10))

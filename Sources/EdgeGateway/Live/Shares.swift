@@ -68,7 +68,7 @@ actor Shares {
         } catch {
             throw ProblemReport(
                 code: .stateUnwritable, message: "the list of shares cannot be written",
-                advice: "look at the disk: df -h; edge-gateway status")
+                advice: "check the disk: df -h; edge-gateway status")
         }
         shares = new
     }

@@ -3,22 +3,22 @@ import Foundation
 
 struct WatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "watch", abstract: "Shows the straps live until it is interrupted.",
+        commandName: "watch", abstract: "Shows the straps live until you interrupt it.",
         discussion: """
-            For each strap: rate, skin contact, RR intervals in milliseconds, battery, signal \
-            strength as last heard, how long the link has been up, and the last rates as bars. \
-            Written to a file or a pipe it is a line for each new frame.
+            Shows for each strap: heart rate, skin contact, RR intervals in milliseconds, battery, \
+            last signal strength, how long the link has been up, and the last rates as bars. To a \
+            file or a pipe it prints a line for each new frame.
 
             Examples:
               edge-gateway watch
               edge-gateway watch A0:9E:1A:00:00:01
-              edge-gateway watch --json | jq .straps[0].bpm
+              edge-gateway watch --json | jq '.straps[0].bpm'
             """)
 
     /// Straps send about once a second; twice as often shows each frame.
     private static let period = Duration.milliseconds(500)
 
-    @Argument(help: "The address of one strap (default: all).", completion: .sensorAddress)
+    @Argument(help: "Only the strap with this address.", completion: .sensorAddress)
     var address: String?
     @Option(help: "Stop after this many seconds.")
     var seconds: Int?

@@ -6,14 +6,15 @@ struct PairCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pair", abstract: "Starts to record a sensor for one patient.",
         discussion: """
-            Connects, checks that the sensor has the Heart Rate Service, reads what it says of \
-            itself and waits for the first heartbeat. A sensor that wants a bond gets one; if it \
-            shows or wants a code of six digits, this command asks. Without any enrollment the \
-            sensor records and its samples are held; pair it again to assign them.
+            Connects, checks that the sensor has the Heart Rate Service, reads its device \
+            information and waits for the first heartbeat. It bonds with a sensor that requires it, \
+            and asks for the six-digit code if the sensor shows one. Without an enrollment the \
+            samples are held; enroll, then pair the sensor again to assign it.
 
-            Examples: edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
-                      edge-gateway pair C0:00:00:00:00:01 --passkey 123456
-                      edge-gateway pair C0:00:00:00:00:01 --enrollment clinic --patient 40001
+            Examples:
+              edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
+              edge-gateway pair C0:00:00:00:00:01 --passkey 123456
+              edge-gateway pair C0:00:00:00:00:01 --enrollment clinic --patient 40001
             """)
 
     /// A pairing waits for a person up to a minute, and for the radio.
@@ -24,20 +25,26 @@ struct PairCommand: AsyncParsableCommand {
     @Argument(help: "The sensor's address, as `scan` shows it.", completion: .sensorAddress)
     var address: String
     @Option(
-        help: "Enrollment to deliver through (default: the only one).",
+        help: ArgumentHelp(
+            "The enrollment to deliver through (default: the only one).", valueName: "name"),
         completion: .enrollmentName)
     var enrollment: String?
-    @Option(help: "Patient, by the exchange's id, for an enrollment that serves several.")
+    @Option(
+        help: ArgumentHelp(
+            "The patient's id at the exchange, for an enrollment with several.", valueName: "id"))
     var patient: String?
     @Option(
-        help: "Destination to deliver to as well (may be given again).",
+        help: ArgumentHelp(
+            "A destination to deliver to as well (may be given again).", valueName: "name"),
         completion: .destinationName)
     var destination: [String] = []
-    @Option(help: "The exchange's device id, when several fit this patient.")
+    @Option(
+        help: ArgumentHelp(
+            "The device's id at the exchange, if several fit this patient.", valueName: "id"))
     var device: String?
-    @Option(help: "Name to show for this sensor.")
+    @Option(help: "A name to show for this sensor.")
     var name: String?
-    @Option(help: "The code of six digits that the sensor shows, if it shows one.")
+    @Option(help: ArgumentHelp("The six-digit code that the sensor shows.", valueName: "code"))
     var passkey: Int?
     @OptionGroup var daemon: DaemonOptions
 

@@ -1,10 +1,10 @@
 import BlueZ
 
 extension ProblemReport {
-    /// The sensor asked and no person was there.
+    /// The sensor asked for a code, and there was no terminal to ask on.
     static let passkeyNeeded = ProblemReport(
         code: .passkeyNeeded, message: "not paired: the sensor wants a pairing code",
-        advice: "run edge-gateway pair in a terminal, or give the code it shows: --passkey 123456")
+        advice: "run edge-gateway pair in a terminal, or pass the code it shows: --passkey 123456")
 }
 
 extension InspectionFault {
@@ -21,13 +21,13 @@ extension InspectionFault {
                 )
             case .notConnected:
                 (
-                    .sensorNotReached, "the sensor was heard and cannot be connected to",
+                    .sensorNotReached, "the sensor was heard, but it cannot be connected",
                     "bring it within 2 m, move 2.4 GHz Wi-Fi and USB 3 devices away, and try again"
                 )
             case .noHeartRate:
                 (
-                    .noHeartRate, "it has no heart-rate service (0x180D with 0x2A37)",
-                    "edge-gateway scan lists heart-rate sensors; this one is something else"
+                    .noHeartRate, "it has no Heart Rate Service (0x180D with 0x2A37)",
+                    "this device is no heart-rate sensor; edge-gateway scan lists those nearby"
                 )
             case .wantsBond:
                 (
@@ -36,37 +36,37 @@ extension InspectionFault {
                 )
             case .bondRefused where passkeyGiven:
                 (
-                    .bondRefused, "the sensor did not take the pairing code",
+                    .bondRefused, "the sensor did not accept the pairing code",
                     "read the six digits it shows and try again; they may change each time"
                 )
             case .bondRefused:
                 (
-                    .bondRefused, "the sensor refused to be bonded",
+                    .bondRefused, "the sensor refused to bond",
                     "it may be paired elsewhere: remove it there, put it into its pairing mode, "
                         + "and try again"
                 )
             case .addressChanges:
                 (
                     .addressChanges,
-                    "the sensor changes its Bluetooth address every few minutes and would be lost; "
-                        + "only a bond makes it known, and it refused one",
+                    "the sensor changes its Bluetooth address every few minutes; the gateway can "
+                        + "recognise it only by a bond, and it refused one",
                     "put it into its pairing mode (see its manual), remove its pairing with phones, "
                         + "and try again"
                 )
             case .unanswered:
                 (
-                    .sensorNotAnswering, "the sensor is connected and does not answer",
+                    .sensorNotAnswering, "the sensor is connected but does not answer",
                     "take its battery out for a minute, then try again"
                 )
             case .adapterFull:
                 (
-                    .adapterFull, "the Bluetooth adapter carries no further link",
+                    .adapterFull, "the Bluetooth adapter takes no further link",
                     "plug in a second adapter, or forget a strap that is not used"
                 )
             case .noRadio:
                 (
-                    .radioLost, "bluetoothd or the adapter went away meanwhile",
-                    "edge-gateway status, then try again"
+                    .radioLost, "bluetoothd or the adapter went away",
+                    "see edge-gateway status, then try again"
                 )
             }
         return ProblemReport(

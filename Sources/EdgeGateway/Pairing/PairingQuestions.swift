@@ -1,11 +1,11 @@
 import BlueZ
 
-/// What sensors that are being paired ask, and the technician's answers.
+/// What sensors ask while they are paired, and the technician's answers.
 struct PairingQuestions: Sendable {
     let central: Central
     let session: PairingSession
 
-    /// What a sensor that is being paired asks for.
+    /// What a sensor asks for while it is paired.
     func question(of text: String) async throws -> PairingReport {
         let address = try SensorAddress.checked(text)
         let link = await central.snapshots().first { $0.address == address }
@@ -24,7 +24,7 @@ struct PairingQuestions: Sendable {
     private static func step(_ state: LinkState) -> String? {
         switch state {
         case .absent: "listening for the sensor"
-        case .seen: "heard, connects soon"
+        case .seen: "heard, connecting soon"
         case .connecting: "connecting"
         case .resolving: "reading its services"
         case .subscribing: "asking for its frames"
@@ -46,7 +46,7 @@ struct PairingQuestions: Sendable {
             } else if request.agreed == true { .yes } else { .no }
         guard await session.answer(answer, for: address) else {
             throw ProblemReport(
-                code: .nothingAsked, message: "this sensor asks no question now",
+                code: .nothingAsked, message: "this sensor asks for no code now",
                 advice: "edge-gateway pair ADDRESS")
         }
         return try await question(of: text)

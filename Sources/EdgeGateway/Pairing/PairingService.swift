@@ -176,7 +176,7 @@ struct PairingService: Sendable {
         do {
             shown = try await sensors.report(on: sensor, enrollment: name)
         } catch {
-            notes.append("its figures cannot be read at the moment (edge-gateway status)")
+            notes.append("its counts cannot be read at the moment (edge-gateway status)")
         }
         let location = sensor.details.bodyLocation.flatMap(BodySensorLocation.init(rawValue:))
         return PairReport(

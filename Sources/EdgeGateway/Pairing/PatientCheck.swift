@@ -30,7 +30,7 @@ struct PatientCheck: Sendable {
             guard request.device == nil else {
                 throw ProblemReport(
                     code: .badRequest,
-                    message: "a device is chosen with a practitioner's enrollment only",
+                    message: "only a practitioner's enrollment lets you choose a device",
                     advice: "leave --device out, or enroll again with it")
             }
             return PairedPatient()
@@ -86,16 +86,16 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .exchangeUnreachable,
                 message: "the exchange cannot be asked about the patient: \(fault)",
-                advice: "mend the network and pair again; straps that are paired go on recording")
+                advice: "fix the network, then pair again; paired straps go on recording")
         case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
                 code: .exchangeTrouble,
-                message: "the exchange answers \(status) when it is asked about the patient",
+                message: "the exchange answers \(status) to a question about the patient",
                 advice: "try again in a few minutes; if it goes on, tell the exchange's operator")
         case .failure(.unreadable):
             throw ProblemReport(
                 code: .exchangeTrouble,
-                message: "the exchange's answer about the patient is not understood",
+                message: "the exchange's answer about the patient cannot be read",
                 advice: "look for a proxy between here and the exchange, then try again")
         case .success(nil):
             throw ProblemReport(
@@ -134,7 +134,7 @@ struct PatientCheck: Sendable {
                 throw ProblemReport(
                     code: .chooseDevice,
                     message: "the patient's studies do not take heart rate from device \(wanted)",
-                    advice: "these they do: \(list)")
+                    advice: "they take it from: \(list)")
             }
             return PairedPatient(access: access, device: wanted)
         }

@@ -30,7 +30,7 @@ struct RadioReadiness: Sendable {
         case .noAdapter:
             throw ProblemReport(
                 code: .noAdapter, message: "there is no Bluetooth adapter",
-                advice: "plug one in, or look at: rfkill list; dmesg | grep -i bluetooth")
+                advice: "plug one in, or check: rfkill list; dmesg | grep -i bluetooth")
         case .poweredOff:
             throw ProblemReport(
                 code: .radioOff, message: "the Bluetooth adapter is powered off",

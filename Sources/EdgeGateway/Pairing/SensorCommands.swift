@@ -5,7 +5,7 @@ struct ScanCommand: AsyncParsableCommand {
         commandName: "scan", abstract: "Lists the heart-rate sensors nearby.",
         discussion: "Example: edge-gateway scan --seconds 20")
 
-    @Option(help: "How long to listen, 1 to 60 s.")
+    @Option(help: "How long to listen, 1 to 60.")
     var seconds = 10
     @OptionGroup var daemon: DaemonOptions
 
@@ -28,7 +28,7 @@ struct ScanCommand: AsyncParsableCommand {
             throw CommandFailure(
                 exitCode: .notWell,
                 message: "no heart-rate sensor heard in \(seconds) s: wear the strap with moist "
-                    + "electrodes, end its connection to phones and watches, and try nearer")
+                    + "electrodes, end its connection to phones and watches, and bring it nearer")
         }
         let rows = sightings.map {
             [
@@ -50,7 +50,7 @@ struct ScanCommand: AsyncParsableCommand {
 struct ForgetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
-        abstract: "Stops recording a sensor. What is stored is still delivered.",
+        abstract: "Stops recording a sensor; its stored samples are still delivered.",
         discussion: "Example: edge-gateway forget C0:00:00:00:00:01")
 
     @Argument(help: "The sensor's address.", completion: .sensorAddress)
@@ -62,13 +62,13 @@ struct ForgetCommand: AsyncParsableCommand {
             "/v1/forget", ForgetRequest(address: address), timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
-            "forgot \(report.address); \(report.pending) stored samples are still to deliver")
+            "forgot \(report.address); \(report.pending) stored samples still wait for delivery")
     }
 }
 
 struct SensorsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sensors", abstract: "Lists the known sensors and their links.",
+        commandName: "sensors", abstract: "Lists the paired sensors and their links.",
         discussion: "Example: edge-gateway sensors --json")
 
     @OptionGroup var daemon: DaemonOptions

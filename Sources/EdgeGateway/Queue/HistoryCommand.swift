@@ -6,21 +6,26 @@ struct HistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
-            Without options: the latest requests to exchanges. With --hours: the heart rate of each \
-            hour, of whatever the store still has (delivered samples stay for a day).
+            Without options it lists the latest requests to exchanges. With --hours it lists the \
+            heart rate of each hour, as far as the store still has the samples: delivered ones stay \
+            for a day (storage.keep_delivered_hours).
 
-            Examples: edge-gateway history
-                      edge-gateway history --hours --last 6 --sensor C0:00:00:00:00:01
+            Examples:
+              edge-gateway history
+              edge-gateway history --hours --last 6 --sensor C0:00:00:00:00:01
             """)
 
-    @Flag(help: "The heart rate of each hour.")
+    @Flag(help: "List the heart rate of each hour.")
     var hours = false
-    @Option(help: "With --hours: how many, this one included: 1 to 48.")
+    @Option(
+        help: ArgumentHelp(
+            "With --hours: how many hours, the current one included, 1 to 48.", valueName: "hours"))
     var last = 24
     @Option(
-        help: "With --hours: only this sensor, by its address.", completion: .sensorAddress)
+        help: ArgumentHelp("With --hours: only this sensor.", valueName: "address"),
+        completion: .sensorAddress)
     var sensor: String?
-    @Option(help: "How many requests, 1 to 10000.")
+    @Option(help: ArgumentHelp("How many requests to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
 

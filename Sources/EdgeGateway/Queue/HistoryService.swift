@@ -28,7 +28,7 @@ struct HistoryService: Sendable {
     func hours(sensor: Int64?, hours: Int) async throws -> [HourReport] {
         guard (1...SampleQueue.historyHoursMax).contains(hours) else {
             throw ProblemReport(
-                code: .badRequest, message: "hours go from 1 to \(SampleQueue.historyHoursMax)",
+                code: .badRequest, message: "hours must be 1 to \(SampleQueue.historyHoursMax)",
                 advice: "edge-gateway history --hours --last 24")
         }
         try await queue.flush()

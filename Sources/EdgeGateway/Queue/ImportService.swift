@@ -33,8 +33,8 @@ struct ImportService: Sendable {
             guard taken > 0 else { throw error }
             logger.error("\(error)")
             var problem = ProblemReport(error)
-            problem.message += "; \(taken) samples were taken before, and stay"
-            problem.advice += " Then import the same file again: it goes on from there."
+            problem.message += "; \(taken) samples were imported before that, and stay"
+            problem.advice += " Then import the same file again: the import continues from there."
             await deliveries.wake(enrollment.id)
             throw problem
         }

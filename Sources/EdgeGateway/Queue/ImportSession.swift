@@ -135,8 +135,8 @@ actor ImportSession {
         guard descriptor >= 0, done == part.count else {
             discard()
             throw ProblemReport(
-                code: .notStored, message: "the file cannot be put beside the store: \(cause)",
-                advice: "nothing was imported; look at the disk of the state directory")
+                code: .notStored, message: "the file cannot be written beside the store: \(cause)",
+                advice: "nothing was imported; check the disk of the state directory")
         }
     }
 }
@@ -144,5 +144,5 @@ actor ImportSession {
 extension ProblemReport {
     fileprivate static let importing = ProblemReport(
         code: .importing, message: "another import is under way",
-        advice: "wait for its end: edge-gateway queue status")
+        advice: "wait until it ends: edge-gateway queue status")
 }

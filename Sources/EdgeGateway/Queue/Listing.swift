@@ -7,7 +7,7 @@ enum Listing {
     static func check(limit: Int) throws {
         guard (1...entriesMax).contains(limit) else {
             throw ProblemReport(
-                code: .badRequest, message: "a listing has 1 to \(entriesMax) entries",
+                code: .badRequest, message: "a list has 1 to \(entriesMax) entries",
                 advice: "ask for --limit 100")
         }
     }

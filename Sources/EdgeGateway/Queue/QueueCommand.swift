@@ -18,7 +18,8 @@ struct QueueStatusCommand: AsyncParsableCommand {
         commandName: "status",
         abstract: "Shows how full the store is, and the states of its samples.",
         discussion: """
-            Exits with 1 if it is full or its books do not balance. \
+            Exits with 1 if the store is full or its books do not balance.
+
             Example: edge-gateway queue status --json
             """)
 
@@ -41,18 +42,21 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            States: pending, held, dead, delivered. A sample that a policy dropped is listed as \
-            delivered, with the policy as its reason where that is certain.
+            A sample is pending, held, dead or delivered. A sample that a policy dropped counts as \
+            delivered here, with the policy as its reason where that is certain.
 
-            Examples: edge-gateway queue list --state held
-                      edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
+            Examples:
+              edge-gateway queue list --state held
+              edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
             """)
 
-    @Option(help: "pending, held, dead or delivered (default: all).")
+    @Option(help: "Only samples in this state: pending, held, dead or delivered.")
     var state: String?
-    @Option(help: "Only this sensor, by its address.", completion: .sensorAddress)
+    @Option(
+        help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
+        completion: .sensorAddress)
     var sensor: String?
-    @Option(help: "How many, 1 to 10000.")
+    @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
 
@@ -77,8 +81,8 @@ struct QueuePurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "purge", abstract: "Deletes delivered and dropped samples, to make room.",
         discussion: """
-            With --dead it also deletes the samples that the exchange refused for good: no other \
-            copy of them exists. Samples that wait stay.
+            Samples that still wait are kept. With --dead it also deletes dead letters: samples \
+            that the exchange refused for good, and of which no other copy exists.
 
             Example: edge-gateway queue purge --older-than 24
             """)
@@ -86,11 +90,11 @@ struct QueuePurgeCommand: AsyncParsableCommand {
     /// A store of 2 GiB takes some minutes.
     private static let timeout = Duration.seconds(1_800)
 
-    @Option(help: "Only samples older than this, in hours.")
+    @Option(help: ArgumentHelp("Only samples older than this.", valueName: "hours"))
     var olderThan: Int?
-    @Flag(help: "Dead letters too.")
+    @Flag(help: "Delete dead letters, too.")
     var dead = false
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
@@ -117,7 +121,8 @@ struct QueueAcknowledgeCommand: AsyncParsableCommand {
         commandName: "acknowledge",
         abstract: "Acknowledges reports on a broken or missing store.",
         discussion: """
-            Ends the health items store-salvaged, store-damaged and store-missing. \
+            Ends the health items store-salvaged, store-damaged and store-missing.
+
             Example: edge-gateway queue acknowledge
             """)
 

@@ -17,7 +17,7 @@ struct DeadListCommand: AsyncParsableCommand {
         commandName: "list", abstract: "Lists dead letters, the newest first.",
         discussion: "Example: edge-gateway queue dead list --limit 100")
 
-    @Option(help: "How many, 1 to 10000.")
+    @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
 
@@ -31,10 +31,10 @@ struct DeadListCommand: AsyncParsableCommand {
 
 struct DeadShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Shows one dead letter with the exchange's own words.",
+        commandName: "show", abstract: "Shows one dead letter, with the words of the exchange.",
         discussion: "Example: edge-gateway queue dead show 4711")
 
-    @Argument(help: "Its number, as `list` shows it.")
+    @Argument(help: "Its number, as `queue dead list` shows it.")
     var id: Int64
     @OptionGroup var daemon: DaemonOptions
 
@@ -48,12 +48,12 @@ struct DeadShowCommand: AsyncParsableCommand {
 struct DeadExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Writes all dead letters to a file, one JSON object a line.",
+        abstract: "Writes all dead letters to a file, one JSON object per line.",
         discussion: "Example: edge-gateway queue dead export dead.ndjson")
 
     private static let lettersAtOnce = 1_000
 
-    @Argument(help: "The file; an existing one is not overwritten.", completion: .file())
+    @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
     var file: String
     @OptionGroup var daemon: DaemonOptions
 
@@ -81,13 +81,15 @@ struct DeadExportCommand: AsyncParsableCommand {
 
 /// Which dead letters.
 struct DeadChoice: ParsableArguments {
-    @Argument(help: "Their numbers, as `list` shows them.")
+    @Argument(help: "Their numbers, as `queue dead list` shows them.")
     var ids: [Int64] = []
     @Flag(help: "All of them.")
     var all = false
 
     func validate() throws {
-        guard ids.isEmpty == all else { throw ValidationError("name dead letters, or --all") }
+        guard ids.isEmpty == all else {
+            throw ValidationError("give the numbers of dead letters, or --all")
+        }
     }
 
     var request: DeadLettersRequest { DeadLettersRequest(ids: all ? nil : ids, all: all) }
@@ -100,11 +102,12 @@ struct DeadRequeueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "requeue", abstract: "Delivers dead letters again.",
         discussion: """
-            They keep their identities; samples that died in one average go together. Mend the \
-            cause first, or they are refused again.
+            Remove the cause first, or the exchange refuses them again. Samples keep their \
+            identifiers; those that were refused as one average go together.
 
-            Examples: edge-gateway queue dead requeue 4711 4712
-                      edge-gateway queue dead requeue --all
+            Examples:
+              edge-gateway queue dead requeue 4711 4712
+              edge-gateway queue dead requeue --all
             """)
 
     @OptionGroup var choice: DeadChoice
@@ -114,17 +117,17 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/requeue", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.samples) samples are delivered once more")
+        Terminal.print("\(report.samples) samples wait for delivery again")
     }
 }
 
 struct DeadPurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "purge", abstract: "Deletes dead letters, of which no other copy exists.",
+        commandName: "purge", abstract: "Deletes dead letters; no other copy of them exists.",
         discussion: "Example: edge-gateway queue dead purge 4711 --yes")
 
     @OptionGroup var choice: DeadChoice
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
@@ -133,6 +136,6 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("deleted \(report.samples) samples; they count as dropped, purged")
+        Terminal.print("deleted \(report.samples) samples; they count as dropped (purged)")
     }
 }

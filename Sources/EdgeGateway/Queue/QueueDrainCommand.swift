@@ -5,7 +5,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drain", abstract: "Waits until everything that can be sent is delivered.",
         discussion: """
-            For use before a gateway is moved or taken off the network. It only watches: recording \
+            Use it before you move a gateway or take it off the network. It only watches: recording \
             goes on, and deliveries keep their pace. It does not wait for samples that are recorded \
             meanwhile. Exits with 1 if samples are held, or if the time runs out.
 

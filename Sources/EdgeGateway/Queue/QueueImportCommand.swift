@@ -6,8 +6,8 @@ struct QueueImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import", abstract: "Imports the waiting samples of another gateway.",
         discussion: """
-            The file is what `queue export` wrote there. Samples keep their identities: importing a \
-            file twice, or delivering from both places, stores nothing twice.
+            Write the file there with `queue export`. Samples keep their identifiers: importing a \
+            file twice, or delivering from both gateways, stores nothing twice.
 
             Example: edge-gateway queue import ward-3.ndjson --enrollment e1
             """)
@@ -17,15 +17,21 @@ struct QueueImportCommand: AsyncParsableCommand {
     private static let partTimeout = Duration.seconds(120)
     private static let progressPause = Duration.milliseconds(500)
 
-    @Argument(help: "The file.", completion: .file())
+    @Argument(help: "The file that `queue export` wrote.", completion: .file())
     var file: String
     @Option(
-        help: "The enrollment that delivers them (default: the only one).",
+        help: ArgumentHelp(
+            "The enrollment that delivers the samples (default: the only one).", valueName: "name"),
         completion: .enrollmentName)
     var enrollment: String?
-    @Option(help: "The patient, for an enrollment that serves several.")
+    @Option(
+        help: ArgumentHelp(
+            "The patient's id at the exchange, for an enrollment with several.", valueName: "id"))
     var patient: String?
-    @Option(help: "Only this assignment of the file, by its number; may be repeated.")
+    @Option(
+        help: ArgumentHelp(
+            "Only the assignment with this number in the file; may be repeated.",
+            valueName: "number"))
     var assignment: [Int64] = []
     @OptionGroup var daemon: DaemonOptions
 
@@ -88,13 +94,13 @@ struct QueueImportCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: ImportReport) -> String {
-        var lines = ["\(report.added) samples were added, and will be delivered"]
-        if report.known > 0 { lines.append("\(report.known) are or were here already") }
+        var lines = ["added \(report.added) samples, which wait for delivery"]
+        if report.known > 0 { lines.append("\(report.known) were here before") }
         if report.settled > 0 {
-            lines.append("\(report.settled) were delivered, dropped or dead where they come from")
+            lines.append("\(report.settled) were delivered, dropped or dead at the other gateway")
         }
         if report.notSelected > 0 {
-            lines.append("\(report.notSelected) are of assignments that were not asked for")
+            lines.append("\(report.notSelected) belong to assignments that were not selected")
         }
         return lines.joined(separator: "\n")
     }

@@ -6,27 +6,31 @@ struct QueueReleaseCommand: AsyncParsableCommand {
         commandName: "release",
         abstract: "Sets the time of a boot with an untrusted clock, so that its samples are sent.",
         discussion: """
-            Without options it lists such boots. Either --at says when the first frame of the boot \
-            came (UTC), or --offset how many seconds UTC was ahead of the uptime. This cannot be \
-            taken back: the samples carry those times for ever.
+            Without options it lists such boots. With --boot, either --at says when the first frame \
+            of that boot came, or --offset how many seconds UTC was ahead of the uptime. This cannot \
+            be undone: the samples keep those times.
 
-            Examples: edge-gateway queue release
-                      edge-gateway queue release --boot ID --at "2026-12-01 08:30:00"
+            Examples:
+              edge-gateway queue release
+              edge-gateway queue release --boot ID --at "2026-12-01 08:30:00"
             """)
 
-    @Option(help: "The boot, as the list names it, or the beginning of its name.")
+    @Option(
+        help: ArgumentHelp("The boot as the list names it, or the beginning.", valueName: "id"))
     var boot: String?
-    @Option(help: "UTC minus uptime, in seconds since 1970.")
+    @Option(
+        help: ArgumentHelp("UTC minus uptime, in seconds since 1970.", valueName: "seconds"))
     var offset: Double?
-    @Option(help: "When the boot's first frame came, in UTC.")
+    @Option(
+        help: ArgumentHelp("When the boot's first frame came, in UTC.", valueName: "time"))
     var at: UTCTime?
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
         guard (boot != nil) == (offset != nil || at != nil), offset == nil || at == nil else {
-            throw ValidationError("give --boot with either --at or --offset, or nothing to list")
+            throw ValidationError("give --boot with either --at or --offset, or no option to list")
         }
         if let offset, !(0...253_402_300_799).contains(offset) {
             throw ValidationError("--offset is in seconds since 1970")
@@ -53,7 +57,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
             timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.samples) samples have their times now")
+        Terminal.print("\(report.samples) samples now have their times")
     }
 
     /// What will be sent with which times, and whether that fits what else is known.
@@ -65,10 +69,10 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             "\(boot.held) samples will be sent with times from\n"
             + "\(time(boot.firstUptime)) to \(time(boot.lastUptime)) UTC.\n"
         if offset < boot.earliestOffset {
-            text += "That is before samples that came earlier!\n"
+            text += "That is earlier than samples that came before them!\n"
         } else if let latest = boot.latestOffset, offset > latest {
-            text += "That is after samples that came later!\n"
+            text += "That is later than samples that came after them!\n"
         }
-        return text + "This cannot be taken back. Go on?"
+        return text + "This cannot be undone. Continue?"
     }
 }

@@ -75,7 +75,7 @@ struct QueueService: Sendable {
     private func horizon(olderThanHours hours: Int) throws -> UTC? {
         guard (0...Self.purgeHoursMax).contains(hours) else {
             throw ProblemReport(
-                code: .badRequest, message: "hours go from 0 to \(Self.purgeHoursMax)",
+                code: .badRequest, message: "hours must be 0 to \(Self.purgeHoursMax)",
                 advice: "edge-gateway queue purge --older-than 24")
         }
         guard hours > 0 else { return nil }

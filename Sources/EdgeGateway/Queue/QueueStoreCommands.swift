@@ -35,8 +35,10 @@ struct QueueVerifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify", abstract: "Checks every row of the store, and its books.",
         discussion: """
-            Only reads, beside the daemon or without it; mostly only root or the daemon's user may. \
-            Exits with 1 if anything is wrong. Example: sudo edge-gateway queue verify
+            Changes nothing, and works whether or not the daemon runs. Only root and the daemon's \
+            user may read the store. Exits with 1 if anything is wrong.
+
+            Example: sudo edge-gateway queue verify
             """)
 
     @OptionGroup var daemon: DaemonOptions
@@ -55,7 +57,7 @@ struct QueueVerifyCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: VerifyReport) -> String {
-        if report.clean { return "\(report.samples) samples, all as they were written" }
+        if report.clean { return "\(report.samples) samples, all intact" }
         var lines = report.findings.map { "! \(Printable.line($0))" }
         if !report.damaged.isEmpty {
             let ids = report.damaged.prefix(5).map(String.init).joined(separator: ", ")
@@ -63,7 +65,8 @@ struct QueueVerifyCommand: AsyncParsableCommand {
                 "! \(report.damaged.count) damaged samples: \(ids)"
                     + (report.damaged.count > 5 ? ", …" : ""))
         }
-        return lines.joined(separator: "\n") + "\ndocs/operations.md, \"When the store is broken\""
+        return lines.joined(separator: "\n")
+            + "\nsee docs/operations.md, \"When the store is broken\""
     }
 }
 
@@ -73,27 +76,31 @@ struct QueueExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
         discussion: """
-            Without options it takes the samples that wait. The store stays as it is, and \
-            `queue import` reads the file at another gateway. The file names sensors and patients, and is readable by its owner only.
+            Without options it writes the samples that are not delivered yet, for `queue import` at \
+            another gateway. The store stays as it is. The file names sensors and patients; only its \
+            owner can read it. Times are UTC: 2026-12-01 or "2026-12-01 08:30:00".
 
-            Examples: sudo edge-gateway queue export /media/usb/ward-3.ndjson
-                      sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
-                      sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
+            Examples:
+              sudo edge-gateway queue export /media/usb/ward-3.ndjson
+              sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
+              sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
             """)
 
-    @Argument(help: "The file; an existing one is not overwritten.", completion: .file())
+    @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
     var file: String
-    @Option(help: "ndjson (the default; import reads it) or csv.")
+    @Option(help: "ndjson, which `queue import` reads, or csv (default: ndjson).")
     var format: ExportFormat?
-    @Flag(help: "Beat times and RR intervals of all samples, as CSV for HRV programs.")
+    @Flag(help: "Write beat times and RR intervals of all samples, as CSV for HRV programs.")
     var beats = false
-    @Flag(help: "Delivered, dropped and dead samples too.")
+    @Flag(help: "Include delivered, dropped and dead samples.")
     var all = false
-    @Option(help: "Only samples from this time on, UTC.")
+    @Option(help: ArgumentHelp("Only samples from this time on.", valueName: "time"))
     var since: UTCTime?
-    @Option(help: "Only samples before this time, UTC.")
+    @Option(help: ArgumentHelp("Only samples before this time.", valueName: "time"))
     var until: UTCTime?
-    @Option(help: "Only this sensor, by its address.", completion: .sensorAddress)
+    @Option(
+        help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
+        completion: .sensorAddress)
     var sensor: String?
     @OptionGroup var daemon: DaemonOptions
 
@@ -105,7 +112,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             throw ValidationError("--beats takes delivered samples anyway; leave --all out")
         }
         if let since, let until, since.date >= until.date {
-            throw ValidationError("--since is not before --until; exchange them")
+            throw ValidationError("--since must be before --until")
         }
     }
 

@@ -38,7 +38,7 @@ enum QueueText {
     }
 
     static func samples(_ report: SamplesReport) -> String {
-        if report.samples.isEmpty { return "there are no such samples" }
+        if report.samples.isEmpty { return "no samples match" }
         return Terminal.table(
             ["ID", "TIME (UTC)", "BPM", "STATE", "SENSOR", "REASON"],
             report.samples.map {
@@ -85,7 +85,7 @@ enum QueueText {
                 ]
             })
             + (boots.contains(where: \.running)
-                ? "\n* runs, and gets its times by itself once it is synchronised" : "")
+                ? "\n* running; gets its times by itself once the clock is synchronised" : "")
     }
 
     static func uploads(_ report: HistoryReport) -> String {
@@ -98,7 +98,7 @@ enum QueueText {
     }
 
     static func hours(_ hours: [HourReport]) -> String {
-        if hours.isEmpty { return "nothing was measured, or it is delivered and gone" }
+        if hours.isEmpty { return "no samples: none were measured, or delivered ones are deleted" }
         return Terminal.table(
             ["HOUR (UTC)", "SAMPLES", "MEAN", "LOWEST", "HIGHEST", "SENSOR"],
             hours.map {

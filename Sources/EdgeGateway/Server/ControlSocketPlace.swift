@@ -48,7 +48,7 @@ final class ControlSocketPlace: Sendable {
         }
         guard attributes[.type] as? FileAttributeType == .typeSocket else {
             throw .unusable(
-                "socket: something else is at \(path); set `socket` to another place")
+                "socket: another file is at \(path); set `socket` to another path")
         }
         guard !Self.isAnswered(path) else {
             throw .taken(

@@ -55,6 +55,6 @@ extension ProblemReport {
         code: .tooLarge, message: "the request is larger than this path allows",
         advice: "docs/api.yaml lists the limits")
     fileprivate static let internalFault = ProblemReport(
-        code: .internalFault, message: "the gateway made a mistake; recording goes on",
+        code: .internalFault, message: "internal error in the gateway; recording goes on",
         advice: "please report it: edge-gateway bugreport")
 }

@@ -97,7 +97,7 @@ struct RetryingServer: Service {
         let isNews = states.noteFault(
             server.name, setting: fault.setting ?? server.name.setting, reason: fault.description)
         if isNews {
-            logger.error("\(fault.description); recording goes on, and it is tried again")
+            logger.error("\(fault.description); recording goes on, and the gateway tries again")
         }
     }
 

@@ -2,20 +2,22 @@ import ArgumentParser
 
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Checks or shows the configuration; needs no daemon.",
+        commandName: "config", abstract: "Checks or shows the configuration, without a daemon.",
         subcommands: [CheckCommand.self, ShowCommand.self])
 
     struct CheckCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "check", abstract: "Checks whether the configuration can be used.",
             discussion: """
-                Checks the file, the variables that override it, and what they name on this machine: \
-                directories, addresses, tokens, certificates. Permissions count: run it as the \
-                daemon's user. Exits with 1 if anything cannot be used.
+                Checks the file, the environment variables that override it, and what they name on \
+                this machine: directories, addresses, tokens, certificates. Permissions count, so run \
+                it as the daemon's user. Exits with 1 if anything cannot be used.
 
                 Example: sudo -u edge-gateway edge-gateway config check
                 """)
-        @Option(help: "Configuration file.", completion: .file()) var config: String?
+        @Option(
+            help: ArgumentHelp(DaemonOptions.configHelp, valueName: "file"), completion: .file())
+        var config: String?
 
         func run() async throws {
             let problems = try await Settings.load(config).problems()
@@ -29,10 +31,16 @@ struct ConfigCommand: AsyncParsableCommand {
 
     struct ShowCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show", abstract: "Lists every key with the value in force.",
-            discussion: "Example: edge-gateway config show")
-        @Option(help: "Configuration file.", completion: .file()) var config: String?
-        @Flag(help: "Print JSON.") var json = false
+            commandName: "show", abstract: "Lists every setting with its value in force.",
+            discussion: """
+                Prints what each setting means, and the environment variable that overrides it.
+
+                Example: edge-gateway config show
+                """)
+        @Option(
+            help: ArgumentHelp(DaemonOptions.configHelp, valueName: "file"), completion: .file())
+        var config: String?
+        @Flag(help: "Print JSON instead of text.") var json = false
 
         func run() async throws {
             let listing = try await Settings.load(config).listing

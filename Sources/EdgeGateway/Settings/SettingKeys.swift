@@ -70,10 +70,10 @@ extension SettingKey {
             fallback: PowerPolicy.always.rawValue,
             help:
                 "always: an adapter that is off is powered on; if-ours: only one that the gateway "
-                + "switched off to mend it; never: its power is not touched"),
+                + "switched off to recover it; never: the gateway leaves its power alone"),
         SettingKey(
             name: "radio.reset_socket", kind: .text, fallback: "/run/edge-gateway-radio/reset.sock",
-            help: "socket of the radio-reset helper; a missing one means that it is not installed"),
+            help: "socket of the radio-reset helper; without the socket, the helper is not used"),
         SettingKey(
             name: "storage.commit_samples", kind: .integer(1...1000), fallback: "500",
             help: "samples kept in memory before they are committed"),
@@ -104,7 +104,7 @@ extension SettingKey {
             help: "seconds between deliveries while samples come in"),
         SettingKey(
             name: "uplink.batch_samples", kind: .integer(1...100), fallback: "100",
-            help: "most samples in one bundle"),
+            help: "largest number of samples in one bundle"),
         SettingKey(
             name: "uplink.allow_plain_http", kind: .flag, fallback: "false",
             help: "permit http:// to hosts other than this machine (tests only: tokens go in clear)"

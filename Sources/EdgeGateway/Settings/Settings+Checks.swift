@@ -29,7 +29,7 @@ extension Settings {
         guard place.isLoopback else {
             throw SettingsFault(
                 description:
-                    "page.listen: \(pageListen ?? "") is reachable by others, and there is no token; "
+                    "page.listen: \(pageListen ?? "") is reachable from other machines, and no token is set; "
                     + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
                 setting: "page.token_file")
         }
@@ -67,7 +67,7 @@ extension Settings {
             }
             let mode = try? FileManager.default.attributesOfItem(atPath: key)[.posixPermissions]
             if let mode = mode as? Int, mode & 0o007 != 0 {
-                add("uplink.client_key_file", ": everybody may read \(key); chmod 640 it")
+                add("uplink.client_key_file", ": every user may read \(key); chmod 640 it")
             }
         }
         if !Self.isURI(identifierSystem) {
@@ -104,7 +104,7 @@ extension Settings {
         let directory = URL(filePath: socketPath).deletingLastPathComponent().path
         let type = try? FileManager.default.attributesOfItem(atPath: socketPath)[.type]
         if let type = type as? FileAttributeType, type != .typeSocket {
-            add("socket", "something else is at \(socketPath); choose another place")
+            add("socket", "another file is at \(socketPath); choose another path")
         } else if directory != Self.runtimeDirectory || access(directory, F_OK) == 0,
             let why = Self.whyUnusable(directory: directory, isCreated: false)
         {

@@ -51,7 +51,8 @@ struct SettingsLoader {
             guard (attributes[.size] as? Int ?? 0) <= Self.fileBytesMax else {
                 throw SettingsFault(
                     description:
-                        "read configuration \(path): it is over 1 MiB, so it is another file")
+                        "read configuration \(path): it is larger than 1 MiB, too large for settings"
+                )
             }
             return try String(contentsOfFile: path, encoding: .utf8)
         } catch let fault as SettingsFault {
@@ -74,7 +75,7 @@ struct SettingsLoader {
         } catch {
             throw SettingsFault(
                 description: "parse configuration \(path): \(oneLine(error)); "
-                    + "mend the file, `edge-gateway config check` tries it")
+                    + "correct the file; `edge-gateway config check` checks it")
         }
         guard let root, root.scalar?.string.isEmpty != true else { return false }
         guard let mapping = root.mapping else {

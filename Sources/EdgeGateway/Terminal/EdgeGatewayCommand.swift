@@ -11,14 +11,13 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             The daemon (`run`) owns the radio and the store; the other commands talk to it over \
             its control socket.
 
-            First steps: edge-gateway run, then in another terminal:
+            First steps, with the daemon running in another terminal:
               edge-gateway enroll LINK
               edge-gateway scan
               edge-gateway pair ADDRESS
               edge-gateway status
 
-            Exit codes: 0 well, 1 the thing asked about is not well, 2 wrong usage, \
-            3 the daemon cannot be reached.
+            Exit codes: 0 well, 1 not well or failed, 2 wrong usage, 3 no daemon answers.
             """,
         version: GatewayVersion.text,
         subcommands: [
@@ -26,9 +25,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self,
             DestinationCommand.self, EraseCommand.self,
             StatusCommand.self, GapsCommand.self, HistoryCommand.self, QueueCommand.self,
-            WatchCommand.self,
-            ShareCommand.self, DoctorCommand.self,
-            BugreportCommand.self,
+            WatchCommand.self, ShareCommand.self, DoctorCommand.self, BugreportCommand.self,
             DecodeCommand.self, ConfigCommand.self,
         ])
 
