@@ -94,17 +94,8 @@ public actor BlueZClient {
         connection.close()
     }
 
-    /// Whether bluetoothd is on the bus.
-    public var isDaemonPresent: Bool { owner != nil }
-
-    /// All adapters, ordered by path.
-    public var adapters: [Adapter] { tree.adapters.values.sorted { $0.path < $1.path } }
-
     /// All devices that bluetoothd knows, ordered by path.
     public var devices: [Device] { tree.devices.values.sorted { $0.path < $1.path } }
-
-    /// The device at a path, as far as it is known.
-    public func device(at path: String) -> Device? { tree.devices[path] }
 
     /// The characteristics of a device. They stay after the link is lost.
     public func characteristics(ofDevice path: String) -> [Characteristic] {

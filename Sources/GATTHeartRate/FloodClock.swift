@@ -201,9 +201,6 @@ public struct FrameIntake: Hashable, Sendable {
     /// An intake of a sensor of which nothing is known.
     public init() {}
 
-    /// How often each frame arrives, as far as known: 2 where another program listens as well.
-    public var copies: Int { filter.copies }
-
     /// The typical time between two frames, µs; nil while unknown.
     public var cadenceMicroseconds: Int64? { filter.cadence }
 

@@ -4,14 +4,6 @@ public enum ValueFault: Error, Hashable, Sendable {
     case length(Int)
     /// The octet is one that the specification reserves.
     case reserved(UInt8)
-
-    /// One phrase for logs.
-    public var reason: String {
-        switch self {
-        case .length: return "length"
-        case .reserved: return "reserved"
-        }
-    }
 }
 
 /// Where on the body the sensor says it is worn (0x2A38, HRS v1.0 §3.2).

@@ -141,7 +141,6 @@ struct CentralFieldTests {
             await stage.until {
                 $0.contains { if case .daemonHung(.some) = $0 { true } else { false } }
             })
-        #expect(await stage.central.isDaemonHung())
         await stage.bluez.setFrozen(false)
         #expect(
             await stage.until {

@@ -12,7 +12,7 @@ import Testing
     private mutating func follow(_ state: LinkState, _ reason: LinkReason) -> GapCause? {
         _ = silence.follow(
             LinkChange(
-                address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
+                address: "C0:00:00:00:00:01", state: state, reason: reason,
                 uptime: .zero))
         return silence.cause
     }
@@ -52,7 +52,7 @@ import Testing
     @Test mutating func aStrapThatIsHeardAndCannotBeConnectedIsConnectingAllThatTime() {
         func change(_ state: LinkState, _ reason: LinkReason) -> LinkChange {
             LinkChange(
-                address: "C0:00:00:00:00:01", state: state, reason: reason, connectionNumber: 1,
+                address: "C0:00:00:00:00:01", state: state, reason: reason,
                 isUnreachable: true, uptime: .zero)
         }
         _ = follow(.streaming(lastFrameAt: .zero), .progress)

@@ -374,7 +374,6 @@ import Testing
             }
         }
         #expect(transport.lines.count == 1)
-        #expect(await source.needsEnrollment)
     }
 }
 

@@ -235,17 +235,6 @@ import Testing
             .granted(Self.pair(2, at: now.wall, refresh: false)), now)
         #expect(renewal.record.pair.refresh == Secret("refresh1"))
     }
-
-    @Test func aNewEnrollmentEndsTheLoss() {
-        var renewal = TokenRenewal(record: Self.record(credential: .none))
-        let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.refused(.invalidGrant), now)
-        renewal.replace(Self.record(5))
-        #expect(renewal.next(now) == .use(AccessToken(secret: Secret("access5"), generation: 2)))
-        #expect(!renewal.isLost)
-    }
 }
 
 extension TokenRecord {

@@ -188,11 +188,8 @@ public actor Central {
             let device = link.device.flatMap { devices[link.address]?[$0] }
             return LinkSnapshot(
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
-                connectionNumber: link.machine.attempt, name: device?.name, rssi: device?.rssi,
-                isPaired: device?.isPaired ?? false, isBondLost: isBondLost(link),
+                rssi: device?.rssi, isBondLost: isBondLost(link),
                 isUnreachable: isUnreachable(link), failingSince: link.failingSince,
-                muteLinks: link.machine.muteLinks,
-                silenceLimit: link.machine.silenceLimit,
                 adapter: link.adapter.flatMap { adapters[$0]?.address }, upSince: link.upSince,
                 fixedAge: link.ages.fixedAge(current: link.upSince.map { clock.now() - $0 }))
         }

@@ -34,8 +34,7 @@ extension Central {
             .link(
                 LinkChange(
                     address: link.address, state: link.machine.state, reason: link.machine.reason,
-                    connectionNumber: link.machine.attempt, isUnreachable: isUnreachable(link),
-                    uptime: clock.now()))
+                    isUnreachable: isUnreachable(link), uptime: clock.now()))
         ])
     }
 

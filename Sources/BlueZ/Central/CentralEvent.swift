@@ -37,7 +37,6 @@ public struct LinkChange: Sendable, Hashable {
     public let address: String
     public let state: LinkState
     public let reason: LinkReason
-    public let connectionNumber: UInt64
     /// The sensor is heard, and no link to it comes about.
     public let isUnreachable: Bool
     /// When.
@@ -45,13 +44,12 @@ public struct LinkChange: Sendable, Hashable {
 
     /// A change of a link's state.
     public init(
-        address: String, state: LinkState, reason: LinkReason, connectionNumber: UInt64,
-        isUnreachable: Bool = false, uptime: Uptime
+        address: String, state: LinkState, reason: LinkReason, isUnreachable: Bool = false,
+        uptime: Uptime
     ) {
         self.address = address
         self.state = state
         self.reason = reason
-        self.connectionNumber = connectionNumber
         self.isUnreachable = isUnreachable
         self.uptime = uptime
     }
@@ -60,19 +58,13 @@ public struct LinkChange: Sendable, Hashable {
 /// A sensor that was heard, or is connected.
 public struct Sighting: Sendable, Hashable {
     public let address: String
-    /// `public` or `random`.
-    public let addressType: String
     public let name: String?
     /// dBm; nil when it is connected and not advertising.
     public let rssi: Int?
-    /// 128-bit UUIDs, lower case.
-    public let services: [String]
     public let isConnected: Bool
     public let isPaired: Bool
     /// The address of the adapter that heard it.
     public let adapter: String
-    /// When it was last heard.
-    public let uptime: Uptime
 }
 
 /// A link as it stands.
@@ -80,20 +72,13 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let address: String
     public let state: LinkState
     public let reason: LinkReason
-    public let connectionNumber: UInt64
-    public let name: String?
     public let rssi: Int?
-    public let isPaired: Bool
     /// There is a bond here, and the sensor does not let itself be connected to with it.
     public let isBondLost: Bool
     /// It is heard, and again and again no link to it comes about.
     public let isUnreachable: Bool
     /// Since when attempts to connect fail.
     public let failingSince: Uptime?
-    /// Links in a row over which it sent nothing.
-    public let muteLinks: Int
-    /// How long it may be silent before its link is made anew: by its own cadence.
-    public let silenceLimit: Duration
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
     /// Since when the link is up.

@@ -257,9 +257,8 @@ extension Central {
 
     func sighting(of device: Device) -> Sighting {
         Sighting(
-            address: device.address, addressType: device.addressType, name: device.name,
-            rssi: device.rssi, services: device.uuids, isConnected: device.isConnected,
-            isPaired: device.isPaired, adapter: adapters[device.adapter]?.address ?? "",
-            uptime: heardAt[device.path] ?? clock.now())
+            address: device.address, name: device.name, rssi: device.rssi,
+            isConnected: device.isConnected, isPaired: device.isPaired,
+            adapter: adapters[device.adapter]?.address ?? "")
     }
 }

@@ -5,9 +5,6 @@ extension Central {
     /// How long a sensor that cannot be connected to counts as heard.
     static let unreachableFor = Duration.seconds(120)
 
-    /// Whether bluetoothd is on the bus and does not answer.
-    public func isDaemonHung() -> Bool { pulse.hungSince != nil || isDaemonSilent }
-
     /// Silence says nothing while bluetoothd may hang, and a call made now would wait in its queue.
     func isHeld(_ link: WatchedLink) -> Bool {
         pulse.hungSince != nil || (pulse.isInDoubt && link.machine.isStreaming)

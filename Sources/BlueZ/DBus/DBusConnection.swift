@@ -116,11 +116,6 @@ public final class DBusConnection: BusConnection {
         }
     }
 
-    /// Gives a well-known name back, as a service does that is about to stop.
-    public func releaseName(_ name: String) async throws(DBusFault) {
-        _ = try await callBus("ReleaseName", [.string(name)])
-    }
-
     /// Everything that is not an answer to one of our calls: signals, and calls made to us, which
     /// want an answer by `send`. For one consumer; batches as they gather; ends with the bus.
     public func incoming() -> AsyncStream<[DBusMessage]> {

@@ -84,8 +84,6 @@ public struct SensorLink: Sendable {
     var teardownUntil: Uptime?
     /// How often bluetoothd was made to forget the device since the last frame.
     var forgets = 0
-    /// Links in a row over which no frame came.
-    public internal(set) var muteLinks = 0
     var rhythm = FrameRhythm()
     var attemptsUnheard = 0
     var busyInRow = 0

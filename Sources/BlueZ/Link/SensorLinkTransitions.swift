@@ -157,7 +157,6 @@ extension SensorLink {
         hasFrame = true
         wasSilent = false
         forgets = 0
-        muteLinks = 0
         if backoff.failures > 0 || busyInRow > 0 {
             backoff.reset()
             busyInRow = 0
@@ -208,7 +207,6 @@ extension SensorLink {
         wasSilent = true
         guard !hasFrame else { return fail(.stale, .transientRadio, at: now) }
         // What bluetoothd remembers of its characteristics may not be what it has.
-        muteLinks = min(muteLinks + 1, 1_000)
         return fail(.noFirstFrame, .cache, at: now)
     }
 }

@@ -41,11 +41,6 @@ actor HealthMonitor {
         return conditions.map { HealthItem($0, since: date(of: log.began($0), now: reading)) }
     }
 
-    /// What is not well now with any of these subjects: a sensor's number, an enrollment's name.
-    func conditions(about subjects: Set<String>) async -> [HealthCondition] {
-        await judge().conditions.filter { subjects.contains($0.subject) }
-    }
-
     /// Remembers what is the case now, and writes what began and what ended into the log.
     func look() async {
         let (reading, conditions, counts) = await judge()

@@ -108,9 +108,6 @@ final class Viewers: Sendable {
         return place
     }
 
-    /// How many are watching.
-    var count: Int { state.withLock { $0.seats.count } }
-
     /// A viewer's place, while it is held.
     final class Place: Sendable {
         private let viewers: Viewers

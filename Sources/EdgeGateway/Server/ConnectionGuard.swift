@@ -41,9 +41,6 @@ final class ConnectionDoor: Sendable {
                     countMax: limits.connectionsMax, perPeerMax: limits.perPeerMax)))
     }
 
-    /// How many are open.
-    var count: Int { state.withLock { $0.table.count } }
-
     /// Lets a connection in, and closes another one if there are too many.
     func enter(_ peer: ConnectionPeer, close: @escaping @Sendable () -> Void) -> Int {
         let (id, closing) = state.withLock { state in

@@ -50,12 +50,6 @@ extension StandInExchange {
         patient.map { id in observations.count { $0.patient == id } } ?? observations.count
     }
 
-    /// The rows that own these identifiers' value; more than one is impossible by the index, so
-    /// look at ``duplicates`` and ``orphans`` too.
-    public func stored(identifier: ExchangeIdentifier) -> StoredObservation? {
-        identifierOwners[identifier].flatMap { id in observations.first { $0.id == id } }
-    }
-
     /// Rows whose identifier was lost in a race of two requests. A well-behaved client leaves none.
     public var orphans: Int { observations.count { $0.isOrphan } }
 

@@ -165,9 +165,6 @@ extension StandInExchange {
 
     // MARK: Knobs
 
-    /// How long access tokens issued from now on live, in seconds (`expires_in`).
-    public func setAccessTokenLifetime(seconds: Int) { accessTokenLifetimeSeconds = seconds }
-
     /// Every access token is past its time; refresh tokens stay good.
     public func expireAccessTokens() {
         for token in accessTokens.keys { accessTokens[token]?.expiresAt = .distantPast }
@@ -178,7 +175,4 @@ extension StandInExchange {
         accessTokens = [:]
         if alsoRefreshTokens { refreshTokens = [:] }
     }
-
-    /// How many refresh tokens are good.
-    public var sessions: Int { refreshTokens.count }
 }

@@ -77,9 +77,6 @@ public final class FaultProxy: Sendable {
     /// While it is cut, connections break at once, and answers to those under way are lost.
     public func setCut(_ isCut: Bool) { state.withLock { $0.isCut = isCut } }
 
-    /// How many connections there have been that the script had a say in.
-    public var connections: Int { state.withLock { $0.connections } }
-
     /// Waits until every byte that was delayed has arrived, or never will.
     public func settle() async {
         while state.withLock({ $0.open }) > 0 {

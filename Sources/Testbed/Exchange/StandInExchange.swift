@@ -72,7 +72,7 @@ public actor StandInExchange {
     var poisoned: Set<ExchangeIdentifier> = []
     var refused: Set<String> = []
     var pacePerEntry = Duration.zero
-    var accessTokenLifetimeSeconds = 1_209_600
+    let accessTokenLifetimeSeconds = 1_209_600
     var advertisedTokenEndpoint: String?
     var inFlight: [ExchangeIdentifier: Int] = [:]
     var overlaps = 0

@@ -46,7 +46,6 @@ public enum BlueZFault {
     public static let connectCanceled = failed("br-connection-canceled")
     public static let authenticationCanceled = of(
         "AuthenticationCanceled", "Authentication Canceled")
-    public static let connectionAttemptFailed = of("ConnectionAttemptFailed", "Page Timeout")
 
     /// `org.bluez.Error.Failed` and a text.
     public static func failed(_ text: String) -> DBusFault {

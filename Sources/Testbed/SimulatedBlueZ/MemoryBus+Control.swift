@@ -49,11 +49,6 @@ extension MemoryBus {
     /// Lets an adapter hear nothing though it scans, until it is powered off and on.
     public func deafen(_ adapter: String) { change { $0.adapters[adapter]?.isDeaf = true } }
 
-    /// Whether an adapter hears nothing.
-    public func isDeaf(_ adapter: String) -> Bool {
-        look { $0.adapters[adapter]?.isDeaf ?? false }
-    }
-
     /// Lets calls go wrong.
     public func inject(_ fault: ScriptedFault) { change { $0.faults.add(fault) } }
 
@@ -63,11 +58,6 @@ extension MemoryBus {
     /// Changes how it all behaves.
     public func setHabits(_ adjust: @Sendable (inout BlueZHabits) -> Void) {
         change { adjust(&$0.habits) }
-    }
-
-    /// Whether a client is subscribed to a strap.
-    public func isSubscribed(_ strap: String) -> Bool {
-        look { $0.subscription(to: strap) != nil }
     }
 
     /// Frames of a strap that went out to a subscriber so far.

@@ -47,9 +47,6 @@ public final class MemoryBus: Sendable {
 
     // MARK: Time
 
-    /// µs since the beginning; what clients take for `CLOCK_BOOTTIME`.
-    public var now: Int64 { state.withLock { $0.world.now } }
-
     /// When something is due: in the world, for a gathering, or for a call without an answer.
     public var nextDue: Int64? {
         state.withLock { state in

@@ -26,14 +26,6 @@ extension SimulatedBlueZ {
         change { $0.setOnAir(address, isOnAir) }
     }
 
-    /// Lets a phone or a bike computer take the strap: it no longer advertises. Or gives it back.
-    public func setConnectedElsewhere(_ address: String, _ isElsewhere: Bool) {
-        change {
-            $0.straps[address]?.isElsewhere = isElsewhere
-            if !isElsewhere { $0.tryWaitingConnects(to: address) }
-        }
-    }
-
     /// Sends one frame with exactly these bytes.
     ///
     /// - Returns: whether a client was subscribed; otherwise it is lost.
@@ -47,16 +39,6 @@ extension SimulatedBlueZ {
     /// Begins or ends bad frames among a strap's own.
     public func setNoise(_ address: String, _ noise: FrameNoise) {
         change { $0.straps[address]?.strap.noise = noise }
-    }
-
-    /// Changes a strap's style from its next frame on, contact lost for instance.
-    public func setStyle(_ address: String, _ style: StrapStyle) {
-        change { $0.straps[address]?.packer.style = style }
-    }
-
-    /// Changes a strap's signal strength, in dBm.
-    public func setRSSI(_ address: String, _ rssi: Int16) {
-        change { $0.straps[address]?.strap.rssi = rssi }
     }
 
     /// Changes a strap's battery, in percent; told by `Battery1` while it is connected.
@@ -193,11 +175,6 @@ extension SimulatedBlueZ {
         world.faults.clear()
     }
 
-    /// Changes how bluetoothd behaves from now on.
-    public func setHabits(_ change: (inout BlueZHabits) -> Void) {
-        change(&world.habits)
-    }
-
     /// How often a method was called so far, such as `StartNotify`.
     public func callCount(_ member: String) -> Int {
         world.calls[member] ?? 0
@@ -208,9 +185,6 @@ extension SimulatedBlueZ {
 
     /// Whether a pairing agent is registered.
     public var hasAgent: Bool { !world.agents.isEmpty }
-
-    /// Simulated time since the start.
-    public var elapsed: Duration { .microseconds(world.now) }
 
     /// The object path of a device.
     public nonisolated static func devicePath(_ address: String, adapterIndex: Int = 0) -> String {

@@ -39,9 +39,6 @@ public actor RenewingTokens: TokenSource {
         self.logger = logger
     }
 
-    /// Whether a person has to enroll again.
-    public var needsEnrollment: Bool { renewal.isLost }
-
     /// The OAuth client the tokens belong to.
     public var clientID: String { renewal.record.clientID }
 
@@ -76,12 +73,6 @@ public actor RenewingTokens: TokenSource {
     /// Reports that a request with `token` got past the token check.
     public func accepted(_ token: AccessToken) {
         renewal.accepted(token)
-    }
-
-    /// Takes the tokens of a new enrollment, already in the file, in place of the old.
-    public func replace(_ record: TokenRecord) async {
-        await finish()
-        renewal.replace(record)
     }
 
     /// Waits for a renewal under way.

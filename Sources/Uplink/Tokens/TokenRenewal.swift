@@ -164,12 +164,6 @@ public struct TokenRenewal: Sendable {
         }
     }
 
-    /// A person enrolled anew: `record` is on the disk already.
-    public mutating func replace(_ record: TokenRecord) {
-        install(record)
-        isUnsaved = false
-    }
-
     private mutating func install(_ record: TokenRecord) {
         self.record = record
         generation += 1

@@ -8,8 +8,6 @@ public struct PatientAccess: Sendable, Hashable {
     public var isConsented: Bool
     /// The devices the data may be attributed to. More than one leaves the choice to a person.
     public var devices: [DeviceCandidate]
-    /// The code for RR intervals, if the patient has consented to one.
-    public var intervalCode: ObservationCode?
 }
 
 /// A code an exchange registers observations under.
@@ -90,8 +88,7 @@ extension PatientAccess {
             if !devices.contains(where: { $0.id == device.id }) { devices.append(device) }
         }
         self.init(
-            patient: patient, code: code, isConsented: isConsented, devices: devices,
-            intervalCode: Self.intervalCode(in: consents))
+            patient: patient, code: code, isConsented: isConsented, devices: devices)
     }
 
     /// The code for RR intervals among those consented to.
