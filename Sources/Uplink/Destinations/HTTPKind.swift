@@ -13,7 +13,7 @@ public protocol HTTPKind: DestinationKind {
     func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest
     /// Where the token comes from; nil where none is needed.
     func tokens(_ parts: DestinationParts) -> (any TokenSource)?
-    /// The table of answers; ``AnswerRow/general`` follows it.
+    /// The table of answers. What it leaves out is read as HTTP defines it.
     static var answers: [AnswerRow] { get }
     /// The text of an answer that the table is read with, and that a person sees.
     func words(of answer: HTTPAnswer) -> String
