@@ -178,11 +178,12 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .enrollAgain:
             Row(
                 .error,
-                "the exchange no longer lets this gateway in, or the tokens cannot be read; "
-                    + "samples are held",
+                "this gateway is no longer authorized there, or the tokens or secrets cannot be "
+                    + "read; samples are held",
                 "edge-gateway enroll LINK with a new invitation of the same patient, or enroll "
-                    + "--practitioner-key-file FILE --name NAME; tokens that become readable "
-                    + "again are used within a minute")
+                    + "--practitioner-key-file FILE --name NAME; for another destination, "
+                    + "destination add with its settings and --name NAME; tokens that become "
+                    + "readable again are used within a minute")
         case .consentMissing:
             Row(
                 .error,
@@ -198,7 +199,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .deliveryHeld:
             Row(
                 .error,
-                "the exchange refuses for another reason, which the message names; samples are held",
+                "the delivery is paused, or the destination refuses for another reason, which the message "
+                    + "names; samples are held",
                 "docs/operations.md, \"Why a delivery is held\"")
         case .exchangeUnreachable:
             Row(
@@ -207,7 +209,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .fallingBehind:
             Row(
                 .warning, "samples have come faster than they were delivered for an hour",
-                "check the network and the load of the exchange; a resolution of 10s or 60s "
+                "check the network and the load of the destination; a resolution of 10s or 60s "
                     + "sends less (docs/scale.md)")
         case .deliveryStalled:
             Row(
@@ -215,12 +217,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
         case .deadLetters:
             Row(
-                .error, "the exchange refused samples for good",
+                .error, "a destination refused samples for good",
                 "edge-gateway queue dead list says why; please report it")
         case .notEnrolled:
             Row(
                 .error, "a strap records without an enrollment; samples are held",
-                "edge-gateway enroll LINK, then edge-gateway pair ADDRESS again")
+                "edge-gateway enroll LINK, or edge-gateway destination add KIND; then edge-gateway "
+                    + "pair ADDRESS again")
         case .pageUnavailable:
             Row(
                 .warning, "the live page or the control socket cannot be served; recording goes on",

@@ -1,5 +1,5 @@
 extension HealthRules {
-    /// What each delivery, and the exchange, says of itself.
+    /// Faults of each delivery, and samples that no delivery takes.
     static func deliveries(_ snapshot: HealthSnapshot) -> [HealthCondition] {
         snapshot.deliveries.flatMap { whole($0) } + snapshot.deliveries.flatMap { parts($0) }
             + accounts(snapshot.store)
@@ -13,8 +13,8 @@ extension HealthRules {
                     .enrollAgain, subject: name,
                     message: "\(name): "
                         + (delivery.hasUnreadableTokens
-                            ? "the tokens cannot be read (log: \"load tokens\"); "
-                            : "the exchange no longer lets this gateway in; ")
+                            ? "the tokens or secrets cannot be read (log: \"load tokens\"); "
+                            : "this gateway is no longer authorized there; ")
                         + "samples are held",
                     advice: enrollingAgain(delivery))
             ]
@@ -88,7 +88,7 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .deadLetters,
-                    message: "the exchange refused \(store.dead) samples for good"))
+                    message: "\(store.dead) samples were refused for good"))
         }
         return found
     }

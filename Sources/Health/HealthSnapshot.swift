@@ -136,9 +136,9 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var id: Int64
         public var name: String
         public var kind = Kind.invitation
-        /// The exchange no longer lets this gateway in.
+        /// The authorization is lost, or cannot be read.
         public var wantsEnrolling = false
-        /// The tokens are there and cannot be read.
+        /// The tokens, or the secrets of a destination, are there and cannot be read.
         public var hasUnreadableTokens = false
         /// Why all its samples are held.
         public var hold: Hold?

@@ -1,7 +1,7 @@
 import Foundation
 import OfflineQueue
 
-/// What exchanges refused for good.
+/// Samples that destinations refused for good.
 struct DeadLetterService: Sendable {
     let queue: SampleQueue
     let deliveries: Deliveries

@@ -6,7 +6,7 @@ struct HistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history", abstract: "Lists deliveries, or heart rates by the hour.",
         discussion: """
-            Without options it lists the latest requests to exchanges. With --hours it lists the \
+            Without options it lists the latest deliveries. With --hours it lists the \
             heart rate of each hour, as far as the store still has the samples: delivered ones stay \
             for a day (storage.keep_delivered_hours).
 
@@ -25,7 +25,7 @@ struct HistoryCommand: AsyncParsableCommand {
         help: ArgumentHelp("With --hours: only this sensor.", valueName: "address"),
         completion: .sensorAddress)
     var sensor: String?
-    @Option(help: ArgumentHelp("How many requests to list, 1 to 10000.", valueName: "count"))
+    @Option(help: ArgumentHelp("How many deliveries to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
 

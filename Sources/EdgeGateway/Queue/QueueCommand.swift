@@ -82,7 +82,7 @@ struct QueuePurgeCommand: AsyncParsableCommand {
         commandName: "purge", abstract: "Deletes delivered and dropped samples, to make room.",
         discussion: """
             Samples that still wait are kept. With --dead it also deletes dead letters: samples \
-            that the exchange refused for good, and of which no other copy exists.
+            that a destination refused for good.
 
             Example: edge-gateway queue purge --older-than 24
             """)

@@ -4,7 +4,7 @@ import Foundation
 struct QueueDeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead",
-        abstract: "Shows and manages samples that the exchange refused for good.",
+        abstract: "Shows and manages samples that a destination refused for good.",
         discussion: "Example: edge-gateway queue dead list",
         subcommands: [
             DeadListCommand.self, DeadShowCommand.self, DeadExportCommand.self,
@@ -31,7 +31,7 @@ struct DeadListCommand: AsyncParsableCommand {
 
 struct DeadShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Shows one dead letter, with the words of the exchange.",
+        commandName: "show", abstract: "Shows one dead letter, with the destination's answer.",
         discussion: "Example: edge-gateway queue dead show 4711")
 
     @Argument(help: "Its number, as `queue dead list` shows it.")
@@ -102,7 +102,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "requeue", abstract: "Delivers dead letters again.",
         discussion: """
-            Remove the cause first, or the exchange refuses them again. Samples keep their \
+            Remove the cause first, or the destination refuses them again. Samples keep their \
             identifiers; those that were refused as one average go together.
 
             Examples:
@@ -123,7 +123,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 
 struct DeadPurgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "purge", abstract: "Deletes dead letters; no other copy of them exists.",
+        commandName: "purge", abstract: "Deletes dead letters for good.",
         discussion: "Example: edge-gateway queue dead purge 4711 --yes")
 
     @OptionGroup var choice: DeadChoice
@@ -132,7 +132,7 @@ struct DeadPurgeCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        try Terminal.confirm("Delete \(choice.text)? The exchange does not have them.", yes)
+        try Terminal.confirm("Delete \(choice.text)? The destination does not have them.", yes)
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }

@@ -12,7 +12,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
             Example: edge-gateway queue drain --seconds 600
             """)
 
-    /// Between two looks.
+    /// Between two checks.
     private static let pause = Duration.seconds(1)
 
     @Option(help: "Give up after this many seconds (default: never).")
@@ -28,7 +28,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
         let clock = ContinuousClock()
         let end = seconds.map { clock.now + .seconds($0) }
         var balance = try await look(client)
-        // What waits now; what comes later is another matter, and so is what comes to be held.
+        // What waits now, without samples that are recorded or held later.
         let goal = balance.gone + balance.pending + balance.buffered
         let begun = balance.settled
         var line: ProgressLine? = ProgressLine("delivering")
@@ -66,7 +66,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
 
 /// `queue drain`
 struct DrainReport: Codable, Equatable {
-    /// What the exchange took, or refused for good, while the command waited.
+    /// Samples that were delivered, refused for good or dropped while the command waited.
     var delivered: Int
     /// Could be sent and were not.
     var left: Int
@@ -75,7 +75,7 @@ struct DrainReport: Codable, Equatable {
 }
 
 extension BalanceReport {
-    /// Nothing waits for the exchange with these any more.
+    /// Samples that no longer wait for a destination.
     fileprivate var settled: Int { delivered + dead + dropped.values.reduce(0, +) }
     /// Nothing can be done for these now.
     fileprivate var gone: Int { settled + held.values.reduce(0, +) }

@@ -16,7 +16,8 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             """)
 
     @Option(
-        help: ArgumentHelp("The boot as the list names it, or the beginning.", valueName: "id"))
+        help: ArgumentHelp(
+            "The boot as the list names it, or the beginning of its name.", valueName: "id"))
     var boot: String?
     @Option(
         help: ArgumentHelp("UTC minus uptime, in seconds since 1970.", valueName: "seconds"))

@@ -64,10 +64,10 @@ struct SamplesReport: Codable, Equatable {
     var more: Bool
 }
 
-/// A sample the exchange refused for good.
+/// A sample that a destination refused for good.
 struct DeadLetterReport: Codable, Equatable {
     var id: Int64
-    /// The identifier under which the exchange was offered it.
+    /// The identifier under which the sample was offered.
     var uuid: String
     var time: Date?
     var died: Date?
@@ -80,7 +80,7 @@ struct DeadLetterReport: Codable, Equatable {
     /// Hexadecimal digits.
     var frame: String
     var reason: String
-    /// The exchange's own words.
+    /// The destination's own words.
     var diagnostics: String
 }
 

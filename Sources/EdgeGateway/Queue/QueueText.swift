@@ -52,7 +52,7 @@ enum QueueText {
     static func letters(_ report: DeadLettersReport) -> String {
         if report.letters.isEmpty { return "there are no dead letters" }
         return Terminal.table(
-            ["ID", "TIME (UTC)", "BPM", "SENSOR", "REASON", "THE EXCHANGE SAYS"],
+            ["ID", "TIME (UTC)", "BPM", "SENSOR", "REASON", "ANSWER"],
             report.letters.map {
                 [
                     String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-",
@@ -67,7 +67,7 @@ enum QueueText {
             ("died", time(letter.died)), ("sensor", sensor(letter.name, letter.address)),
             ("enrollment", letter.enrollment ?? "-"),
             ("bpm", letter.bpm.map(String.init) ?? "-"), ("frame", letter.frame),
-            ("reason", letter.reason), ("the exchange says", letter.diagnostics),
+            ("reason", letter.reason), ("answer", letter.diagnostics),
         ]
         return facts.map { "\($0): \(Printable.line($1))" }.joined(separator: "\n")
     }

@@ -114,10 +114,10 @@ extension SettingKey {
             help: "PEM file of the certificate authority to trust instead of the system's"),
         SettingKey(
             name: "uplink.proxy", kind: .text, fallback: "",
-            help: "URL of the proxy to the exchange; empty: as https_proxy and no_proxy say"),
+            help: "URL of the proxy for deliveries; empty: as https_proxy and no_proxy say"),
         SettingKey(
             name: "uplink.client_certificate_file", kind: .text, fallback: "",
-            help: "PEM file of the certificate to show to the exchange, where one is asked for"),
+            help: "PEM file of the certificate for servers that ask for one of the client"),
         SettingKey(
             name: "uplink.client_key_file", kind: .text, fallback: "",
             help: "PEM file of that certificate's key; other users must not be able to read it"),

@@ -76,16 +76,16 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             )
         case .requestRefused:
             (
-                "the exchange refuses every request of this form",
+                "the destination refuses every request of this form",
                 "look for a proxy that changes requests; otherwise report it"
             )
         case .exchangeFault:
             (
-                "the exchange says that it is well and yet takes nothing",
-                "ask the exchange's operator; report it"
+                "the destination reports itself well, but takes nothing",
+                "ask the destination's operator; report it"
             )
         case .paused:
-            ("a person has paused it", "edge-gateway destination resume NAME")
+            ("a person paused the delivery", "edge-gateway destination resume NAME")
         case .credentialsRefused:
             (
                 "the destination does not take the key, the password or the token",
@@ -93,7 +93,7 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             )
         case .forbidden:
             (
-                "the destination knows the key and does not let it write",
+                "the destination knows the key, but does not let it write",
                 "the destination's operator gives the key the right to add data"
             )
         case .notFound:
