@@ -67,13 +67,13 @@ release:               ## every program
 	swift build -c release --static-swift-stdlib
 
 manual: release        ## man pages and shell completions, in .build/manual
+	@deploy/setup --package
 	deploy/manual .build/release/edge-gateway .build/manual
 
 docs: release          ## the libraries' documentation as web pages, in .build-docs
 	deploy/docs .build/release .build-docs
 
 package: manual        ## the Debian package, in .build/deb
-	@deploy/setup --package
 	deploy/package
 
 test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge

@@ -1,9 +1,12 @@
 import ArgumentParser
 import Foundation
 
-/// Where a destination begins.
+/// From when on a strap's samples go to a destination.
 enum DestinationStart: String, ExpressibleByArgument, CaseIterable {
     case now, kept
+
+    static let help =
+        "now: only new samples; kept: also those that the gateway still has."
 }
 
 struct DestinationAddCommand: AsyncParsableCommand {
@@ -11,47 +14,55 @@ struct DestinationAddCommand: AsyncParsableCommand {
         commandName: "add",
         abstract: "Adds a destination, or gives one of that name new settings.",
         discussion: """
-            The destination is tried first; nothing is stored if it does not work. \
-            `destination kinds KIND` lists the settings. A value `@FILE` is read from a file and `-` from \
-            standard input: keep secrets out of the shell's history that way.
+            The gateway tries the destination first, and stores nothing if it does not work. \
+            `destination kinds KIND` lists the settings. To keep a secret out of the shell's history, \
+            give it as `name=@FILE` or, from standard input, as `name=-`.
 
-            Without --every-strap and --strap, straps are added by `pair --destination NAME` or \
-            `destination straps`; `pair --enrollment NAME` makes it a strap's own destination.
+            Without --every-strap and --strap no strap delivers there yet: add straps with \
+            `destination straps` or `pair --destination NAME`. With `pair --enrollment NAME` the \
+            destination takes the place of an exchange for that strap.
 
-            Examples: edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
+            Examples:
+              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
             --every-strap
-                      edge-gateway destination add webhook url=https://host.example/hr \
-            secret=@/root/hook.key --name study --strap C0:00:00:00:00:01 --from kept
+              edge-gateway destination add webhook url=https://host.example/hr \
+            secret=@/root/hook.key --strap C0:00:00:00:00:01
             """)
 
     /// The kinds try the server, which may take its time.
     private static let timeout = Duration.seconds(180)
     private static let valueBytesMax = 4096
 
-    @Argument(help: "The kind of system, as `destination kinds` lists them.")
+    @Argument(help: "The kind, as `destination kinds` lists them.")
     var kind: String
-    @Argument(help: "Settings, each as name=value, name=@FILE or name=-.")
+    @Argument(
+        help: ArgumentHelp("A setting: name=value, name=@FILE or name=-.", valueName: "setting"))
     var settings: [String] = []
-    @Option(help: "Name for this destination (default: its kind).")
+    @Option(help: "The name of this destination (default: its kind).")
     var name: String?
     @Flag(help: "Deliver every strap there, now and later.")
     var everyStrap = false
-    @Option(help: "A strap to deliver there (may be given again).", completion: .sensorAddress)
+    @Option(
+        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "address"),
+        completion: .sensorAddress)
     var strap: [String] = []
-    @Option(help: "now, or kept: with the samples that the gateway still has.")
+    @Option(help: ArgumentHelp(DestinationStart.help, valueName: "start"))
     var from: DestinationStart = .now
-    @Option(help: "Days after which what it cannot take is dropped for it; 0: never (default: 30).")
+    @Option(
+        help: ArgumentHelp(
+            "Drop samples for this destination that wait longer; 0: never (default: 30).",
+            valueName: "days"))
     var keepDays: Int?
-    @Option(help: "raw (one data point a frame), 10s or 60s (averages); default: raw.")
+    @Option(help: ArgumentHelp(EnrollCommand.resolutionHelp))
     var resolution: String?
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
         guard settings.count(where: { $0.hasSuffix("=-") }) <= 1 else {
-            throw ValidationError("one setting at most can be read from standard input")
+            throw ValidationError("only one setting can be read from standard input")
         }
         for setting in settings where !setting.contains("=") {
-            throw ValidationError("'\(Printable.line(setting))' is no setting: give name=value")
+            throw ValidationError("'\(Printable.line(setting))' is not a setting: give name=value")
         }
     }
 

@@ -7,13 +7,15 @@ struct DestinationCommand: AsyncParsableCommand {
         commandName: "destination",
         abstract: "Delivers samples to other systems, beside the exchange or without one.",
         discussion: """
-            A database, a webhook or a file can have the samples too. Each destination has a queue of \
-            its own: one that is stuck costs the others nothing. `enroll` remains the way to an exchange.
+            A destination is a system such as a database or a webhook, or a file. Each has its own \
+            queue: one that is stuck does not delay the others. To deliver to an exchange, use \
+            `enroll`.
 
-            Examples: edge-gateway destination kinds
-                      edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
+            Examples:
+              edge-gateway destination kinds
+              edge-gateway destination add influx url=http://127.0.0.1:8086 database=ward \
             --every-strap
-                      edge-gateway destination list
+              edge-gateway destination list
             """,
         subcommands: [
             DestinationKindsCommand.self, DestinationAddCommand.self, DestinationListCommand.self,
@@ -29,7 +31,7 @@ struct DestinationKindsCommand: ParsableCommand {
         abstract: "Lists the kinds of destinations, or the settings of one kind.",
         discussion: "Example: edge-gateway destination kinds influx")
 
-    @Argument(help: "A kind.")
+    @Argument(help: "Only the settings of this kind.")
     var kind: String?
 
     func run() throws {
@@ -90,7 +92,12 @@ struct DestinationShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
         abstract: "Shows a destination's settings and what leaves the machine for it.",
-        discussion: "Secrets are not shown. Example: edge-gateway destination show influx")
+        discussion: """
+            Prints the settings without their secrets, and the data that is sent for one invented \
+            sample.
+
+            Example: edge-gateway destination show influx
+            """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
@@ -106,8 +113,13 @@ struct DestinationShowCommand: AsyncParsableCommand {
 
 struct DestinationTestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "test", abstract: "Tries a destination without leaving anything there.",
-        discussion: "Example: edge-gateway destination test influx")
+        commandName: "test", abstract: "Tries a destination without storing a sample there.",
+        discussion: """
+            Prints what was checked, and what only the first sample shows. Exits with 1 if the \
+            destination does not work.
+
+            Example: edge-gateway destination test influx
+            """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
@@ -124,22 +136,28 @@ struct DestinationTestCommand: AsyncParsableCommand {
 struct DestinationStrapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "straps",
-        abstract: "Says which straps deliver to a destination beside their own.",
+        abstract: "Chooses the straps that deliver to a destination in addition to their own.",
         discussion: """
-            What a strap still has waiting for a destination is dropped for it when the strap is \
-            removed; other destinations get it as before.
+            When a strap is removed, its samples that still wait for this destination are dropped \
+            there. Other destinations get them as before.
 
-            Examples: edge-gateway destination straps influx --add C0:00:00:00:00:01 --from kept
-                      edge-gateway destination straps influx --remove C0:00:00:00:00:01
+            Examples:
+              edge-gateway destination straps influx --add C0:00:00:00:00:01 --from kept
+              edge-gateway destination straps influx --remove C0:00:00:00:00:01
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
-    @Option(help: "A strap to deliver there (may be given again).", completion: .sensorAddress)
+    @Option(
+        help: ArgumentHelp("Deliver this strap there; may be repeated.", valueName: "address"),
+        completion: .sensorAddress)
     var add: [String] = []
-    @Option(help: "A strap to deliver there no more.", completion: .sensorAddress)
+    @Option(
+        help: ArgumentHelp(
+            "No longer deliver this strap there; may be repeated.", valueName: "address"),
+        completion: .sensorAddress)
     var remove: [String] = []
-    @Option(help: "now, or kept: with the samples that the gateway still has.")
+    @Option(help: ArgumentHelp(DestinationStart.help, valueName: "start"))
     var from: DestinationStart = .now
     @OptionGroup var daemon: DaemonOptions
 
@@ -179,7 +197,7 @@ struct DestinationPauseCommand: AsyncParsableCommand {
 
 struct DestinationResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resume", abstract: "Goes on with a delivery that was paused.",
+        commandName: "resume", abstract: "Continues a delivery that was paused.",
         discussion: "Example: edge-gateway destination resume influx")
 
     @Argument(help: "The destination's name.", completion: .destinationName)
@@ -199,16 +217,17 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
         commandName: "remove",
         abstract: "Ends the delivery to a destination for good, and deletes its secrets.",
         discussion: """
-            What the destination has it keeps; what the other destinations get does not change.
+            The destination keeps the samples that it has. Other destinations are not affected. Without \
+            --undelivered the command refuses while samples wait for this destination.
 
             Example: edge-gateway destination remove influx
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
-    @Flag(help: "Give up samples that were not delivered there yet.")
+    @Flag(help: "Give up samples that are not delivered there yet.")
     var undelivered = false
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 

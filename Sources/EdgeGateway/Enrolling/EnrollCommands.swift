@@ -9,40 +9,59 @@ struct EnrollCommand: AsyncParsableCommand {
         discussion: """
             An invitation link or a key is a credential: anyone who has it can upload as this patient. \
             Give `-` to read a link from standard input, so that it stays out of the shell's \
-            history. A practitioner key serves many patients: `pair --patient` names the patient.
+            history. A practitioner's key serves several patients: `pair --patient` names the patient.
 
-            Examples: edge-gateway enroll - < link.txt
-                      edge-gateway enroll --picture invitation.png
-                      edge-gateway enroll --web
-                      edge-gateway enroll --practitioner-key-file key.json --name clinic
-                      edge-gateway enroll --to-file /var/lib/edge-gateway/heart.ndjson
+            Examples:
+              edge-gateway enroll - < link.txt
+              edge-gateway enroll --picture invitation.png
+              edge-gateway enroll --web
+              edge-gateway enroll --practitioner-key-file key.json --name clinic
+              edge-gateway enroll --to-file /var/lib/edge-gateway/heart.ndjson
             """)
 
     @Argument(help: "The invitation link, or - for standard input.")
     var link: String?
     @Option(help: "File that holds the invitation link.", completion: .file())
     var file: String?
-    @Option(help: "Picture of the invitation's QR code (needs zbarimg).", completion: .file())
+    @Option(
+        help: ArgumentHelp(
+            "Picture of the invitation's QR code (needs zbarimg).", valueName: "file"),
+        completion: .file())
     var picture: String?
-    @Option(help: "File that holds a practitioner's API key.", completion: .file())
+    @Option(
+        help: ArgumentHelp("File that holds a practitioner's API key.", valueName: "file"),
+        completion: .file())
     var practitionerKeyFile: String?
-    @Option(help: "File to deliver into (absolute path): NDJSON, RR intervals included.")
+    @Option(
+        help: ArgumentHelp(
+            "Deliver into this file: NDJSON, RR intervals included.", valueName: "absolute-path"))
     var toFile: String?
     @Flag(help: "Let a phone send the link, through a page that works once.")
     var web = false
-    @Option(help: "The exchange's address, for a key, or for an old link without it.")
+    @Option(
+        help: ArgumentHelp(
+            "The exchange's address, for a key, or for an old link without it.", valueName: "url"))
     var exchange: String?
-    @Option(help: "For links of exchanges before v0.0.9: the OAuth client's id.")
+    @Option(
+        help: ArgumentHelp(
+            "For links of exchanges before v0.0.9: the OAuth client's id.", valueName: "id"))
     var clientID: String?
-    @Option(help: "For links of exchanges before v0.0.9: the client's code verifier.")
+    @Option(
+        help: ArgumentHelp(
+            "For links of exchanges before v0.0.9: the client's code verifier.",
+            valueName: "text"))
     var verifier: String?
-    @Option(help: "Name for this enrollment (default: e1, e2, …).")
+    @Option(help: "The name of this enrollment (default: e1, then e2 and so on).")
     var name: String?
-    @Option(help: "The exchange's device id, when several fit.")
+    @Option(
+        help: ArgumentHelp("The device's id at the exchange, if several fit.", valueName: "id"))
     var device: String?
-    @Option(help: "raw (one data point a frame), 10s or 60s (averages); default: raw.")
+    @Option(help: ArgumentHelp(Self.resolutionHelp))
     var resolution: String?
     @OptionGroup var daemon: DaemonOptions
+
+    static let resolutionHelp =
+        "raw: a data point per frame; 10s or 60s: averages (default: raw)."
 
     func validate() throws {
         let sources = [link, file, picture, practitionerKeyFile, toFile].compactMap { $0 }

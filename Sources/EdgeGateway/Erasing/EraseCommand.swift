@@ -5,12 +5,13 @@ struct EraseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erase", abstract: "Erases a patient from this gateway.",
         discussion: """
-            All that was recorded goes, with when it was and whose it was; an enrollment for one \
-            patient goes with its tokens. Put the straps away first (forget). What was delivered \
-            stays at the exchange: its operator erases that.
+            Deletes everything that was recorded for the patient; an enrollment of one patient is \
+            deleted with its tokens. First `forget` the straps. Delivered samples stay at their \
+            destinations: the operators there erase them.
 
-            Examples: edge-gateway erase e1
-                      edge-gateway erase clinic --patient 40001
+            Examples:
+              edge-gateway erase e1
+              edge-gateway erase clinic --patient 40001
             """)
 
     /// A store of 2 GiB takes some minutes.
@@ -18,11 +19,14 @@ struct EraseCommand: AsyncParsableCommand {
 
     @Argument(help: "The enrollment's name.", completion: .enrollmentName)
     var enrollment: String
-    @Option(help: "Only this patient of an enrollment for many, by the exchange's id.")
+    @Option(
+        help: ArgumentHelp(
+            "Only the patient with this id at the exchange, for an enrollment with several.",
+            valueName: "id"))
     var patient: String?
-    @Flag(help: "Give up samples that were not delivered yet.")
+    @Flag(help: "Give up samples that are not delivered yet.")
     var undelivered = false
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
 

@@ -6,7 +6,7 @@ struct GapsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gaps", abstract: "Lists times without data, and why.",
         discussion: """
-            A gap is more than 3 s without data. Below the list stand each day's share of time with \
+            A gap is more than 3 s without data. Below the list come each day's share of time with \
             data, its longest gap, the time lost to each cause, and what to do about each cause.
 
             Examples:

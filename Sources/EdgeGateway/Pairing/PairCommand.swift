@@ -15,6 +15,7 @@ struct PairCommand: AsyncParsableCommand {
               edge-gateway pair C0:00:00:00:00:01 --name "bed 4"
               edge-gateway pair C0:00:00:00:00:01 --passkey 123456
               edge-gateway pair C0:00:00:00:00:01 --enrollment clinic --patient 40001
+              edge-gateway pair C0:00:00:00:00:01 --destination influx
             """)
 
     /// A pairing waits for a person up to a minute, and for the radio.
@@ -35,7 +36,7 @@ struct PairCommand: AsyncParsableCommand {
     var patient: String?
     @Option(
         help: ArgumentHelp(
-            "A destination to deliver to as well (may be given again).", valueName: "name"),
+            "Another destination to deliver to; may be repeated.", valueName: "name"),
         completion: .destinationName)
     var destination: [String] = []
     @Option(

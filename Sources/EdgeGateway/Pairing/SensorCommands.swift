@@ -5,7 +5,7 @@ struct ScanCommand: AsyncParsableCommand {
         commandName: "scan", abstract: "Lists the heart-rate sensors nearby.",
         discussion: "Example: edge-gateway scan --seconds 20")
 
-    @Option(help: "How long to listen, 1 to 60.")
+    @Option(help: "How long to listen, in seconds, 1 to 60.")
     var seconds = 10
     @OptionGroup var daemon: DaemonOptions
 
