@@ -229,7 +229,7 @@ struct DestinationService: Sendable {
             throw ProblemReport(
                 code: .destinationRefuses,
                 message: await deliveries.fault(of: enrollment.id) ?? "\(name) does not answer",
-                advice: "look at network, DNS, proxy and disk; samples are kept")
+                advice: "check network, DNS, proxy and disk; samples are kept")
         }
         return DestinationTestReport(
             name: name, checked: ["\(enrollment.terms.origin) answers"],

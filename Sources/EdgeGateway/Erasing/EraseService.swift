@@ -99,7 +99,7 @@ struct EraseService: Sendable {
             code: cause.flatMap { ProblemCode(rawValue: $0.code) } ?? .internalFault,
             message:
                 "\(cause?.message ?? "\(error)"); \(erased) samples were erased before, the rest was not",
-            advice: "mend the cause, then give the same command again: it goes on from there")
+            advice: "remove the cause, then give the same command again: it continues from there")
     }
 
     private func setAside(_ file: TokenFile) throws {
