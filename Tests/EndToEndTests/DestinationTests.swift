@@ -174,10 +174,10 @@ import Testing
                 (["webhook", "url=http://u:p@127.0.0.1:1", "secret=@\(key)"], "without user"),
                 (["file", "path=heart.ndjson"], "such as /var/lib"),
                 (["file", "path=\(directory.path)/state/queue.sqlite"], ".ndjson"),
-                (["file", "path=/nonexistent/x.ndjson"], "make its directory"),
-                (["file", "path=/tmp/x.ndjson", "--keep-days=-4"], "for ever"),
+                (["file", "path=/nonexistent/x.ndjson"], "create its directory"),
+                (["file", "path=/tmp/x.ndjson", "--keep-days=-4"], "or 0 to keep them"),
                 (["file", "path=/tmp/x.ndjson", "--strap", "C0:00:00:00:00:77"], "sensors lists"),
-                (["file", "path=/tmp/x.ndjson", "--resolution", "1h"], "raw (one"),
+                (["file", "path=/tmp/x.ndjson", "--resolution", "1h"], "raw: a data point"),
                 (["file", "path"], "name=value"), (["file", "path=a", "path=b"], "given twice"),
             ] {
                 let outcome = try await fixture.gateway.command(["destination", "add"] + words)

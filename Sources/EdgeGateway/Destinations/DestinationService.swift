@@ -4,14 +4,14 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// Takes and gives up destinations other than exchanges, and says which straps go there.
+/// Adds, changes, tests and removes destinations other than exchanges, and chooses their straps.
 struct DestinationService: Sendable {
-    /// How long samples wait for a destination that cannot take them, unless a person says otherwise: the
-    /// longest outage that a destination beside the exchange is expected to have.
+    /// How many days samples wait for a destination that cannot take them, by default: the longest outage to
+    /// expect of a further destination.
     static let keepDays = 30
-    /// Longest such time: a gateway's disk does not last longer.
+    /// The longest such time: a gateway's disk does not last longer.
     private static let keepDaysMax = 3_650
-    /// A name stands in every list.
+    /// Lists show the name in a column.
     private static let nameCharactersMax = 64
 
     let settings: Settings
@@ -25,8 +25,8 @@ struct DestinationService: Sendable {
 
     // MARK: - Adding
 
-    /// Tries a destination, stores it, and begins its delivery. One of that name and kind gets these settings
-    /// in place of its own.
+    /// Tries a destination, stores it, and starts its delivery. An existing one of that name and kind gets the
+    /// new settings.
     ///
     /// - Throws: ``ProblemReport``; before the destination is stored, nothing was changed.
     func add(_ ask: DestinationAddRequest) async throws -> DestinationAddReport {
@@ -41,7 +41,7 @@ struct DestinationService: Sendable {
         let name = ask.name ?? ask.kind
         guard Printable.line(name) == name, 1...Self.nameCharactersMax ~= name.count else {
             throw ProblemReport(
-                code: .badRequest, message: "this is no name for a destination",
+                code: .badRequest, message: "this is not a name for a destination",
                 advice: "give 1 to \(Self.nameCharactersMax) printable characters")
         }
         let same = existing.first { $0.terms.name == name }
@@ -89,8 +89,10 @@ struct DestinationService: Sendable {
         if let days = ask.keepDays {
             guard 0...Self.keepDaysMax ~= days else {
                 throw ProblemReport(
-                    code: .badRequest, message: "\(days) days are not a time to keep samples for",
-                    advice: "1 to \(Self.keepDaysMax), or 0 for ever")
+                    code: .badRequest, message: "samples cannot wait \(days) days",
+                    advice:
+                        "give 1 to \(Self.keepDaysMax) days, or 0 to keep them until they are delivered"
+                )
             }
             terms.keepMicroseconds = days == 0 ? nil : Int64(days) * Destinations.dayMicroseconds
         } else if let same {
@@ -178,8 +180,8 @@ struct DestinationService: Sendable {
         case "kept": return .kept
         default:
             throw ProblemReport(
-                code: .badRequest, message: "a destination begins now or with what is kept",
-                advice: "give from as now or kept")
+                code: .badRequest, message: "from must be now or kept",
+                advice: "now: only new samples; kept: also those that the gateway still has")
         }
     }
 
@@ -233,7 +235,7 @@ struct DestinationService: Sendable {
         }
         return DestinationTestReport(
             name: name, checked: ["\(enrollment.terms.origin) answers"],
-            unchecked: ["whether it takes samples: only a sample can tell"])
+            unchecked: ["whether it takes samples: the first sample shows it"])
     }
 
     /// Stops a delivery until it is resumed. Its samples are kept, for as long as it says.

@@ -31,7 +31,7 @@ struct EnrollmentService: Sendable {
         guard let resolution, Resolution(rawValue: resolution) == nil else { return }
         throw ProblemReport(
             code: .badRequest, message: "unknown resolution",
-            advice: "raw (one data point a frame), 10s or 60s (averages)")
+            advice: "raw: a data point per frame; 10s or 60s: averages")
     }
 
     private func redeem(_ text: String, _ request: EnrollRequest) async throws -> Enrolled {

@@ -24,14 +24,14 @@ actor WebEnrollmentService {
             loopbackOnly: place.isLoopback)
     }
 
-    /// How the handing over stands.
+    /// The state of the page.
     func state() -> WebEnrollmentReport { handover.report(at: Date()) }
 
     /// A phone hands a link over.
     func enroll(once ask: EnrollOnceRequest) async throws -> EnrollOnceReport {
         guard let request = handover.take(ask.code, link: ask.link, at: Date()) else {
             throw ProblemReport(
-                code: .badToken, message: "this page is not valid any more",
+                code: .badToken, message: "this page is no longer valid",
                 advice: "ask the technician for a new one: edge-gateway enroll --web")
         }
         do {

@@ -64,11 +64,11 @@ struct EraseService: Sendable {
         let addresses = try await queue.sensors().filter { worn.contains($0.id) }.map(\.address)
         throw ProblemReport(
             code: .strapRecords, message: "a strap still records for this patient",
-            advice: "put it away first: "
+            advice: "forget it first: "
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// With the delivery at rest. If it fails, the delivery goes on with what is left.
+    /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left.
     private func empty(_ erasure: Erasure) async throws {
         try await changes.alone {
             let before = try await queue.balance(of: erasure.scope).stored

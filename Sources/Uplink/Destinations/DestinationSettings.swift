@@ -111,7 +111,7 @@ public struct SettingValues: Sendable {
     ) throws(DestinationProblem) -> Choice {
         guard let choice = Choice(rawValue: values[name] ?? "") else {
             let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
-            throw DestinationProblem("\(name) is not a word it can be", "use one of \(words)")
+            throw DestinationProblem("\(name) has an unknown value", "use one of \(words)")
         }
         return choice
     }
@@ -143,7 +143,8 @@ public struct SettingValues: Sendable {
             )
         }
         guard let url = BaseURL(text) else {
-            throw DestinationProblem("\(name) is no address", "such as https://host.example/path")
+            throw DestinationProblem(
+                "\(name) is not an address", "such as https://host.example/path")
         }
         return url
     }

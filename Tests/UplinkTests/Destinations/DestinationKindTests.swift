@@ -49,23 +49,23 @@ import Testing
 
     @Test(
         arguments: [
-            ("webhook", ["url": "host.example"], "url is no address"),
+            ("webhook", ["url": "host.example"], "url is not an address"),
             ("webhook", ["url": "https://me:pw@host.example"], "url holds more than an address"),
             ("webhook", ["secret": "whsec_short"], "secret is not"),
-            ("webhook", ["format": "xml"], "format is not a word"),
-            ("webhook", ["patient": "name"], "patient is not a word"),
+            ("webhook", ["format": "xml"], "format has an unknown value"),
+            ("webhook", ["patient": "name"], "patient has an unknown value"),
             ("webhook", ["colour": "red"], "this kind has no setting 'colour'"),
             ("webhook", ["url": ""], "url is missing"),
             ("webhook", ["url": "https://a\u{0A}b"], "url is too long or holds control"),
-            ("influx", ["bucket": "b"], "one of database and bucket"),
+            ("influx", ["bucket": "b"], "database or bucket is missing"),
             ("influx", ["user": "u"], "user and password belong together"),
-            ("influx", ["user": "u", "password": "p"], "there are a token and a password"),
+            ("influx", ["user": "u", "password": "p"], "a token and a password are given"),
             ("postgrest", ["url": "https://p.supabase.co"], "url lacks the path"),
             ("postgrest", ["key": "sb_secret_x"], "this key owns the whole database"),
             ("postgrest", ["table": "a b"], "table is not a name"),
             ("postgrest", ["password": ""], "email and password belong together"),
             ("postgrest", ["token": "t"], "email and password belong together"),
-            ("file", ["path": "points"], "path is not the whole path"),
+            ("file", ["path": "points"], "path is not an absolute path"),
         ])
     func aBadSettingIsNamedWithWhatToDo(
         kind: String, change: [String: String], says: String

@@ -3,9 +3,9 @@ public struct FileKind: DestinationKind {
     let path: String
 
     public static let name = "file"
-    public static let summary = "a file on this machine, one Open mHealth data point a line"
+    public static let summary = "a file on this machine, one Open mHealth data point per line"
     public static let fields = [
-        SettingField("path", "the whole path of the file, which is made if it is missing")
+        SettingField("path", "absolute path of the file, which is created if it is missing")
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false,
@@ -17,7 +17,7 @@ public struct FileKind: DestinationKind {
         let path = values.text("path") ?? ""
         guard FilePlace.origin(path: path) != nil else {
             throw DestinationProblem(
-                "path is not the whole path of a file", "such as /var/lib/study/points.ndjson")
+                "path is not an absolute path of a file", "such as /var/lib/study/points.ndjson")
         }
         self.path = path
     }
@@ -40,7 +40,7 @@ public struct FileKind: DestinationKind {
         guard await file.isHealthy() else {
             throw DestinationProblem(
                 "the file cannot be opened for writing",
-                "make its directory, which the gateway's user must be able to write")
+                "create its directory, and let the gateway's user write there")
         }
         await file.close()
         return ProbeReport(checked: ["the file can be written"])

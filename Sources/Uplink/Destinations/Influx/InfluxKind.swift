@@ -53,7 +53,7 @@ public struct InfluxKind: HTTPKind {
                 + (encoded("org").map { "&org=\($0)" } ?? "")
         default:
             throw DestinationProblem(
-                "one of database and bucket is needed",
+                "database or bucket is missing",
                 "database for InfluxDB 1 and VictoriaMetrics, bucket for InfluxDB 2 and 3")
         }
         token = values.secret("token")
@@ -65,7 +65,7 @@ public struct InfluxKind: HTTPKind {
         }
         guard token == nil || login == nil else {
             throw DestinationProblem(
-                "there are a token and a password", "give the token alone, or user and password")
+                "a token and a password are given", "give the token alone, or user and password")
         }
         var tag = LineProtocol()
         if let gateway = values.text("gateway") { tag.tag("gateway", gateway) }

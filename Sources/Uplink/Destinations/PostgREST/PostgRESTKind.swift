@@ -20,7 +20,8 @@ public struct PostgRESTKind: HTTPKind {
     public static let fields = [
         SettingField(
             "url", "PostgREST's address; at Supabase https://PROJECT.supabase.co/rest/v1"),
-        SettingField("table", .standard("heart_rate"), "the table that deploy/supabase.sql makes"),
+        SettingField(
+            "table", .standard("heart_rate"), "the table that deploy/supabase.sql creates"),
         SettingField(
             "conflict", .standard("owner,id"),
             "the columns of its primary key; owner,id,measured_at for a hypertable"),

@@ -22,10 +22,10 @@ public struct WebhookKind: HTTPKind {
         SettingField("url", "the receiver's address, such as https://host.example/heart-rates"),
         SettingField(
             "secret", isSecret: true,
-            "the key both sides have: whsec_ and 24 to 64 bytes in base64; "
+            "the key that both sides share: whsec_ and 24 to 64 bytes in base64; "
                 + "echo whsec_$(openssl rand -base64 32) makes one"),
         SettingField(
-            "format", .standard("ndjson"), "ndjson (a data point a line) or json (an array)"),
+            "format", .standard("ndjson"), "ndjson (a data point per line) or json (an array)"),
         .patient,
     ]
     public static let promise = DeliveryPromise(
@@ -38,7 +38,8 @@ public struct WebhookKind: HTTPKind {
         switch reason {
         case .credentialsRefused, .forbidden:
             "give both sides the same secret, and compare the receiver's clock with this machine's"
-        case .notFound: "the receiver's address has changed, or it wants no more: ask its operator"
+        case .notFound:
+            "the receiver's address has changed, or it no longer takes data: ask its operator"
         default: nil
         }
     }
