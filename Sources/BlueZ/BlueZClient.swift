@@ -63,7 +63,7 @@ public actor BlueZClient {
             where: Self.isNotification)
     }
 
-    /// Subscribes, reads the object tree if bluetoothd is there, and begins to deliver events.
+    /// Subscribes, reads the object tree if bluetoothd runs, and begins to deliver events.
     public func start() async throws(DBusFault) {
         let rules = [
             "type='signal',sender='org.bluez',path_namespace='/org/bluez'",

@@ -1,11 +1,11 @@
 import Basics
 
-/// Something that happened in org.bluez or on the way to it.
+/// An event of org.bluez, or of the bus.
 public enum BlueZEvent: Sendable, Hashable {
     case adapterAdded(Adapter)
     case adapterChanged(Adapter)
     case adapterRemoved(path: String, address: String)
-    /// A device appeared or changed. `isSighting` tells that an advertisement was heard.
+    /// A device appeared or changed. `isSighting`: an advertisement was heard.
     case deviceChanged(Device, isSighting: Bool)
     /// The object is gone, with or without a disconnect before.
     case deviceRemoved(path: String, address: String)

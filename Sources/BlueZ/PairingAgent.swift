@@ -13,7 +13,7 @@ public enum PairingAnswer: Sendable, Hashable {
     /// 0…999,999.
     case passkey(UInt32)
     case yes
-    /// Also: no person is there to ask.
+    /// Also: there is no person to ask.
     case no
 }
 

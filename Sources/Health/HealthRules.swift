@@ -1,10 +1,10 @@
-/// What is not well, judged from a snapshot: pure, so that every caller gets the same answer and asking
-/// changes nothing.
+/// What is not well, judged from a snapshot: a pure function, so that every caller gets the same answer and
+/// asking changes nothing.
 ///
-/// The rules of a subject are in a file of their own. Two kinds: what a part says of itself, and, in
-/// `HealthRules.flow`, whether heartbeats arrive where they belong, whatever the cause.
+/// Each subject has a file with its rules. Most rules name a cause; those in `HealthRules.flow` only check
+/// whether heartbeats arrive where they belong, whatever the cause.
 public enum HealthRules {
-    /// The conditions that hold, in the order in which a person mends them.
+    /// The conditions that hold, in the order in which a person should handle them.
     public static func conditions(of snapshot: HealthSnapshot) -> [HealthCondition] {
         let causes =
             radio(snapshot) + adapters(snapshot) + straps(snapshot) + store(snapshot)
@@ -42,7 +42,7 @@ public struct HealthCondition: Sendable, Equatable {
     }
 }
 
-/// An age as a message tells it: "40 s", "12 min", "3 h", "2 d".
+/// An age as messages have it: "40 s", "12 min", "3 h", "2 d".
 func age(_ time: Duration) -> String {
     let seconds = time.components.seconds
     return switch seconds {

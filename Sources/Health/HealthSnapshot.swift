@@ -78,7 +78,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// How long samples have waited in memory without a commit.
         public var uncommittedTime = Duration.zero
         public var salvage: Salvage?
-        /// What became of a store that is no longer where it was; nil while it is there.
+        /// What happened to a store that is no longer in its place; nil while it is there.
         public var missing: String?
         /// Rows that fail their checksum, as far as is known.
         public var damagedRows = 0
@@ -138,7 +138,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var kind = Kind.invitation
         /// The authorization is lost, or cannot be read.
         public var wantsEnrolling = false
-        /// The tokens, or the secrets of a destination, are there and cannot be read.
+        /// The tokens, or the secrets of a destination, exist but cannot be read.
         public var hasUnreadableTokens = false
         /// Why all its samples are held.
         public var hold: Hold?

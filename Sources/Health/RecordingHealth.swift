@@ -3,7 +3,7 @@ import BlueZ
 import OfflineQueue
 import Recording
 
-/// Reads what the parts that record say of themselves. Reads only, and only memory but for the store's
+/// Reads the states of the parts that record. It changes nothing, and reads only memory and the store's
 /// counters.
 public struct RecordingHealth: Sendable {
     let recorder: Recorder

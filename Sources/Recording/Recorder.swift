@@ -4,7 +4,7 @@ import GATTHeartRate
 import Logging
 import OfflineQueue
 
-/// Takes what the radio tells and puts frames into the queue, in order of arrival.
+/// Takes the events of the radio and puts frames into the queue, in order of arrival.
 public actor Recorder {
     /// What the radio is able to do.
     public enum Radio: Sendable, Equatable {
@@ -68,7 +68,7 @@ public actor Recorder {
                 }
             case .link(let change):
                 if case .streaming = links[change.address]?.state { hasLinkEnded = true }
-                // What came before is stored before: the ledger of gaps goes by the order.
+                // Earlier frames are stored first: the ledger of gaps depends on the order.
                 arrivals += follow(change, now)
                 await append(arrivals)
                 arrivals = []
@@ -373,7 +373,7 @@ public actor Recorder {
     /// What is known of every recorded sensor, by address.
     public var recorded: [String: SensorSession] { sessions }
 
-    /// Where the link of a sensor stands, and why it does not stream.
+    /// The state of a sensor's link, and why it does not stream.
     public func link(of address: String) -> (state: String, detail: String?) {
         guard let change = links[address] else { return ("absent", nil) }
         switch change.state {

@@ -38,10 +38,10 @@ public struct SensorSession: Sendable {
     /// Whether every frame has come twice for a while.
     public var isDoubled: Bool { doubling.isDoubled }
 
-    /// Notifications that were lost on the way, estimated from the RR intervals.
+    /// Notifications that were lost on the air, estimated from the RR intervals.
     public var lostFrames: Int { beats.estimatedLostFrames }
 
-    /// Whether the sensor asks for a reset of its energy count, which stands at its maximum (HRS v1.0
+    /// Whether the sensor asks for a reset of its energy count, which is at its maximum (HRS v1.0
     /// §3.1.1.3).
     var wantsEnergyReset: Bool { latest?.energyKilojoules == .max }
 

@@ -60,7 +60,7 @@ struct SilenceCause: Equatable {
         cause == nil || cause == .noContact || cause == .linkLost
     }
 
-    /// Follows what the frames say of the skin; true if the cause changed.
+    /// Follows the skin contact that frames report; true if the cause changed.
     mutating func follow(contact: SensorContact) -> Bool {
         let before = cause
         hasContact = contact != .notDetected

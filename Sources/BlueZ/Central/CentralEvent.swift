@@ -1,6 +1,6 @@
 import Basics
 
-/// What a `Central` tells.
+/// What a `Central` reports.
 public enum CentralEvent: Sendable, Hashable {
     case frame(SensorFrame)
     case link(LinkChange)
@@ -67,7 +67,7 @@ public struct Sighting: Sendable, Hashable {
     public let adapter: String
 }
 
-/// A link as it stands.
+/// The present state of a link.
 public struct LinkSnapshot: Sendable, Hashable {
     public let address: String
     public let state: LinkState
@@ -87,7 +87,7 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let fixedAge: Duration?
 }
 
-/// An adapter as it stands.
+/// The present state of an adapter.
 public struct AdapterSnapshot: Sendable, Hashable {
     public let adapter: Adapter
     /// Since when it hears nothing at all though it listens to everyone.

@@ -1,6 +1,6 @@
 import Basics
 
-/// Looking at a sensor closely: its services, what it tells about itself, and a bond if it wants one.
+/// Inspects a sensor: its services, its device information, and a bond if it requires one.
 extension Central {
     /// How long `inspect` looks for the sensor and its services.
     public static let inspectDeadline = Duration.seconds(45)
@@ -8,11 +8,11 @@ extension Central {
     public static let bondDeadline = Duration.seconds(100)
     /// How long an inspected sensor stays connected, for `watch` to take the link over.
     public static let inspectLinger = Duration.seconds(10)
-    /// How long a sensor is listened for that is not heard at all: straps advertise every second.
+    /// How long to listen for a sensor that is not heard at all: straps advertise every second.
     public static let hearPatience = Duration.seconds(12)
     /// How long a sensor that is heard may take to be connected to: two attempts.
     public static let reachPatience = Duration.seconds(14)
-    /// Between two looks at a link that is waited for.
+    /// The pause between two checks of a link that is coming up.
     static let inspectPause = Duration.milliseconds(50)
 
     /// Connects to a sensor, makes sure that it notifies, and reads some of its characteristics.
@@ -28,8 +28,8 @@ extension Central {
     ///   - agent: asks a person for what a bond needs; without one no bond is made. A bond that the
     ///     sensor has forgotten is then removed and made anew.
     ///   - deadline: instead of `inspectDeadline` or `bondDeadline`.
-    /// - Throws: what stood in the way, when the deadline is over or nothing can come of waiting; then no
-    ///   link and no bond of it is left.
+    /// - Throws: why it failed, at the deadline or as soon as waiting is pointless. No link and no bond of the
+    ///   attempt is left then.
     public func inspect(
         address: String, service: String, characteristic: String, reading: [String],
         agent: PairingAgent? = nil, deadline: Duration? = nil
@@ -147,7 +147,7 @@ extension Central {
         // The first time bluetoothd may have remembered services that it no longer has.
         let isOther = !places.values.contains { $0.offers(service: settings.service) }
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
-        // No person is there to confirm a bond.
+        // There is no person to confirm a bond.
         if link.agent == nil, wantsBond(link) { return true }
         switch link.machine.state {
         case .resolving, .subscribing, .streaming, .draining:
@@ -223,7 +223,7 @@ extension Central {
 /// What `Central.inspect` found.
 public struct Inspection: Sendable {
     public let sighting: Sighting
-    /// In percent, where bluetoothd tells it by itself.
+    /// In percent, where bluetoothd reports it.
     public let batteryPercent: Int?
     /// For each UUID that was asked for, its value or why there is none.
     public let values: [String: Result<[UInt8], DBusFault>]

@@ -18,7 +18,7 @@ extension Central {
             do throws(DBusFault) {
                 try await client.ping(deadline: DaemonPulse.answerPatience)
             } catch {
-                // A refusal is an answer, and a daemon that has left has a signal of its own.
+                // A refusal is an answer, and a signal says that the daemon has left.
                 isAnswered = error.name != DBusFault.noReply
                 self.count(error)
             }

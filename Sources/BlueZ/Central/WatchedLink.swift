@@ -13,11 +13,11 @@ final class WatchedLink {
     var characteristicPath: String?
     /// Watched only for an inspection.
     var isTemporary: Bool
-    /// Watched again while it is let go: begins anew when that is over.
+    /// Watched again while it is being released: starts anew after that.
     var isWantedAgain = false
     /// Number of the latest inspection, among those of all sensors.
     var inspection = 0
-    /// Who is asked while a person pairs the sensor.
+    /// Asks the person who pairs the sensor.
     var agent: PairingAgent?
     /// Why there is no bond, if one was tried for.
     var bondFault: DBusFault?

@@ -54,7 +54,7 @@ final class BusRequests: Sendable {
         }
     }
 
-    /// Queues a request; the answer tells why not, if it was not.
+    /// Queues a request; returns why not, if it could not.
     func post(_ request: BusRequest) -> Refusal? {
         let (refusal, mustWake) = state.withLock { state -> (Refusal?, Bool) in
             if state.isClosed { return (.closed, false) }

@@ -38,7 +38,7 @@ struct BusThread {
     private var gatheredAt = Uptime.zero
     private var isPatient: @Sendable (DBusMessage) -> Bool = { _ in false }
 
-    /// Starts the thread, which opens the bus and tells how that went.
+    /// Starts the thread, which opens the bus and reports the result.
     static func start(
         address: String, requests: BusRequests, mailbox: Mailbox<DBusMessage>
     ) async throws(DBusFault) {

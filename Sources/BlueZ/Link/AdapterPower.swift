@@ -4,7 +4,7 @@ import Basics
 public enum PowerPolicy: String, Sendable, Hashable, CaseIterable {
     /// Any adapter that is off, however it was switched off.
     case always
-    /// The gateway never touches the power of an adapter, not even to mend one that hangs.
+    /// The gateway never touches the power of an adapter, not even to recover one that hangs.
     case never
     /// Only an adapter that the gateway itself has switched off.
     case ifOurs = "if-ours"

@@ -39,7 +39,7 @@ public struct LinkPolicy: Sendable, Hashable {
     /// Attempts without hearing an advert. A lost strap is often back in a second, but an attempt
     /// at an absent one keeps the radio from hearing others.
     public var attemptsUnheardMax = 2
-    /// "Busy" in a row before the adapter is asked to be reset.
+    /// So many "busy" errors in a row, and the adapter is reset.
     public var busyMax = 3
 
     /// The defaults.

@@ -1,6 +1,6 @@
 import Basics
 
-/// Where the link to one sensor stands.
+/// The state of the link to one sensor.
 public enum LinkState: Sendable, Hashable {
     /// Not heard yet, or not there any more.
     case absent

@@ -85,7 +85,7 @@ struct Daemon {
         central.adaptersOwed = owed.read()
         central.notesAdaptersOwed = { owed.write($0) }
         let helper = RadioResetClient(socketPath: settings.radioResetSocket)
-        // On a thread of its own: the kernel may take its time with a hung controller.
+        // On its own thread: the kernel may take long with a hung controller.
         central.resetsController = { address in
             await withCheckedContinuation { continuation in
                 Thread.detachNewThread { continuation.resume(returning: helper.reset(address)) }
@@ -202,8 +202,8 @@ struct Daemon {
 }
 
 extension Settings {
-    /// Where samples may be set aside that the store does not take at the end: the runtime directory
-    /// is memory and is there until the machine is switched off.
+    /// Where samples are set aside that the store does not take at the end: the runtime directory is
+    /// memory, and lasts until the machine is switched off.
     func asideDirectories(_ environment: [String: String]) -> [String] {
         let runtime = environment["RUNTIME_DIRECTORY"]?.split(separator: ":").map(String.init)
         let socket = URL(filePath: socketPath).deletingLastPathComponent().path

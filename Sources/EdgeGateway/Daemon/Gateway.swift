@@ -5,8 +5,8 @@ import Logging
 import OfflineQueue
 import Recording
 
-/// The services of a gateway, each with what it uses. It holds no state of its own: what changes belongs to
-/// one service, store or actor.
+/// The services of a gateway, each with what it uses. It has no state: whatever changes belongs to one service,
+/// store or actor.
 struct Gateway: Sendable {
     let settings: Settings
     let logger: Logger
@@ -15,7 +15,7 @@ struct Gateway: Sendable {
     let recorder: Recorder
     let deliveries: Deliveries
     let health: HealthMonitor
-    /// What the control socket and the page say of themselves.
+    /// The states of the control socket and the page.
     let servers = ServerStates()
     let shares: Shares
     let enrollmentChanges: EnrollmentChanges

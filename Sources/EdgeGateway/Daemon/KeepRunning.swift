@@ -3,7 +3,7 @@ import ServiceLifecycle
 
 /// Starts a part of the daemon again whenever it ends before the daemon does.
 enum KeepRunning {
-    /// Between an end and the next start. An address that is missing at boot is there within a minute, mostly.
+    /// The pause before the next start. An address that is missing at boot mostly appears within a minute.
     static let pauses = Backoff(first: .seconds(1), longest: .seconds(30))
     /// A part that ran for so long had recovered: its next pause is short again.
     static let recovered = Duration.seconds(60)

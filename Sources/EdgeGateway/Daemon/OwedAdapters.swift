@@ -1,7 +1,7 @@
 import Foundation
 
-/// The adapters that the gateway has switched off to mend them and not yet switched on again: kept in a
-/// file, for a gateway that is killed meanwhile.
+/// The adapters that the gateway has switched off to recover them, and not yet switched on again. They are kept
+/// in a file, in case the gateway is killed meanwhile.
 struct OwedAdapters: Sendable {
     private static let fileName = "adapters-off"
     /// A machine has a handful of adapters; a longer file is not ours.

@@ -2,7 +2,7 @@ import BlueZ
 import Recording
 import ServiceLifecycle
 
-/// Runs the radio and feeds the recorder with what it tells.
+/// Runs the radio and feeds its events to the recorder.
 struct RadioService: Service {
     let central: Central
     let recorder: Recorder

@@ -19,7 +19,7 @@ struct SystemdNotifier: Sendable {
         var name = Array(path.utf8)
         let capacity = MemoryLayout.size(ofValue: address.sun_path)
         guard name.count < capacity else { return }
-        // A leading @ stands for the NUL of an abstract socket.
+        // A leading @ means the NUL of an abstract socket.
         if name[0] == UInt8(ascii: "@") { name[0] = 0 }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)

@@ -50,9 +50,9 @@ struct Watchdog: Service {
 
 /// Asks systemd for patience while a broken store is replaced: at the start, and later.
 final class SalvagePulse: Sendable {
-    /// Between two messages.
+    /// The pause between two messages.
     private static let pause = Duration.seconds(5)
-    /// What is asked for at the start each time; later, feeding the watchdog is enough.
+    /// The extension that each message asks for at the start; later, feeding the watchdog is enough.
     private static let patience = Duration.seconds(120)
 
     private let notifier: SystemdNotifier

@@ -1,6 +1,6 @@
 import GATTHeartRate
 
-/// What `edge-gateway decode` says of one frame.
+/// One frame as `edge-gateway decode` prints it.
 struct DecodeReport {
     /// The octets that were decoded.
     let frame: [UInt8]

@@ -70,7 +70,7 @@ struct Destinations: Sendable {
         return enrollment
     }
 
-    /// The destination of this name that a person has added: an enrollment is none.
+    /// The added destination of this name; enrollments do not count.
     func added(_ name: String) async throws -> Enrollment {
         let enrollment = try await known(name)
         guard enrollment.terms.kind == .destination else {

@@ -70,7 +70,7 @@ struct BugreportCommand: AsyncParsableCommand {
         ].joined(separator: "\n")
     }
 
-    /// A report with labels for names, before JSON's escapes are in the way of finding them.
+    /// A report with labels for names, before JSON escapes hide them.
     static func json(_ report: (some Encodable)?, _ redactor: Redactor) -> String {
         guard let report, let data = try? ReportCoding.encoder().encode(report),
             let shown = Printable.strings(

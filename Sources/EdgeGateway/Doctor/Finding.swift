@@ -1,4 +1,4 @@
-/// What `doctor` says of one thing: one line, and what to do.
+/// The result of one check of `doctor`: one line, and what to do.
 struct Finding: Codable, Equatable, Sendable {
     enum Verdict: String, Codable, Sendable {
         /// As it should be.

@@ -6,7 +6,7 @@ import OfflineQueue
 struct MachineChecks {
     /// Below this a day or two of logs fill a card, bytes.
     private static let freeBytesMin: UInt64 = 256 << 20
-    /// A store up to this size is looked through whole; that takes seconds. Bytes.
+    /// A store of up to so many bytes is checked completely, which takes seconds.
     private static let verifiedBytesMax = 128 << 20
 
     let tree: SystemTree

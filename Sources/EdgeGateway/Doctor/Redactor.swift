@@ -1,23 +1,22 @@
 import Foundation
 
-/// Takes out of a text what must not leave a gateway: addresses, patients, names that people gave, and whatever
+/// Removes from a text what must not leave a gateway: addresses, patients, names that people gave, and whatever
 /// may be a secret.
 ///
-/// It goes by shape, so that it also finds what no list names: an address by its colons, a secret by
-/// its length. Names are known: each stands under a label instead. What it takes away by mistake is missed less
-/// than what it leaves.
+/// It recognises them by their form, so that it also finds what no list contains: an address by its colons, a
+/// secret by its length. Known names are replaced by labels. To remove too much is better than too little.
 struct Redactor {
-    /// Words of letters, digits, `-` and `_` from this length on are taken for secrets: the exchange's
+    /// Words of letters, digits, `-` and `_` of at least this length count as secrets: the exchange's
     /// tokens have 30 and 32.
     static let secretLengthMin = 24
-    /// Patient numbers shorter than this would take away half of the figures in a report.
+    /// Removing shorter patient numbers would remove half of the figures in a report.
     private static let patientLengthMin = 3
 
     private let patients: [String]
     /// The longest first: a name may be part of another.
     private let names: [(name: String, label: String)]
 
-    /// - Parameter names: what people called straps and enrollments, each with the label that stands for it.
+    /// - Parameter names: names of straps and enrollments, each with its label.
     init(patients: [String], names: [String: String] = [:]) {
         self.patients = Array(Set(patients)).filter { $0.count >= Self.patientLengthMin }
             .sorted { $0.count > $1.count }

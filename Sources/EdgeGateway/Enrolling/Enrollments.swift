@@ -75,6 +75,6 @@ struct Enrollments: Sendable {
             tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) })
     }
 
-    /// How far back the last delivery is looked for among the requests.
+    /// How many requests back the last delivery is searched.
     static let uploadsLookedAt = 100
 }

@@ -1,9 +1,9 @@
 import ServiceLifecycle
 
-/// Starts deliveries that do not run once a minute: a person may mend the mode of their token file, their disk,
-/// or what `systemd-creds` needs, while the gateway runs.
+/// Tries once a minute to start deliveries that do not run: a person may correct the mode of a token file, the
+/// disk, or what `systemd-creds` needs, while the gateway runs.
 struct TokenWatch: Service {
-    /// Between two attempts. A sealed file costs a process each.
+    /// The pause between two attempts. A sealed file costs a process at each.
     private static let pause = Duration.seconds(60)
 
     let changes: EnrollmentChanges

@@ -1,6 +1,6 @@
 import Foundation
 
-/// `enroll --web`: a phone hands the invitation link over by a page that is there once.
+/// `enroll --web`: a phone hands over the invitation link through a page that works once.
 struct WebEnrollment {
     /// How often the command asks whether the phone has done so.
     private static let period = Duration.seconds(1)

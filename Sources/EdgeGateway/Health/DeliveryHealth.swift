@@ -3,7 +3,7 @@ import Health
 import OfflineQueue
 import Uplink
 
-/// Reads what the deliveries say of themselves, and how far they have come.
+/// Reads the states of the deliveries and their progress.
 struct DeliveryHealth: Sendable {
     let queue: SampleQueue
     let deliveries: Deliveries
@@ -66,8 +66,8 @@ struct DeliveryHealth: Sendable {
 }
 
 extension HealthSnapshot.Delivery.Hold {
-    /// A stored reason in its own words, with the remedy at that kind of system if it has one of its own. One
-    /// that this version does not know keeps its name alone.
+    /// The words of a stored reason, with the remedy of that kind of system where it has one. A reason that this
+    /// version does not know has only its name.
     fileprivate init(_ stored: String, system: String?) {
         let reason = HoldReason(rawValue: stored)
         let kind = system.flatMap { try? DestinationRegistry.kind($0) }

@@ -68,8 +68,8 @@ struct LiveRoutes: Sendable {
         stillMay: @escaping @Sendable () async -> ViewerScope?
     ) -> Response {
         let body = ResponseBody { [feed] writer in
-            // Held for the time of a viewer, even where there never is one: a head is asked for, or the
-            // viewer is gone before the first word.
+            // Held as long as the viewer watches, and released for a HEAD request or a viewer that
+            // leaves before the first event.
             defer { withExtendedLifetime(place) {} }
             var sent = SentEvents()
             try await writer.write(

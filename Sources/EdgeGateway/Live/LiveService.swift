@@ -20,7 +20,7 @@ struct LiveService: Sendable {
         try await queue.sensors()
     }
 
-    /// These sensors, now. Reads memory only: it is asked several times a second.
+    /// These sensors, now. Reads memory only: clients ask several times a second.
     func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
         let sessions = await recorder.recorded
         let snapshots = await central.snapshots()

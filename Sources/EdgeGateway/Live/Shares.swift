@@ -52,7 +52,7 @@ actor Shares {
 
     /// What a share lets its viewer see; nil for none that is in force.
     func scope(of token: String, at now: Date) -> ViewerScope? {
-        // All are compared, so that the time tells nothing about any.
+        // Compares all, so that the duration reveals nothing about any of them.
         var found: ViewerScope?
         for share in shares where share.token.isSameSecret(as: token) && share.expires > now {
             found = .share(sensor: share.sensor)

@@ -14,7 +14,7 @@ struct SensorReport: Codable, Equatable {
     var contact: Bool?
     var secondsSinceFrame: Double?
     var batteryPercent: Int?
-    /// Notifications lost on the way since the daemon started, estimated from the RR intervals.
+    /// Notifications lost on the air since the daemon started, estimated from the RR intervals.
     var lostFrames: Int?
     var enrollment: String?
     /// How much of this UTC day there is data for, as of a minute ago at most; left out where nothing
@@ -62,7 +62,7 @@ struct PairRequest: Codable {
     var name: String?
     /// The six digits that the sensor shows, if they are known beforehand.
     var passkey: Int?
-    /// The client polls `POST /v1/pairing/question` meanwhile and answers what is asked there.
+    /// Meanwhile the client polls `POST /v1/pairing/question` and answers the questions there.
     var attended: Bool?
 }
 /// `POST /v1/pairing/question`: addresses are in no path.
@@ -70,11 +70,11 @@ struct PairingQuestionRequest: Codable { var address: String }
 /// The answer: what a sensor that is being paired asks for.
 struct PairingReport: Codable, Equatable {
     /// `enter-passkey` (the sensor shows it), `type-passkey` (into the sensor) or `confirm-passkey`;
-    /// nil when nothing is asked.
+    /// nil while the sensor asks nothing.
     var question: String?
     /// Six digits, where the question has some.
     var passkey: String?
-    /// What the link to the sensor is at, in words for a person; nil when there is none.
+    /// The present step of the link to the sensor, in words; nil without a link.
     var step: String?
 }
 /// `POST /v1/pairing/answer`: what the technician says.

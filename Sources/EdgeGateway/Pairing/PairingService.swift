@@ -51,7 +51,7 @@ struct PairingService: Sendable {
             await recorder.abandonPairing(address)
             throw error
         }
-        // A bond tells the address behind one that changes.
+        // A bond reveals the identity address behind one that changes.
         let known = inspection.sighting.address
         let sensor: Sensor
         let assignment: Assignment

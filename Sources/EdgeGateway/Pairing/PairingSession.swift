@@ -66,10 +66,10 @@ actor PairingSession {
         }
     }
 
-    /// What is asked at present.
+    /// The present question.
     func question(of address: String) -> PairingQuestion? { visits[address]?.question }
 
-    /// Takes the technician's answer; false if nothing is asked.
+    /// Takes the technician's answer; false if there is no question.
     func answer(_ answer: PairingAnswer, for address: String) -> Bool {
         guard let continuation = visits[address]?.answer else { return false }
         visits[address]?.answer = nil

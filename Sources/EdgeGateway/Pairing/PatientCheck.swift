@@ -3,7 +3,7 @@ import Uplink
 
 /// Who wears a strap that is being paired, as far as the enrollment leaves it open.
 struct PairedPatient {
-    /// What the exchange says of the patient; nil if it was not asked.
+    /// The exchange's answer about the patient; nil if it was not asked.
     var access: PatientAccess?
     /// The device to attribute data to, for an enrollment that has none yet.
     var device: String?

@@ -28,7 +28,7 @@ enum Answers {
 
     /// The request's JSON.
     ///
-    /// - Throws: ``ProblemReport`` if it is none or not understood.
+    /// - Throws: ``ProblemReport`` if it is missing or cannot be read.
     static func body<Ask: Decodable & SendableMetatype>(
         of request: Request, bytesMax: Int = requestBytesMax
     ) async throws -> Ask {
@@ -77,7 +77,7 @@ extension ProblemReport {
             advice: "send it with Content-Type: \(wanted)")
     }
 
-    /// A request whose JSON is not what is asked for.
+    /// A request whose JSON has another form than the path expects.
     static let badRequest = ProblemReport(
         code: .badRequest, message: "the request's JSON is not understood",
         advice: "docs/api.yaml describes it")

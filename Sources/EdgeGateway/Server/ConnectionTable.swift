@@ -11,12 +11,12 @@ enum ConnectionPeer: Hashable, Sendable {
 
 /// The connections of one server, and which one has to go when there are too many.
 ///
-/// A newcomer always gets a place. It takes that of its own peer, if that has more than its share, else one of
-/// the peer with the most connections. Among a peer's, the oldest goes that has not sent a whole request since it
-/// connected or was answered; one that is being answered goes last. So a client that connects and sends nothing,
-/// or a byte a second, costs the others nothing, and a newcomer has time to send a request.
+/// A new connection is always accepted. If there are too many, another one is closed: one of the same peer, if
+/// that has more than its share, else one of the peer with the most connections. Of these, the oldest without a
+/// complete request is closed first, and one that is being answered last. So a client that sends nothing, or a
+/// byte a second, does not keep others out, and a new connection has time to send a request.
 struct ConnectionTable {
-    /// What a connection is at.
+    /// What a connection is doing.
     enum Phase: Sendable {
         case waiting
         case reading

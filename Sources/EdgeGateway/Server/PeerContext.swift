@@ -24,7 +24,7 @@ struct Peer: Sendable, Equatable {
         self.group = group
     }
 
-    /// Nil for a connection that is none of a Unix socket.
+    /// Nil unless the connection is one of a Unix socket.
     init?(of channel: any Channel) async {
         guard let options = channel as? any SocketOptionProvider,
             let credentials: Credentials = try? await options.unsafeGetSocketOption(
@@ -34,7 +34,7 @@ struct Peer: Sendable, Equatable {
         self.init(user: credentials.user, group: credentials.group)
     }
 
-    /// The same where it is asked on the connection's own event loop, which has the answer at once.
+    /// The same, on the connection's own event loop, where the answer is there at once.
     static func ofSocket(_ channel: any Channel) -> Peer? {
         guard let options = channel as? any SocketOptionProvider else { return nil }
         let answer: EventLoopFuture<Credentials> = options.unsafeGetSocketOption(

@@ -1,12 +1,12 @@
 import HTTPTypes
 import Hummingbird
 
-/// A router that knows what it was told: a path that is there answers a method it has not with 405 and
-/// those it has (RFC 9110 §15.5.6), not as if nothing were there.
+/// A router that remembers its paths: a known path answers an unsupported method with 405 and the supported
+/// ones (RFC 9110 §15.5.6), not with 404.
 final class RouteBook: RouterMethods {
     typealias Context = PeerContext
 
-    /// The methods that programs try; any other is answered as a path that is not there.
+    /// The methods that programs try; any other gets 404.
     private static let knownMethods =
         [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
         + [HTTPRequest.Method("QUERY")].compactMap { $0 }

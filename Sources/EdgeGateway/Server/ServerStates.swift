@@ -29,7 +29,7 @@ struct ServerFault: Equatable, Sendable {
     var since: Date
 }
 
-/// What the servers say of themselves, for `status`. Reading it changes nothing.
+/// The states of the servers, for `status`. Reading it changes nothing.
 final class ServerStates: Sendable {
     private struct State {
         var faults: [ServerName: ServerFault] = [:]

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A file that is there whole or not at all, and that no other user may read.
+/// A file that appears when it is complete, and that no other user may read.
 final class OutputFile {
     private let path: String
     private let part: String
@@ -9,7 +9,7 @@ final class OutputFile {
 
     /// Begins the file beside its place.
     ///
-    /// - Parameter replaces: whether a file that is there already is replaced, when this one is whole.
+    /// - Parameter replaces: whether a complete file replaces an existing one.
     /// - Throws: ``CommandFailure``
     init(_ path: String, replaces: Bool = false) throws {
         self.path = path

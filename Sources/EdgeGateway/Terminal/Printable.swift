@@ -1,9 +1,9 @@
 import Foundation
 
-/// Text from outside as a terminal may have it: names from the air, words of an exchange, files of other programs.
+/// Text from outside, made safe for a terminal: names of sensors, words of an exchange, files of other programs.
 ///
 /// A terminal obeys control characters, in C1 (U+0080 to U+009F) as well; bidirectional overrides and other format
-/// characters show something else than what is there; a line separator makes two lines of one.
+/// characters hide what is there; a line separator makes two lines of one.
 enum Printable {
     /// One line: whatever steers a terminal becomes U+FFFD, a line end or a tab a blank.
     static func line(_ text: String) -> String { map(text) { $0.isBlank ? " " : nil } }

@@ -27,7 +27,7 @@ final class ProgressLine {
         Terminal.rewriteLine("\(what): \(state)")
     }
 
-    /// Does something that tells nothing of itself, and shows how long it has been at it.
+    /// Runs something that reports no progress, and shows how long it has been running.
     ///
     /// - Parameter seconds: how long it takes, where that is known: then what is left is shown.
     static func during<Value>(
