@@ -181,7 +181,7 @@ public actor DeliveryRunner {
         let points = indices.map { plan.points[$0] }
         do {
             // If this program dies now, the next run must not send the same samples at once.
-            try await queue.beginRequest(enrollment: enrollmentID)
+            if destination.mayRace { try await queue.beginRequest(enrollment: enrollmentID) }
         } catch {
             logger.error("begin request", metadata: ["fault": "\(error)"])
             delivery.storeFailed(uptime)

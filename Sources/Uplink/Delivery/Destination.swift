@@ -25,6 +25,10 @@ public protocol Destination: Sendable {
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
     /// single one.
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
+    /// Whether a sample that is sent again may be stored twice because the first request is still being worked
+    /// on. If so, each request is noted on the disk before it is sent, and after a restart its samples rest
+    /// before they are sent again.
+    var mayRace: Bool { get }
     /// Whether RR intervals are to be offered, of which there are some: asked of the destination where that
     /// is not known, and true when it does not say.
     func mayTakeIntervals() async -> Bool
@@ -45,6 +49,9 @@ public protocol Destination: Sendable {
 extension Destination {
     /// Nothing is known to fail.
     public var fault: String? { get async { nil } }
+
+    /// It may.
+    public var mayRace: Bool { true }
 
     /// They are not.
     public func mayTakeIntervals() async -> Bool { false }

@@ -57,6 +57,8 @@ public struct DeliveryPromise: Sendable, Hashable {
     public var level: Level
     /// Whether a sample that is sent again, after an answer that was lost, can be seen twice.
     public var mayRepeat: Bool
+    /// ``Destination/mayRace``.
+    public var mayRace: Bool
     /// The same in words, one line.
     public var words: String
 }

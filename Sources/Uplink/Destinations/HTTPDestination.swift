@@ -20,6 +20,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         patient = parts.patient
     }
 
+    nonisolated var mayRace: Bool { Kind.promise.mayRace }
+
     func mayTakeIntervals() async -> Bool { kind.takesIntervals }
 
     func finish() async { await tokens?.finish() }

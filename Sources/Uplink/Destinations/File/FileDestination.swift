@@ -14,6 +14,8 @@ public actor FileDestination: Destination {
         thread.asUnownedSerialExecutor()
     }
 
+    public nonisolated var mayRace: Bool { FileKind.promise.mayRace }
+
     /// Why the last delivery failed; nil after one that did not.
     public private(set) var lastFault: AppendFile.Fault?
 

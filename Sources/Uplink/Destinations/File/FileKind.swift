@@ -8,7 +8,7 @@ public struct FileKind: DestinationKind {
         SettingField("path", "absolute path of the file, which is created if it is missing")
     ]
     public static let promise = DeliveryPromise(
-        level: .durable, mayRepeat: false,
+        level: .durable, mayRepeat: false, mayRace: false,
         words: "the line is on this machine's disk; what the file's end holds is not written again")
 
     public static func remedy(_ reason: HoldReason) -> String? { nil }

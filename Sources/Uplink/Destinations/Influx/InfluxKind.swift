@@ -26,7 +26,7 @@ public struct InfluxKind: HTTPKind {
         .patient,
     ]
     public static let promise = DeliveryPromise(
-        level: .durable, mayRepeat: true,
+        level: .durable, mayRepeat: true, mayRace: false,
         words: "InfluxDB has the point on its disk, and a repetition replaces it; VictoriaMetrics "
             + "keeps a repetition unless it runs with -dedup.minScrapeInterval, and drops without a "
             + "word what it cannot read")

@@ -36,7 +36,7 @@ public struct PostgRESTKind: HTTPKind {
         .patient,
     ]
     public static let promise = DeliveryPromise(
-        level: .durable, mayRepeat: false,
+        level: .durable, mayRepeat: false, mayRace: false,
         words: "the row is committed; a repetition is known by owner and id, and not stored again")
 
     public static func remedy(_ reason: HoldReason) -> String? {

@@ -29,7 +29,7 @@ public struct WebhookKind: HTTPKind {
         .patient,
     ]
     public static let promise = DeliveryPromise(
-        level: .accepted, mayRepeat: true,
+        level: .accepted, mayRepeat: true, mayRace: true,
         words:
             "the receiver answered 2xx; a batch may come twice under one webhook-id, and a data point "
             + "in two batches: its header.uuid tells")

@@ -1,0 +1,57 @@
+import Basics
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import Uplink
+
+/// Sees during each request whether the store has a note of it.
+private actor NoteReadingDestination: Destination {
+    nonisolated let mayRace: Bool
+    private(set) var notes: [Bool] = []
+    private let queue: SampleQueue
+    private let enrollment: Int64
+
+    init(_ queue: SampleQueue, _ enrollment: Int64, mayRace: Bool) {
+        self.queue = queue
+        self.enrollment = enrollment
+        self.mayRace = mayRace
+    }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        notes.append((try? await queue.unansweredRequest(enrollment: enrollment)) ?? nil != nil)
+        return .entries(points.map { _ in EntryAnswer(.stored) })
+    }
+
+    func isHealthy() async -> Bool { true }
+    func isMended(_ reason: HoldReason) async -> Bool { true }
+}
+
+@Suite struct RequestNoteTests {
+    @Test(arguments: [true, false])
+    func aRequestIsNotedOnlyWhereARepetitionBesideItMayBeStoredTwice(mayRace: Bool) async throws {
+        let scratch = try Scratch()
+        let clock = StillClock(wall: UTC(microseconds: 1_795_334_400_000_000))
+        let queue = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "e", origin: "https://exchange.example",
+                fhirBase: "https://exchange.example/FHIR/R5", patient: "1", device: "2",
+                codeSystem: "s", code: "c", identifierSystem: "i"))
+        let sensor = try await queue.addSensor(
+            address: "A0:9E:1A:00:00:01", details: SensorDetails())
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        try await queue.append(
+            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
+        try await queue.flush()
+        let destination = NoteReadingDestination(queue, enrollment.id, mayRace: mayRace)
+        let runner = DeliveryRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: .quiet)
+        _ = await runner.advance()
+        #expect(await destination.notes == [mayRace])
+        #expect(try await queue.unansweredRequest(enrollment: enrollment.id) == nil)
+        #expect(try await queue.balance().delivered == 1)
+        try await queue.close()
+    }
+}
