@@ -66,7 +66,7 @@ class PlayingServer:
         self.gateway = {
             "well": True, "health": [], "pending": 12, "held": 0, "dead": 0, "delivered": 3400,
             "oldest_unsent": stamp(time.time() - 30), "last_delivery": stamp(time.time() - 4),
-            "clock_trusted": True}
+            "clock_trusted": True, "destinations": []}
         self.uploads = 12
         self.enrolled = []
         self.asked = []  # paths

@@ -34,6 +34,14 @@ def unwell(server):
          "advice": "give the machine NTP (timedatectl)"}]}
 
 
+def destinations(server):
+    well = {"name": "ward", "kind": "influx", "state": "active", "pending": 12, "delivered": 3388,
+            "dead": 0, "last_delivery": stamp(0)}
+    server.gateway["destinations"] = [
+        well, well | {"name": "w" * 64, "pending": 1_200_000, "dead": 3, "trouble": "schema"},
+        well | {"name": "home", "kind": "webhook", "state": "paused", "last_delivery": None}]
+
+
 def empty(server):
     server.straps = []
     server.uploads = 0
@@ -52,7 +60,7 @@ def token(server):
     server.token = "t" * 43
 
 
-SCENES = [fresh, many, stale, unwell, empty, gap, share, token]
+SCENES = [fresh, many, stale, unwell, destinations, empty, gap, share, token]
 READY = {"empty": "#empty", "token": "#token"}
 
 # Boxes of what can be seen that stick out, or that lie over a neighbour.

@@ -154,6 +154,22 @@ def test_a_wrong_link_says_so_and_a_right_one_can_be_pasted(server, visit):
     assert page.locator("article").count() == 0
 
 
+def test_each_destination_tells_its_own_counts_and_trouble(server, visit):
+    server.gateway["destinations"] = [
+        {"name": "ward", "kind": "influx", "state": "active", "pending": 1, "delivered": 2, "dead": 0,
+         "last_delivery": None},
+        {"name": "home", "kind": "webhook", "state": "paused", "trouble": "paused", "pending": 5,
+         "delivered": 0, "dead": 4, "last_delivery": None}]
+    page = visit(server.url)
+    page.wait_for_selector("#destinations li")
+    lines = page.locator("#destinations li").all_inner_texts()
+    assert lines[0].split("\n\n") == [
+        "ward: 1 waiting, 2 delivered", "influx, last delivery none yet"]
+    assert "5 waiting, 4 refused for good, 0 delivered" in lines[1] and "paused" in lines[1]
+    server.gateway["destinations"] = []
+    until(page, "document.querySelector('#destinations').hidden")
+
+
 def test_uploads_show_five_and_then_all(server, visit):
     page = visit(server.url, "desktop")
     page.wait_for_selector("#uploads-list li")

@@ -1,4 +1,5 @@
 import Foundation
+import Uplink
 
 // What the live page gets. It never holds a patient or an address: a person who looks over a nurse's
 // shoulder learns a name that a technician chose, and a heart rate.
@@ -53,6 +54,31 @@ struct LiveReport: Codable, Equatable {
     var straps: [LiveStrap]
 }
 
+/// A destination beside the straps' own, as the page shows it.
+struct LiveDestination: Codable, Equatable {
+    var name: String
+    var kind: String
+    /// `active`, `paused` or `enroll-again`.
+    var state: String
+    /// Why nothing is delivered, for a person, if it is held or has failed for some time.
+    var trouble: String?
+    var pending: Int
+    var delivered: Int
+    var dead: Int
+    var lastDelivery: Date?
+
+    init(_ report: DestinationReport) {
+        name = report.name
+        kind = report.kind
+        state = report.state
+        trouble = report.held.map { HoldReason(rawValue: $0)?.meaning ?? $0 } ?? report.fault
+        pending = report.pending
+        delivered = report.delivered
+        dead = report.dead
+        lastDelivery = report.lastDelivery
+    }
+}
+
 /// `event: gateway`
 struct LiveGatewayReport: Codable, Equatable {
     var well: Bool
@@ -64,6 +90,7 @@ struct LiveGatewayReport: Codable, Equatable {
     var oldestUnsent: Date?
     var lastDelivery: Date?
     var clockTrusted: Bool
+    var destinations: [LiveDestination]
 
     /// Messages name straps and enrollments; a strap without a name, its address, is masked.
     init(_ status: StatusReport) {
@@ -84,6 +111,7 @@ struct LiveGatewayReport: Codable, Equatable {
         oldestUnsent = status.oldestUnsent
         lastDelivery = status.enrollments.compactMap(\.lastDelivery).max()
         clockTrusted = status.clockTrusted
+        destinations = status.destinations.map(LiveDestination.init)
     }
 }
 

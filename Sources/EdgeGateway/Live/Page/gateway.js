@@ -20,11 +20,26 @@ function showGateway(report) {
   figures.push(['Last delivery', report.last_delivery ? moment(report.last_delivery) : 'none yet']);
   figures.push(['Clock', report.clock_trusted === false ? 'not trusted' : 'trusted']);
   $('delivery').replaceChildren(...figures.flatMap(([words, value]) => [make('dt', '', words), make('dd', '', value)]));
+  showDestinations(Array.isArray(report.destinations) ? report.destinations : []);
   if (!lost) {
     text($('state'), report.well ? 'Connected, all well' : `Connected; ${health.length} not well`);
     $('state').className = report.well ? 'soft' : 'warn';
   }
   askUploads();
+}
+function showDestinations(all) {
+  $('destinations').hidden = !all.length;
+  $('destinations').replaceChildren(...all.map(one => {
+    const line = make('li'), trouble = one.trouble || (one.state === 'active' ? '' : one.state);
+    const counts = [[one.pending, 'waiting'], [one.dead, 'refused for good'], [one.delivered, 'delivered']]
+      .filter(([count, words]) => count || words !== 'refused for good')
+      .map(([count, words]) => `${(number(count) || 0).toLocaleString()} ${words}`).join(', ');
+    line.append(make('p', trouble ? 'warn' : '', `${trouble ? '⚠ ' : ''}${one.name}: ${counts}`));
+    if (trouble) line.append(make('p', '', trouble));
+    line.append(make('p', 'soft', `${one.kind}, last delivery `
+      + (one.last_delivery ? moment(one.last_delivery) : 'none yet')));
+    return line;
+  }));
 }
 async function askUploads() {
   if (scope !== 'full' || !told || document.hidden) return;

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// A file of lines that only grows, each append on the disk when it returns.
@@ -18,6 +19,8 @@ public final class AppendFile {
         case sync
         /// Forcing the directory to the disk.
         case syncDirectory
+        /// Putting the file aside for a new one.
+        case rotate
     }
 
     /// A step failed with this `errno`.
@@ -30,7 +33,10 @@ public final class AppendFile {
 
     private let descriptor: Int32
     private let failing: (Step) -> Int32
-    private var length: off_t = 0
+    /// How many bytes it has.
+    private(set) var length: off_t = 0
+    /// When its last line was written; before it is written for the first time, when it was opened.
+    private(set) var written = UTC(microseconds: 0)
 
     /// How much of the end is read at opening: room for 4096 lines of 500 bytes.
     static let tailBytes = 2 << 20
@@ -48,6 +54,11 @@ public final class AppendFile {
         // Lines of a gateway that crashed may be in memory only, and are about to be relied on.
         try step(.sync) { fsync(descriptor) }
         try Self.syncDirectory(of: path, failing)
+        var status = stat()
+        try step(.read) { fstat(descriptor, &status) }
+        written = UTC(
+            microseconds: Int64(status.st_mtim.tv_sec) * 1_000_000
+                + Int64(status.st_mtim.tv_nsec) / 1000)
     }
 
     deinit { close(descriptor) }
@@ -67,8 +78,8 @@ public final class AppendFile {
         return length > off_t(Self.tailBytes) ? Array(lines.dropFirst()) : lines
     }
 
-    /// Appends lines. When this throws, the file is as before, or must be opened anew.
-    func append(_ lines: [UInt8]) throws(Fault) {
+    /// Appends lines at `now`. When this throws, the file is as before, or must be opened anew.
+    func append(_ lines: [UInt8], at now: UTC) throws(Fault) {
         do {
             var written = 0
             while written < lines.count {
@@ -87,6 +98,13 @@ public final class AppendFile {
             throw error
         }
         length += off_t(lines.count)
+        written = now
+    }
+
+    /// Moves the file from `path` to `other`, where it stays.
+    func move(from path: String, to other: String) throws(Fault) {
+        try step(.rotate) { rename(path, other) }
+        try Self.syncDirectory(of: path, failing)
     }
 
     private func wholeLinesEnd() throws(Fault) -> off_t {

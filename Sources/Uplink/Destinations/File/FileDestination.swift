@@ -1,4 +1,6 @@
 import Basics
+import Logging
+import OfflineQueue
 
 /// Delivery into a file: one Open mHealth data point a line, with the patient and the sensor it is
 /// of (NDJSON, ASCII only).
@@ -24,24 +26,36 @@ public actor FileDestination: Destination {
 
     private let path: String
     private let patient: String?
+    private let rotation: FileRotation
+    private let clock: any GatewayClock
+    private let logger: Logger
+    private let rotated: RotatedFiles
+    private var compressing: Task<Void, Never>?
     private let failing: @Sendable (AppendFile.Step) -> Int32
     private var file: AppendFile?
     private var known = RecentIdentifiers()
     private var writer = PointLineWriter()
 
     /// A destination that appends to the file at `path`, which it makes (0600) when it is first
-    /// needed. The directory exists. `patient` is the patient of samples that name none.
+    /// needed, and puts aside by no rule. The directory exists. `patient` is the patient of samples that
+    /// name none.
     public init(path: String, patient: String? = nil) {
         self.init(path: path, patient: patient) { _ in 0 }
     }
 
     /// `failing` is called before each step; a non-zero `errno` makes the step fail. For tests.
     init(
-        path: String, patient: String? = nil,
-        failing: @escaping @Sendable (AppendFile.Step) -> Int32
+        path: String, patient: String? = nil, rotation: FileRotation = .none,
+        clock: any GatewayClock = SystemClock(),
+        logger: Logger = .init(label: "edge-gateway.uplink"),
+        failing: @escaping @Sendable (AppendFile.Step) -> Int32 = { _ in 0 }
     ) {
         self.path = path
         self.patient = patient
+        self.rotation = rotation
+        self.clock = clock
+        self.logger = logger
+        rotated = RotatedFiles(path: path)
         self.failing = failing
     }
 
@@ -49,7 +63,7 @@ public actor FileDestination: Destination {
     public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         var added: [String] = []
         do {
-            let file = try opened()
+            var file = try opened()
             var lines = JSONBytes()
             var answers: [EntryAnswer] = []
             var inThese: Set<String> = []
@@ -63,7 +77,14 @@ public actor FileDestination: Destination {
                 }
                 answers.append(EntryAnswer(isNew ? .stored : .storedBefore))
             }
-            if !added.isEmpty { try file.append(lines.bytes) }
+            if !added.isEmpty {
+                let now = clock.read().wall
+                let isDue = rotation.isDue(
+                    length: Int64(file.length), written: file.written, adding: lines.bytes.count,
+                    now: now)
+                if isDue { file = try rotate(file, now) }
+                try file.append(lines.bytes, at: now)
+            }
             known.add(added)
             lastFault = nil
             return .entries(answers)
@@ -92,10 +113,42 @@ public actor FileDestination: Destination {
         if let file, file.isStill(at: path) { return file }
         close()
         let file = try AppendFile(path: path, failing: failing)
-        known.add(try file.tailLines().compactMap(Self.identifier))
+        let lines = try file.tailLines().compactMap(Self.identifier)
+        // What was written just before the file was put aside may be sent again after a crash.
+        if rotation != .none, lines.count < RecentIdentifiers.countMax,
+            let last = rotated.plain().last
+        {
+            known.add(
+                try AppendFile(path: last, failing: failing).tailLines().compactMap(Self.identifier)
+            )
+        }
+        known.add(lines)
         self.file = file
         return file
     }
+
+    /// Puts the file aside and begins another.
+    private func rotate(_ file: AppendFile, _ now: UTC) throws(AppendFile.Fault) -> AppendFile {
+        try file.move(from: path, to: rotated.free(at: now))
+        self.file = nil
+        let next = try AppendFile(path: path, failing: failing)
+        self.file = next
+        if rotation.compresses { compressAside() }
+        return next
+    }
+
+    private func compressAside() {
+        let before = compressing
+        compressing = Task { [rotated, logger] in
+            await before?.value
+            if let fault = await FileCompression.compress(rotated.plain().dropLast()) {
+                logger.warning("compress data points", metadata: ["fault": "\(fault)"])
+            }
+        }
+    }
+
+    /// Waits until nothing is being compressed.
+    public func finish() async { await compressing?.value }
 
     /// Lets go of the file and its lock until it is needed again.
     func close() {

@@ -1,11 +1,18 @@
 /// A file of data points, one a line (``FileDestination``).
 public struct FileKind: DestinationKind {
     let path: String
+    let rotation: FileRotation
 
     public static let name = "file"
     public static let summary = "a file on this machine, one Open mHealth data point per line"
     public static let fields = [
-        SettingField("path", "absolute path of the file, which is created if it is missing")
+        SettingField("path", "absolute path of the file, which is created if it is missing"),
+        SettingField(
+            "megabytes", .optional, "the size at which the file is put aside for a new one"),
+        SettingField("daily", .standard("no"), "a file for each day (UTC): yes or no"),
+        SettingField(
+            "compress", .standard("no"),
+            "gzip the files that were put aside, all but the newest: yes or no"),
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
@@ -20,7 +27,26 @@ public struct FileKind: DestinationKind {
                 "path is not an absolute path of a file", "such as /var/lib/study/points.ndjson")
         }
         self.path = path
+        let megabytes = values.text("megabytes")
+        guard megabytes.map({ Int64($0).map(Self.megabytes.contains) ?? false }) ?? true else {
+            throw DestinationProblem(
+                "megabytes is not a size it can be", "use a whole number from 1 to 100000")
+        }
+        rotation = FileRotation(
+            bytesMax: megabytes.flatMap { Int64($0) }.map { $0 * 1_000_000 },
+            isDaily: try values.choice("daily", YesOrNo.self) == .yes,
+            compresses: try values.choice("compress", YesOrNo.self) == .yes)
+        guard rotation.compresses == false || rotation.bytesMax != nil || rotation.isDaily else {
+            throw DestinationProblem(
+                "compress alone does nothing: the file is never put aside",
+                "add daily=yes or megabytes=…")
+        }
     }
+
+    /// Sizes at which a file may be put aside.
+    private static let megabytes: ClosedRange<Int64> = 1...100_000
+
+    private enum YesOrNo: String, CaseIterable { case yes, no }
 
     public var place: String { FilePlace.origin(path: path) ?? path }
 
@@ -47,6 +73,8 @@ public struct FileKind: DestinationKind {
     }
 
     public func make(_ parts: DestinationParts) -> any Destination {
-        FileDestination(path: path, patient: parts.patient)
+        FileDestination(
+            path: path, patient: parts.patient, rotation: rotation, clock: parts.clock,
+            logger: parts.logger)
     }
 }
