@@ -163,13 +163,16 @@ func destinations(_ directory: String, _ count: Int) async throws {
             try await record(queue, assignments, 100)
             for delivery in deliveries {
                 let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
-                // Further destinations that know a repetition need no note.
+                let outcomes = batch.map { SettledSample($0, .delivered) }
+                let upload = UploadRecord(batch, outcome: "delivered")
+                // As the runner does: most further destinations know a repetition whenever it comes.
                 if delivery == deliveries[0] {
                     try await queue.beginRequest(enrollment: delivery)
+                    try await queue.settle(
+                        enrollment: delivery, outcomes, upload: upload, isAnswered: true)
+                } else {
+                    try await queue.settleSoon(enrollment: delivery, outcomes, upload: upload)
                 }
-                try await queue.settle(
-                    enrollment: delivery, batch.map { SettledSample($0, .delivered) },
-                    upload: UploadRecord(batch, outcome: "delivered"), isAnswered: true)
             }
         }
         try await queue.close()

@@ -72,6 +72,61 @@ struct FurtherDestinationTests {
         #expect(try await scene.queue.audit().isClean)
     }
 
+    /// Delivered to the further destination, for the next transaction.
+    private func settleSoon(_ scene: Scene, _ count: Int, from first: Int = 0) async throws {
+        let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: count)
+        try await scene.queue.settleSoon(
+            enrollment: scene.elsewhere,
+            batch.dropFirst(first).map { SettledSample($0, .delivered) },
+            upload: UploadRecord(batch, outcome: "delivered"))
+    }
+
+    @Test func whatCanWaitIsSettledWithTheNextCommitAndPendingUntilThen() async throws {
+        let scene = try await Scene(store, clock)
+        try await scene.beat(10)
+        try await settleSoon(scene, 4)
+        #expect(try await scene.balance(scene.elsewhere).pending == 10)
+        try await scene.beat(1)
+        let balance = try await scene.balance(scene.elsewhere)
+        #expect(balance.delivered == 4 && balance.pending == 7)
+        #expect(try await scene.queue.uploads().map(\.count) == [4])
+        // Without a commit, before the next samples.
+        try await settleSoon(scene, 3)
+        try await settleSoon(scene, 4)
+        #expect(try await scene.balance(scene.elsewhere).delivered == 7)
+        try await scene.queue.close()
+        let queue = try await store.open(clock)
+        #expect(try await queue.balance(of: .enrollment(scene.elsewhere)).delivered == 11)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aProcessThatDiesBeforeItDeliversTheSameAgain() async throws {
+        let scene = try await Scene(store, clock)
+        try await scene.beat(10)
+        let before = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
+        try await settleSoon(scene, 4)
+        try await scene.queue.abandon()
+        let queue = try await store.open(clock)
+        let again = try await queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
+        #expect(again.map(\.uuid) == before.map(\.uuid))
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func outcomesThatDoNotFitSpoilNoCommitAndTheirSamplesAreDeliveredAgain() async throws {
+        let scene = try await Scene(store, clock)
+        try await scene.beat(10)
+        try await settleSoon(scene, 4, from: 1)
+        try await scene.beat(5)
+        #expect(try await scene.balance(scene.own).pending == 15)
+        await #expect(throws: QueueError.self) {
+            try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
+        }
+        let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 100)
+        #expect(batch.count == 15)
+        #expect(try await scene.queue.uploads().isEmpty)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
     @Test(arguments: [DestinationBeginning.now, .kept])
     func aDestinationAddedLaterBeginsWhereItIsTold(beginning: DestinationBeginning) async throws {
         let scene = try await Scene(store, clock, isAdded: false)

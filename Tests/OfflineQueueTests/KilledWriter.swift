@@ -74,7 +74,7 @@ enum KilledWriter {
             }
             // It keeps up.
             let batch = try await queue.nextBatch(enrollment: elsewhere, limit: stepSamples)
-            try await queue.settle(
+            try await queue.settleSoon(
                 enrollment: elsewhere,
                 batch.map {
                     SettledSample($0, $0.id % 7 == 0 ? .dropped(reason: "r") : .delivered)

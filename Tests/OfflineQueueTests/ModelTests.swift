@@ -171,8 +171,18 @@ private struct ModelRun {
             }
         }
         outcomes.shuffle(using: &random)
-        try await queue.settle(
-            enrollment: delivery, outcomes, upload: UploadRecord(batch, outcome: "200"))
+        let upload = UploadRecord(batch, outcome: "200")
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0:
+            try await queue.settleSoon(enrollment: delivery, outcomes, upload: upload)
+            try await queue.flush()
+            model.commit()
+        case 1:
+            try await queue.settleSoon(enrollment: delivery, outcomes, upload: upload)
+            let next = try await queue.nextBatch(enrollment: delivery, limit: limit)
+            #expect(next.map(\.id) == model.batch(delivery, limit).map { model.frames[$0].id })
+        default: try await queue.settle(enrollment: delivery, outcomes, upload: upload)
+        }
         return "settle \(outcomes.count) of \(batch.count)"
     }
 

@@ -18,6 +18,7 @@ extension SampleQueue {
     public func nextPending(
         enrollment: Int64, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> (samples: [PendingSample], hasMore: Bool) {
+        try settleUnwritten(enrollment)
         let limit = min(max(limit, 1), Self.batchSamplesMax)
         // Each turn settles one damaged row, so the turns are bounded by the rows there are; the
         // bound here only keeps one call short on a store that is damaged all over.
@@ -44,28 +45,48 @@ extension SampleQueue {
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
         isAnswered: Bool = false
     ) throws(QueueError) {
+        try settleUnwritten(enrollment)
+        let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
         let wall = clock.read().trustedWallMicroseconds
-        let lent = lent.of(enrollment)
-        let late = outcomes.filter { lent.reason($0.id) != nil }
-        try write("settle samples") { db in
-            for sample in late { try lent.settleLate(db, sample) }
-            let bySegment = Dictionary(
-                grouping: outcomes.filter { lent.reason($0.id) == nil }, by: \.segmentID)
-            for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
-                let settlement = try Settlement(
-                    db, segment: segment, enrollment: enrollment, outcomes: outcomes)
-                try settlement.write(db, wall: wall)
-                FaultPoint.settleSegment.reach()
-            }
-            if let upload { try Self.record(db, upload, enrollment: enrollment, wall: wall) }
+        try write("settle samples") { [lent] db in
+            try outcomes.settle(db, enrollment, lent, wall: wall)
             if isAnswered {
                 try db.cachedStatement(sql: "DELETE FROM request WHERE enrollment = ?")
                     .execute(arguments: [enrollment])
             }
             FaultPoint.settleUpload.reach()
         }
-        self.lent.settled(outcomes, by: enrollment)
+        lent.settled(outcomes.samples, by: enrollment)
         FaultPoint.settled.reach()
+    }
+
+    /// The same with the next transaction, or before the delivery is given other samples: for a destination
+    /// that knows a repetition whenever it comes. Until then the samples count as pending, and after a crash
+    /// they are delivered again.
+    public func settleSoon(
+        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
+    ) throws(QueueError) {
+        try mustBeWritable("settle samples")
+        unwritten[enrollment, default: UnwrittenOutcomes()].add(outcomes, upload)
+    }
+
+    /// Writes what waits to be written of a delivery. What does not fit its books is given up, and its
+    /// samples are delivered again.
+    func settleUnwritten(_ enrollment: Int64) throws(QueueError) {
+        guard let outcomes = unwritten.removeValue(forKey: enrollment) else { return }
+        let wall = clock.read().trustedWallMicroseconds
+        do throws(QueueError) {
+            try write("settle samples") { [lent] db in
+                try outcomes.settle(db, enrollment, lent, wall: wall)
+            }
+        } catch {
+            if [.diskFull, .inputOutput, .readOnly].contains(error.code) {
+                unwritten[enrollment] = outcomes
+            }
+            throw error
+        }
+        takesOutcomesAlong = true
+        lent.settled(outcomes.samples, by: enrollment)
     }
 
     /// Notes, durably, that a request of this delivery is about to be sent.
@@ -90,7 +111,7 @@ extension SampleQueue {
         }
     }
 
-    private static func record(
+    static func record(
         _ db: Database, _ upload: UploadRecord, enrollment: Int64, wall: Int64?
     ) throws {
         _ = try Self.enrollment(db, enrollment)

@@ -30,6 +30,7 @@ extension SampleQueue {
     public func nextRanges(
         enrollment: Int64, perSegment: Int, limit: Int, of patients: PatientFilter = .all
     ) throws(QueueError) -> [PendingRange] {
+        try settleUnwritten(enrollment)
         // As in nextBatch: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
             let nonce = runNonce

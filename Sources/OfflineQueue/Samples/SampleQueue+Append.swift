@@ -63,7 +63,10 @@ extension SampleQueue {
     ///
     /// If it throws, all that could not be written still waits in memory.
     public func flush() throws(QueueError) {
-        guard !buffer.isEmpty || !refusals.isEmpty || !copies.isEmpty else { return }
+        guard !buffer.isEmpty || !refusals.isEmpty || !copies.isEmpty else {
+            if !unwritten.isEmpty { try write("settle samples") { _ in } }
+            return
+        }
         try commitBuffer(uptime: clock.read().uptimeMicroseconds)
     }
 

@@ -152,6 +152,11 @@ public actor SampleQueue {
     var failingSince: Int64?
     var isFull = false
     var lent = LentSamples()
+    /// Outcomes that are written with the next transaction, by delivery.
+    var unwritten: [Int64: UnwrittenOutcomes] = [:]
+    /// Whether transactions take them along: not since one failed that did, until they are written by
+    /// themselves, so that they cost other data nothing.
+    var takesOutcomesAlong = true
     var patientHolds: [Int64: [String: String]] = [:]
     /// Damage some call met, until the store has been salvaged; when that was last done; and the part of
     /// it that was not acknowledged yet.
@@ -274,15 +279,29 @@ public actor SampleQueue {
         lock = nil
     }
 
-    /// Runs `body` in one transaction; on any error nothing of it remains.
+    /// Runs `body` in one transaction, which takes ``unwritten`` outcomes along; on any error nothing of it
+    /// remains.
     @discardableResult
     func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try mustBeWritable(operation)
+        let outcomes = takesOutcomesAlong ? unwritten : [:]
         do {
-            return try database.write(body)
+            let wall = outcomes.isEmpty ? nil : clock.read().trustedWallMicroseconds
+            let (value, settled) = try database.write { [lent] db in
+                let settled = try outcomes.filter {
+                    try $0.value.fits(db, $0.key, lent, wall: wall)
+                }
+                return (try body(db), settled)
+            }
+            for (enrollment, outcomes) in settled {
+                unwritten[enrollment] = nil
+                lent.settled(outcomes.samples, by: enrollment)
+            }
+            return value
         } catch {
+            if !outcomes.isEmpty { takesOutcomesAlong = false }
             let error = QueueError(operation, error).located(at: path)
             note(error)
             throw error

@@ -205,7 +205,7 @@ public actor DeliveryRunner {
     }
 
     /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered
-    /// again later; the exchange then says that it has it.
+    /// again later; the destination then says that it has it.
     private func settle() async {
         let ready = plan.ready
         let record = requestRecord
@@ -214,8 +214,12 @@ public actor DeliveryRunner {
         self.isAnswered = false
         guard !ready.isEmpty || record != nil else { return }
         do {
-            try await queue.settle(
-                enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
+            if destination.mayRace {
+                try await queue.settle(
+                    enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
+            } else {
+                try await queue.settleSoon(enrollment: enrollmentID, ready, upload: record)
+            }
             plan.settled(ready)
             delivery.storeWorked()
         } catch {

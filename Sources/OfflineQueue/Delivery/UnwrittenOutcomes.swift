@@ -1,0 +1,57 @@
+import GRDB
+
+/// What became of samples of one delivery, and of the requests that brought it about, on its way into the
+/// books.
+struct UnwrittenOutcomes: Sendable {
+    private(set) var samples: [SettledSample] = []
+    private(set) var uploads: [UploadRecord] = []
+
+    init(samples: [SettledSample] = [], uploads: [UploadRecord] = []) {
+        self.samples = samples
+        self.uploads = uploads
+    }
+
+    mutating func add(_ samples: [SettledSample], _ upload: UploadRecord?) {
+        self.samples += samples
+        if let upload { uploads.append(upload) }
+    }
+
+    /// Writes it in the transaction of `db`; throws if it does not fit the books.
+    func settle(
+        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: Int64?
+    ) throws {
+        let lent = lent.of(enrollment)
+        for sample in samples where lent.reason(sample.id) != nil {
+            try lent.settleLate(db, sample)
+        }
+        let bySegment = Dictionary(
+            grouping: samples.filter { lent.reason($0.id) == nil }, by: \.segmentID)
+        for (segment, outcomes) in bySegment.sorted(by: { $0.key < $1.key }) {
+            let settlement = try Settlement(
+                db, segment: segment, enrollment: enrollment, outcomes: outcomes)
+            try settlement.write(db, wall: wall)
+            FaultPoint.settleSegment.reach()
+        }
+        for upload in uploads {
+            try SampleQueue.record(db, upload, enrollment: enrollment, wall: wall)
+        }
+    }
+
+    /// The same beside something else that is written: all of it or, returning false, nothing, if it does not
+    /// fit the books. Throws when the transaction cannot go on.
+    func fits(
+        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: Int64?
+    ) throws -> Bool {
+        do {
+            try db.inSavepoint {
+                try settle(db, enrollment, lent, wall: wall)
+                return .commit
+            }
+            return true
+        } catch is QueueError {
+            return false
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            return false
+        }
+    }
+}
