@@ -141,7 +141,7 @@ import Testing
             }
             try await run.restart()
             let item = try await run.gateway.status().health.first { $0.name == "enroll-again" }
-            #expect(item?.message.contains("tokens cannot be read") == true)
+            #expect(item?.message.contains("the tokens or secrets cannot be read") == true)
             for name in names {
                 let file = state.appending(path: name)
                 try FileManager.default.removeItem(at: file)

@@ -24,6 +24,8 @@ struct DestinationContract {
     static let samples = 30_186
     /// Every so many samples, two share a microsecond: a time is no identity.
     static let pairEvery = 500
+    /// How many such pairs there are.
+    static let pairs = (0..<samples).count { $0 % pairEvery == 1 }
 
     var seed: UInt64 = 1
     var samples = Self.samples

@@ -216,7 +216,7 @@ struct VictoriaSystem: ContractSystem {
         let times = series.flatMap(\.timestamps)
         let different = Set(times).count
         // Samples of one microsecond share their millisecond too.
-        let pairs = different == 0 ? 0 : DestinationContract.samples / DestinationContract.pairEvery
+        let pairs = different == 0 ? 0 : DestinationContract.pairs
         return (different + pairs, times.count - different - pairs)
     }
 

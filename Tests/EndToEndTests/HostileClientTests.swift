@@ -47,13 +47,13 @@ import Testing
         Date(timeIntervalSinceNow: Double(uptime - Uptime.now().microseconds) / 1e6)
     }
 
-    /// Another client is answered in a moment.
+    /// Another client is answered before those who hang are cut off, after 10 s or more.
     private func expectAnswered(_ fixture: TestWorld, _ comment: Comment) async throws {
         let clock = ContinuousClock()
         let began = clock.now
         let answer = try await ControlSocketTests.ask(fixture, "/v1/status")
         #expect(answer.status == 200, comment)
-        #expect(clock.now - began < .seconds(5), comment)
+        #expect(clock.now - began < .seconds(9), comment)
     }
 
     private func socket(_ fixture: TestWorld) -> String {

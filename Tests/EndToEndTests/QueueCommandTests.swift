@@ -281,8 +281,9 @@ import Testing
             bytes.replaceSubrange(0..<16, with: Data("no database here".utf8))
             try bytes.write(to: file)
             try await fixture.gateway.start()
-            let before = try await fixture.gateway.status()
-            #expect(before.health.contains { $0.name == "store-salvaged" })
+            try await fixture.eventually("the salvage is told") {
+                $0.health.contains { $0.name == "store-salvaged" }
+            }
             let store: Store = try decode(try await fixture.command("queue", "status", "--json"))
             #expect(store.salvages.map(\.acknowledged) == [false])
             let text = try await fixture.command("queue", "status")
