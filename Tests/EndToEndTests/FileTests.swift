@@ -44,7 +44,7 @@ import Testing
             let state = fixture.gateway.directory.appending(path: "state").path
             for (path, advice) in [
                 ("heart.ndjson", "absolute path"),
-                ("/nonexistent/heart.ndjson", "cannot be opened"),
+                ("/nonexistent/heart.ndjson", "create its directory"),
                 (state + "/queue.sqlite", ".ndjson"), (state + "/tokens-1.json", ".ndjson"),
             ] {
                 let outcome = try await fixture.gateway.command(["enroll", "--to-file", path])

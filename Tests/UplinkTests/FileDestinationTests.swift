@@ -99,7 +99,8 @@ import Testing
     @Test(
         "a failure at any step takes nothing, and the next attempt takes all once",
         // Nothing is put aside here.
-        arguments: AppendFile.Step.allCases.filter { $0 != .rotate }, [ENOSPC, EIO])
+        arguments: AppendFile.Step.allCases.filter { ![.rotate, .recognize].contains($0) },
+        [ENOSPC, EIO])
     func failure(step: AppendFile.Step, number: Int32) async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
@@ -145,6 +146,41 @@ import Testing
         #expect(
             Self.verdicts(await file.deliver(Self.points(0..<5), alone: false))
                 == Array(repeating: .stored, count: 5))
+    }
+
+    @Test(arguments: [
+        "{\"a\": 1}", "name,rate\nAda,72", "{\"patient\":\"1\"}\nsomething", "{\"patients\"",
+    ])
+    func aFileOfSomethingElseIsLeftAsItIs(text: String) async throws {
+        let scratch = try Scratch()
+        let path = scratch.path + "/points.ndjson"
+        try Data(text.utf8).write(to: URL(filePath: path))
+        let file = FileDestination(path: path)
+        #expect(await !file.isHealthy())
+        #expect(await file.deliver(Self.points(0..<3), alone: false) == .notSent(retryAt: nil))
+        #expect(await file.fault == "the file holds something other than data points")
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+        // Nor is it waited for what opens the other end.
+        try #require(mkfifo(scratch.path + "/pipe.ndjson", 0o600) == 0)
+        #expect(await !FileDestination(path: scratch.path + "/pipe.ndjson").isHealthy())
+    }
+
+    @Test(arguments: [
+        ("/var/lib/edge-gateway/points.ndjson", false), ("/var/tmp/points.ndjson", true),
+        ("/tmp/x/points.ndjson", true), ("/run/edge-gateway/points.ndjson", true),
+        ("/dev/shm/points.ndjson", true), ("/running/points.ndjson", false),
+        ("/points.ndjson", false), ("/tmpfiles/points.ndjson", false),
+    ])
+    func filesThatVanishWithTheServiceAreKnown(path: String, vanishes: Bool) {
+        let mounts = """
+            24 1 254:1 / / ro,relatime - ext4 /dev/root rw
+            31 24 254:1 /var/lib/edge-gateway /var/lib/edge-gateway rw - ext4 /dev/root rw
+            32 24 254:1 /tmp/systemd-private-ab12-edge-gateway.service-x/tmp /tmp rw - ext4 /dev/root rw
+            33 24 254:1 /var/tmp/systemd-private-ab12-edge-gateway.service-y/tmp /var/tmp rw - ext4 x rw
+            broken
+            """
+        #expect(FilePlace.isTemporary(path, mounts: mounts) == vanishes)
+        #expect(!FilePlace.isTemporary("/var/tmp/points.ndjson", mounts: ""))
     }
 
     @Test func aFileMovedAwayIsFollowedByANewOne() async throws {

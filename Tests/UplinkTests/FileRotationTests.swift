@@ -43,6 +43,14 @@ import Testing
         return entries.map(\.verdict)
     }
 
+    /// Waits for gzip.
+    private static func eventually(_ holds: () throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(60)
+        while try !holds(), ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
     @Test func aFileIsPutAsideBeforeItGrowsBeyondItsSizeAndOlderOnesAreCompressed() async throws {
         let scratch = try Scratch()
         let clock = StillClock(wall: UTC(microseconds: 1_795_334_400_000_000))
@@ -53,6 +61,9 @@ import Testing
             clock.advance(by: .seconds(10))
             let answer = await file.deliver(Self.points(start..<(start + 10)), alone: false)
             #expect(Self.isStored(answer) == Array(repeating: .stored, count: 10))
+        }
+        try await Self.eventually {
+            try Self.names(scratch).count { $0.hasSuffix("Z.ndjson") } == 1
         }
         await file.finish()
         let names = try Self.names(scratch)
@@ -143,9 +154,34 @@ import Testing
             await file.close()
         }
         try Data([0x1F, 0x8B, 8, 0]).write(to: URL(filePath: old + ".gz"))
-        #expect(await FileCompression.compress([old]) == nil)
+        #expect(await FileCompression.compress(old) == nil)
         #expect(try await Self.identifiers(scratch).count == 10)
-        #expect(await FileCompression.compress([path + "-missing"]) == "gzip left with 1")
+        #expect(await FileCompression.compress(path + "-missing") == "gzip left with 1")
+    }
+
+    /// A researcher took it over, or looks at it.
+    @Test func anAsideFileThatCannotBeReadOrIsLockedStopsNothing() async throws {
+        let scratch = try Scratch()
+        let path = scratch.path + "/points.ndjson"
+        let aside = scratch.path + "/points-20261120T170000Z.ndjson"
+        try FileManager.default.createSymbolicLink(
+            atPath: aside, withDestinationPath: scratch.path + "/nowhere")
+        let rotation = FileRotation(isDaily: true)
+        do {
+            let file = FileDestination(path: path, rotation: rotation)
+            let answer = await file.deliver(Self.points(0..<3), alone: false)
+            #expect(Self.isStored(answer).count == 3)
+            await file.close()
+        }
+        try FileManager.default.removeItem(atPath: aside)
+        let holder = FileDestination(path: aside)
+        _ = await holder.deliver(Self.points(3..<6), alone: false)
+        let file = FileDestination(path: path, rotation: rotation)
+        let answer = await file.deliver(Self.points(0..<9), alone: false)
+        #expect(
+            Self.isStored(answer)
+                == Array(repeating: .storedBefore, count: 6)
+                + Array(repeating: .stored, count: 3))
     }
 
     @Test func otherFilesBesideItAreLeftAlone() throws {

@@ -50,6 +50,13 @@ struct DestinationService: Sendable {
                 code: .nameTaken, message: "the name \(name) is another destination's",
                 advice: "choose another --name; edge-gateway destination list")
         }
+        if let other = existing.first(where: {
+            $0.terms.origin == kind.place && $0.id != same?.id && kind is FileKind
+        }) {
+            throw ProblemReport(
+                code: .badDestination, message: "\(other.terms.name) writes this file already",
+                advice: "choose another file")
+        }
         // A delivery holds its file locked; only a new one is tried.
         let isOpen = kind is FileKind && same?.terms.origin == kind.place
         let probe = isOpen ? nil : try await self.probe(kind)
@@ -147,14 +154,17 @@ struct DestinationService: Sendable {
         let beginning = try Self.beginning(ask.from)
         let added = try await assignments(of: ask.add ?? [])
         let removed = try await assignments(of: ask.remove ?? [])
+        guard !removed.contains(where: { $0.enrollmentID == enrollment.id }) else {
+            throw ProblemReport(
+                code: .ownDestination,
+                message: "\(enrollment.terms.name) is the strap's own destination",
+                advice: "pair it again with another --enrollment")
+        }
         try await attach(enrollment, to: added, beginning, isEvery: false)
-        for assignment in removed {
-            guard assignment.enrollmentID != enrollment.id else {
-                throw ProblemReport(
-                    code: .ownDestination,
-                    message: "\(enrollment.terms.name) is the strap's own destination",
-                    advice: "pair it again with another --enrollment")
-            }
+        // Samples of an earlier patient of the strap may wait, too.
+        let sensors = Set(removed.map(\.sensorID))
+        for assignment in try await queue.assignments()
+        where sensors.contains(assignment.sensorID) && assignment.enrollmentID != enrollment.id {
             try await queue.remove(destination: enrollment.id, from: assignment.id)
         }
         return try await destinations.report(on: enrollment)

@@ -173,10 +173,9 @@ struct EnrollmentService: Sendable {
         let existing = try await queue.enrollments()
         let same = existing.first { $0.terms.kind == .file && $0.terms.origin == origin }
         // A delivery holds the file locked; only a new one is tried.
-        if same == nil, await !FileDestination(path: path).isHealthy() {
+        if same == nil, let problem = await FileKind.problem(at: path) {
             throw ProblemReport(
-                code: .fileNotWritable, message: "\(path) cannot be opened for writing",
-                advice: "its directory must exist, and the daemon's user must own it")
+                code: .fileNotWritable, message: problem.message, advice: problem.advice)
         }
         let code = ObservationCode.omhHeartRate
         var terms = EnrollmentTerms(

@@ -62,6 +62,12 @@ import Testing
             ("influx", ["user": "u", "password": "p"], "a token and a password are given"),
             ("postgrest", ["url": "https://p.supabase.co"], "url lacks the path"),
             ("postgrest", ["key": "sb_secret_x"], "this key owns the whole database"),
+            ("postgrest", ["token": "sb_secret_x"], "this key owns the whole database"),
+            (
+                "postgrest",
+                ["key": "eyJhbGciOiJIUzI1NiJ9.eyJyb2xlIjoic2VydmljZV9yb2xlIn0.c2ln"],
+                "this key owns the whole database"
+            ),
             ("postgrest", ["table": "a b"], "table is not a name"),
             ("postgrest", ["password": ""], "email and password belong together"),
             ("postgrest", ["token": "t"], "email and password belong together"),
@@ -166,12 +172,15 @@ import Testing
     @Test func aBatchThatIsSentAgainHasTheSameWebhookID() throws {
         let kind = try Self.http("webhook")
         let points = [Self.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))]
+        // Of as many, and with the same first one.
+        let others = [Self.point(.heartRate(bpm: 73, at: UTC(microseconds: 0)))]
         let first = kind.request(points, Self.context)
         let again = kind.request(points, RequestContext(seconds: Self.context.seconds + 30))
         let id = { (request: HTTPRequest) in
             request.headers.first { $0.name == "webhook-id" }?.value
         }
-        #expect(id(first) == id(again) && id(first)?.hasSuffix("-1") == true)
+        #expect(id(first) == id(again) && id(first)?.hasPrefix(points[0].point.uuid) == true)
+        #expect(id(first) != id(kind.request(others, Self.context)))
         #expect(first.body == again.body)
     }
 

@@ -9,6 +9,8 @@ public final class AppendFile {
         case open
         /// Taking the lock that keeps a second gateway out.
         case lock
+        /// Seeing that it is a file of data points, or empty.
+        case recognize
         /// Reading its end.
         case read
         /// Cutting off what a crash left of a line, or a failed append.
@@ -41,21 +43,34 @@ public final class AppendFile {
     /// How much of the end is read at opening: room for 4096 lines of 500 bytes.
     static let tailBytes = 2 << 20
 
-    /// Opens the file at `path`, or makes it, 0600. What a crash left of a last line is cut off.
+    /// What every line of ours begins with.
+    private static let lineStart = Array(#"{"patient":"#.utf8)
+
+    /// Opens the file at `path`, or makes it, 0600. What a crash left of a last line is cut off; a file that
+    /// holds something else is left as it is.
     init(path: String, failing: @escaping (Step) -> Int32 = { _ in 0 }) throws(Fault) {
         self.failing = failing
         descriptor = try Self.run(.open, failing) {
             Glibc.open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         }
         try step(.lock) { flock(descriptor, LOCK_EX | LOCK_NB) }
-        length = off_t(try Self.run(.read, failing) { lseek(descriptor, 0, SEEK_END) })
+        var status = stat()
+        try step(.read) { fstat(descriptor, &status) }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            throw Fault(step: .recognize, errno: EINVAL)
+        }
+        length = status.st_size
         let whole = try wholeLinesEnd()
+        for start in [0, whole] {
+            let line = try read(from: start, to: min(start + off_t(Self.lineStart.count), length))
+            guard Self.lineStart.starts(with: line) else {
+                throw Fault(step: .recognize, errno: EEXIST)
+            }
+        }
         if whole < length { try truncate(to: whole) }
         // Lines of a gateway that crashed may be in memory only, and are about to be relied on.
         try step(.sync) { fsync(descriptor) }
         try Self.syncDirectory(of: path, failing)
-        var status = stat()
-        try step(.read) { fstat(descriptor, &status) }
         written = UTC(
             microseconds: Int64(status.st_mtim.tv_sec) * 1_000_000
                 + Int64(status.st_mtim.tv_nsec) / 1000)
@@ -73,9 +88,25 @@ public final class AppendFile {
 
     /// The last lines of the file, without the first one of them, which may have been cut.
     func tailLines() throws(Fault) -> [ArraySlice<UInt8>] {
-        let tail = try read(from: max(length - off_t(Self.tailBytes), 0))
+        Self.lines(
+            try read(from: max(length - off_t(Self.tailBytes), 0)), isCut: length > Self.tailBytes)
+    }
+
+    /// The same of a file that is not written any more, which stays as it is; nil if it cannot be read.
+    static func tailLines(ofFileAt path: String) -> [ArraySlice<UInt8>]? {
+        guard let file = FileHandle(forReadingAtPath: path),
+            let length = try? file.seekToEnd()
+        else { return nil }
+        let start = length > UInt64(tailBytes) ? length - UInt64(tailBytes) : 0
+        guard (try? file.seek(toOffset: start)) != nil,
+            let tail = try? file.read(upToCount: tailBytes) ?? Data()
+        else { return nil }
+        return lines([UInt8](tail), isCut: start > 0)
+    }
+
+    private static func lines(_ tail: [UInt8], isCut: Bool) -> [ArraySlice<UInt8>] {
         let lines = tail.split(separator: 0x0A)
-        return length > off_t(Self.tailBytes) ? Array(lines.dropFirst()) : lines
+        return isCut ? Array(lines.dropFirst()) : lines
     }
 
     /// Appends lines at `now`. When this throws, the file is as before, or must be opened anew.
@@ -174,6 +205,8 @@ public final class AppendFile {
 extension AppendFile.Fault: CustomStringConvertible {
     /// What failed, without the path.
     public var description: String {
-        "write data points (\(step.rawValue)): \(String(cString: strerror(errno)))"
+        step == .recognize
+            ? "the file holds something other than data points"
+            : "write data points (\(step.rawValue)): \(String(cString: strerror(errno)))"
     }
 }

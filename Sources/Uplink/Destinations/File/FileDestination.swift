@@ -100,8 +100,16 @@ public actor FileDestination: Destination {
     public func mayTakeIntervals() async -> Bool { true }
 
     /// Whether the file can be opened.
-    public func isHealthy() async -> Bool {
-        (try? opened()) != nil
+    public func isHealthy() async -> Bool { openingFault() == nil }
+
+    /// Why the file cannot be opened; nil if it can.
+    func openingFault() -> AppendFile.Fault? {
+        do {
+            _ = try opened()
+            return nil
+        } catch {
+            return error
+        }
     }
 
     /// Whether the file can be opened; a file has no other reason to hold.
@@ -118,9 +126,11 @@ public actor FileDestination: Destination {
         if rotation != .none, lines.count < RecentIdentifiers.countMax,
             let last = rotated.plain().last
         {
-            known.add(
-                try AppendFile(path: last, failing: failing).tailLines().compactMap(Self.identifier)
-            )
+            if let tail = AppendFile.tailLines(ofFileAt: last) {
+                known.add(tail.compactMap(Self.identifier))
+            } else {
+                logger.warning("the file that was put aside last cannot be read")
+            }
         }
         known.add(lines)
         self.file = file
@@ -141,14 +151,19 @@ public actor FileDestination: Destination {
         let before = compressing
         compressing = Task { [rotated, logger] in
             await before?.value
-            if let fault = await FileCompression.compress(rotated.plain().dropLast()) {
-                logger.warning("compress data points", metadata: ["fault": "\(fault)"])
+            for path in rotated.plain().dropLast() where !Task.isCancelled {
+                if let fault = await FileCompression.compress(path) {
+                    logger.warning("compress data points", metadata: ["fault": "\(fault)"])
+                }
             }
         }
     }
 
-    /// Waits until nothing is being compressed.
-    public func finish() async { await compressing?.value }
+    /// Gives up what is being compressed: it is done at the next rotation.
+    public func finish() async {
+        compressing?.cancel()
+        await compressing?.value
+    }
 
     /// Lets go of the file and its lock until it is needed again.
     func close() {

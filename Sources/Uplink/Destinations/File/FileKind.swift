@@ -1,3 +1,5 @@
+import Glibc
+
 /// A file of data points, one a line (``FileDestination``).
 public struct FileKind: DestinationKind {
     let path: String
@@ -24,7 +26,8 @@ public struct FileKind: DestinationKind {
         let path = values.text("path") ?? ""
         guard FilePlace.origin(path: path) != nil else {
             throw DestinationProblem(
-                "path is not an absolute path of a file", "such as /var/lib/study/points.ndjson")
+                "path is not an absolute path of a file",
+                "such as /var/lib/edge-gateway/points.ndjson")
         }
         self.path = path
         let megabytes = values.text("megabytes")
@@ -62,14 +65,37 @@ public struct FileKind: DestinationKind {
     public func probe(
         _ parts: DestinationParts
     ) async throws(DestinationProblem) -> ProbeReport {
-        let file = FileDestination(path: path)
-        guard await file.isHealthy() else {
-            throw DestinationProblem(
-                "the file cannot be opened for writing",
-                "create its directory, and let the gateway's user write there")
-        }
-        await file.close()
+        if let problem = await Self.problem(at: path) { throw problem }
         return ProbeReport(checked: ["the file can be written"])
+    }
+
+    /// Why data points cannot be written to the file at `path`, or would not stay there; nil if they can. The
+    /// file is made if it is missing.
+    public static func problem(at path: String) async -> DestinationProblem? {
+        if FilePlace.isTemporary(path) {
+            return DestinationProblem(
+                "files there vanish when the service stops or the machine restarts",
+                "choose another directory, such as /var/lib/edge-gateway")
+        }
+        let file = FileDestination(path: path)
+        guard let fault = await file.openingFault() else {
+            await file.close()
+            return nil
+        }
+        let advice =
+            switch (fault.step, fault.errno) {
+            case (.recognize, _): "choose another name, or move that file away"
+            case (.lock, _): "another delivery or another gateway writes it: choose another name"
+            case (_, EROFS):
+                "the service may write to /var/lib/edge-gateway only: choose that, or allow another "
+                    + "directory with systemctl edit edge-gateway: [Service] ReadWritePaths=DIRECTORY"
+            case (_, ENOSPC): "make room on the disk"
+            default: "create its directory, and let the gateway's user write there"
+            }
+        let message =
+            fault.step == .recognize
+            ? "\(fault)" : "the file cannot be written: \(String(cString: strerror(fault.errno)))"
+        return DestinationProblem(message, advice)
     }
 
     public func make(_ parts: DestinationParts) -> any Destination {

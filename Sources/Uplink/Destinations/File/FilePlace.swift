@@ -1,3 +1,4 @@
+import Foundation
 import OfflineQueue
 
 /// How an enrollment that delivers into a file names it: by the origin `file:///path`.
@@ -20,5 +21,31 @@ public enum FilePlace {
             terms.origin.hasPrefix("file:///")
         else { return nil }
         return String(terms.origin.dropFirst("file://".count))
+    }
+
+    /// Whether what is written to `path` is lost when the service stops or the machine restarts: the kernel's
+    /// file systems, and a service's own /tmp and /var/tmp (systemd.exec(5), `PrivateTmp=`).
+    static func isTemporary(_ path: String) -> Bool {
+        let mounts = (try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)) ?? ""
+        return isTemporary(path, mounts: mounts)
+    }
+
+    /// The same with the table of mounts of proc(5).
+    static func isTemporary(_ path: String, mounts: String) -> Bool {
+        let slash = path.lastIndex(of: "/") ?? path.startIndex
+        var directory = slash == path.startIndex ? "/" : String(path[..<slash])
+        if let real = realpath(directory, nil) {
+            directory = String(cString: real)
+            free(real)
+        }
+        func isBelow(_ place: some StringProtocol) -> Bool {
+            place == "/" || directory == place || directory.hasPrefix(place + "/")
+        }
+        if ["/run", "/dev", "/proc", "/sys"].contains(where: { isBelow($0) }) { return true }
+        // ID, parent, device, root within the file system, where it is mounted, …
+        let mount = mounts.split(separator: "\n").map { $0.split(separator: " ") }
+            .filter { $0.count > 4 && isBelow($0[4]) }
+            .max { $0[4].utf8.count < $1[4].utf8.count }
+        return mount?[3].contains("/systemd-private-") ?? false
     }
 }

@@ -61,25 +61,24 @@ struct RotatedFiles: Sendable {
         return self.path(stem + "-" + stamp + suffix)
     }
 
-    /// Those that are not compressed, the oldest first.
+    /// Those that are not compressed, the oldest first, by their names: times of files change when they are
+    /// copied.
     func plain() -> [String] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
-        return names.filter(isOurs).map { ($0, written(path($0))) }
-            .sorted { ($0.1, $0.0) < ($1.1, $1.0) }
-            .map { path($0.0) }
+        return names.compactMap { name in stamp(of: name).map { (stamp: $0, name: name) } }
+            .sorted { $0.stamp < $1.stamp }
+            .map { path($0.name) }
     }
 
-    /// `STEM-20261123T170000Z.ndjson` or `STEM-20261123T170000Z-2.ndjson`.
-    private func isOurs(_ name: String) -> Bool {
-        guard name.hasPrefix(stem + "-"), name.hasSuffix(suffix) else { return false }
+    /// When a file was put aside, and which of that second it is: of `STEM-20261123T170000Z.ndjson` or
+    /// `STEM-20261123T170000Z-2.ndjson`.
+    private func stamp(of name: String) -> (time: String, number: Int)? {
+        guard name.hasPrefix(stem + "-"), name.hasSuffix(suffix) else { return nil }
         let middle = name.dropFirst(stem.count + 1).dropLast(suffix.count)
-        return middle.wholeMatch(of: /[0-9]{8}T[0-9]{6}Z(-[0-9]+)?/) != nil
-    }
-
-    private func written(_ path: String) -> Int64 {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return 0 }
-        return Int64(status.st_mtim.tv_sec) * 1_000_000 + Int64(status.st_mtim.tv_nsec) / 1000
+        guard let match = middle.wholeMatch(of: /([0-9]{8}T[0-9]{6}Z)(?:-([0-9]{1,9}))?/) else {
+            return nil
+        }
+        return (String(match.1), match.2.flatMap { Int($0) } ?? 1)
     }
 
     private func path(_ name: String) -> String {
@@ -89,19 +88,17 @@ struct RotatedFiles: Sendable {
 
 /// Compresses files with `gzip`, which Debian always has, at the lowest priority.
 enum FileCompression {
-    /// Compresses each of `paths` to `PATH.gz`, which takes its place once it is on the disk; returns why one
-    /// could not be. What a crash left half done is done anew.
-    static func compress(_ paths: [String]) async -> String? {
-        guard !paths.isEmpty else { return nil }
+    /// Compresses the file at `path` to `PATH.gz`, which takes its place once it is on the disk; returns why
+    /// it could not be. What a crash left half done is done anew. Stops when the task is cancelled.
+    static func compress(_ path: String) async -> String? {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/nice")
-        process.arguments = ["-n", "19", "gzip", "--force", "--synchronous", "--"] + paths
+        process.arguments = ["-n", "19", "gzip", "--force", "--synchronous", "--", path]
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        let status: Int32
-        do {
-            status = try await withCheckedThrowingContinuation { continuation in
+        let status: Int32? = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
                 process.terminationHandler = {
                     continuation.resume(returning: $0.terminationStatus)
                 }
@@ -109,12 +106,14 @@ enum FileCompression {
                     try process.run()
                 } catch {
                     process.terminationHandler = nil
-                    continuation.resume(throwing: error)
+                    continuation.resume(returning: nil)
                 }
             }
-        } catch {
-            return "gzip cannot be started"
+        } onCancel: {
+            // It takes its half of a file with it.
+            if process.isRunning { process.terminate() }
         }
-        return status == 0 ? nil : "gzip left with \(status)"
+        guard let status else { return "gzip cannot be started" }
+        return status == 0 || Task.isCancelled ? nil : "gzip left with \(status)"
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import OfflineQueue
 
 /// A table of PostgreSQL behind PostgREST: Supabase, or a clinic's own PostgreSQL or Timescale.
@@ -63,7 +64,7 @@ public struct PostgRESTKind: HTTPKind {
             throw DestinationProblem(
                 "url lacks the path of Supabase's REST API", "append /rest/v1 to it")
         }
-        if key?.revealed.hasPrefix("sb_secret_") == true {
+        if [key, token].contains(where: { $0.map(Self.ownsTheDatabase) ?? false }) {
             throw DestinationProblem(
                 "this key owns the whole database and does not belong on a gateway",
                 "give the publishable key, and an account of the gateway's own")
@@ -83,6 +84,20 @@ public struct PostgRESTKind: HTTPKind {
         } else {
             auth = url
         }
+    }
+
+    /// Whether a key passes by the policies of rows: a secret key of Supabase, or its older `service_role`
+    /// token.
+    private static func ownsTheDatabase(_ key: Secret) -> Bool {
+        if key.revealed.hasPrefix("sb_secret_") { return true }
+        let parts = key.revealed.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return false }
+        var payload = parts[1].replacing("-", with: "+").replacing("_", with: "/")
+        payload += String(repeating: "=", count: (4 - payload.count % 4) % 4)
+        struct Claims: Decodable { var role: String? }
+        let claims = Data(base64Encoded: String(payload))
+            .flatMap { try? JSONDecoder().decode(Claims.self, from: $0) }
+        return claims?.role == "service_role"
     }
 
     public var origin: Origin { url.origin }

@@ -74,8 +74,9 @@ public struct WebhookKind: HTTPKind {
             .post, origin, url.path.isEmpty ? "/" : url.path,
             contentType: format == .json ? "application/json" : "application/x-ndjson",
             body: body.bytes)
-        // The same for the same batch, so that a receiver knows a repetition.
-        let id = points.first.map { "\($0.point.uuid)-\(points.count)" } ?? "empty"
+        // The same for the same batch, so that a receiver knows a repetition, and for no other.
+        let id =
+            points.first.map { "\($0.point.uuid)-\(WebhookKey.digest(of: body.bytes))" } ?? "empty"
         request.headers += [
             ("webhook-id", id), ("webhook-timestamp", "\(context.seconds)"),
             ("webhook-signature", key.signature(id: id, seconds: context.seconds, body.bytes)),
@@ -112,6 +113,14 @@ struct WebhookKey: Sendable {
             24...64 ~= data.count
         else { return nil }
         bytes = [UInt8](data)
+    }
+
+    /// The first half of the SHA-256 of a body, in hexadecimal.
+    static func digest(of body: [UInt8]) -> String {
+        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+        _ = SHA256(body, body.count, &digest)
+        return digest.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
+            .joined()
     }
 
     /// `v1,` and the base64 of the HMAC-SHA256 of `id.seconds.body`.
