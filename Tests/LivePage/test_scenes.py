@@ -135,9 +135,8 @@ def test_the_bar_of_a_lost_connection_stays_in_sight(server, visit, scheme):
 SKIP = """{ const now = Date.now.bind(Date); window.skipped = 0; Date.now = () => now() + window.skipped; }"""
 
 
-def test_the_first_paint_takes_a_fifth_of_a_second_at_most_and_waits_for_nothing(server, visit):
-    """In processor time of the page's thread: what other programs take meanwhile is not the page's. What
-    could make a page wait without working, a request or a timer before the first paint, is refused."""
+def test_the_first_card_takes_a_fifth_of_a_second_at_most(server, visit):
+    """In processor time of the page's thread: what other programs take meanwhile is not the page's."""
     page = visit(server.url)
     page.wait_for_selector("article.card")
     session = page.context.new_cdp_session(page)
@@ -148,12 +147,17 @@ def test_the_first_paint_takes_a_fifth_of_a_second_at_most_and_waits_for_nothing
         page.wait_for_selector("article.card")
         metrics = session.send("Performance.getMetrics")["metrics"]  # since the document was asked for
         work.append(1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration"))
-    wall = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    print("processor ms from request to first card:", [round(w) for w in work], "first contentful paint, ms:", round(wall))
+    print("processor ms from request to first card:", [round(w) for w in work])
     assert 0 < min(work) <= 200
-    assert page.evaluate("""performance.getEntriesByType('resource')
-        .filter(r => r.startTime < performance.getEntriesByName('first-contentful-paint')[0].startTime)
-        .map(r => r.name)""") == []
+
+
+def test_the_first_paint_waits_for_no_further_request(server, visit):
+    page = visit(server.url)
+    page.wait_for_selector("article.card")
+    page.route(lambda url: url.rstrip("/") != server.url.rstrip("/"), lambda route: None)  # never answered
+    page.reload(wait_until="commit")
+    until(page, "performance.getEntriesByName('first-contentful-paint').length === 1")
+    assert page.locator("article.card").count() == 0
 
 
 def test_a_page_is_small_and_asks_no_other_server(server, visit):
