@@ -110,6 +110,9 @@ import Testing
             #expect(try await Self.listed("file", fixture).delivered == before.delivered)
             let refused = try await fixture.gateway.command(["destination", "test", "file"])
             #expect(refused.status == 1 && refused.complaint.contains("destination resume"))
+            try await fixture.command(
+                "destination", "add", "file", "path=\(path)", "--every-strap", "--keep-days", "7")
+            #expect(try await Self.listed("file", fixture).state == "paused", "added again")
             try await fixture.command("destination", "resume", "file")
             let status = try await Self.settle(fixture)
             await fixture.expectExactlyOnce(status.balance)

@@ -69,7 +69,8 @@ struct DestinationService: Sendable {
                 DestinationSecrets(
                     values: ask.settings.filter { secrets.contains($0.key) }
                         .mapValues { Secret($0) },
-                    tokens: probe?.tokens)))
+                    tokens: probe?.tokens)),
+            hold: same?.isPaused == true ? .paused : nil)
         try await attach(stored, to: assignments, beginning, isEvery: terms.takesEveryStrap)
         return DestinationAddReport(
             destination: try await destinations.report(on: stored),

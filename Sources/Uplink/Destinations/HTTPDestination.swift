@@ -98,7 +98,9 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                         ? .notSent(retryAt: nil) : .unanswered("\(error)"))
             }
             let meaning = kind.meaning(of: answer)
-            fault = "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
+            fault =
+                meaning == .stored
+                ? nil : "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
             guard meaning == .unauthorized, let token, tried != token else {
                 if let token, answer.status < 300 { await tokens?.accepted(token) }
                 return .answered(answer, meaning)

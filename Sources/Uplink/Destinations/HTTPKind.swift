@@ -124,8 +124,10 @@ extension HTTPKind {
     public var example: String {
         let request = request([.example], RequestContext(seconds: 1_795_334_401))
         let names = request.headers.map(\.name).joined(separator: ", ")
+        // Where the address is a secret, so is its path.
+        let isShown = !Self.fields.contains { $0.name == "url" && $0.isSecret }
         return """
-            \(request.method.rawValue) \(request.origin)\(request.target)
+            \(request.method.rawValue) \(request.origin)\(isShown ? request.target : "/…")
             Content-Type: \(request.contentType ?? "")\(names.isEmpty ? "" : "; also \(names)")
 
             \(String(decoding: request.body, as: UTF8.self))

@@ -19,7 +19,10 @@ public struct WebhookKind: HTTPKind {
     public static let name = "webhook"
     public static let summary = "any receiver of signed JSON (Standard Webhooks)"
     public static let fields = [
-        SettingField("url", "the receiver's address, such as https://host.example/heart-rates"),
+        // Many receivers' addresses are keys.
+        SettingField(
+            "url", isSecret: true,
+            "the receiver's address, such as https://host.example/heart-rates"),
         SettingField(
             "secret", isSecret: true,
             "the key that both sides share: whsec_ and 24 to 64 bytes in base64; "
