@@ -88,10 +88,13 @@ let package = Package(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(
             name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CMosquitto", pkgConfig: "libmosquitto",
+            providers: [.apt(["libmosquitto-dev"])]),
         .target(
             name: "Uplink",
             dependencies: [
-                "Basics", "CCrypto", "CCurl", "GATTHeartRate", "OfflineQueue",
+                "Basics", "CCrypto", "CCurl", "CMosquitto", "GATTHeartRate", "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),

@@ -61,16 +61,19 @@ struct DestinationContract {
         tokens.withLock { $0 = report.tokens }
 
         let (events, sink) = AsyncStream<Event>.makeStream()
-        let network = FaultyNetwork(seed: seed) { sink.yield(.killed) }
-        calm.transport = network
+        let faults = FaultScript(seed: seed) { sink.yield(.killed) }
+        let isHTTP = system.kind is any HTTPKind
+        if isHTTP { calm.transport = FaultyNetwork(faults) }
         var lives = 0
         func begin() async throws -> DeliveryRunner {
             lives += 1
             var parts = calm
             parts.tokens = tokens.withLock { $0 }
             parts.saveTokens = { record in tokens.withLock { $0 = record } }
+            let destination = system.kind.make(parts)
             return DeliveryRunner(
-                enrollment: enrollment, queue: queue, destination: system.kind.make(parts),
+                enrollment: enrollment, queue: queue,
+                destination: isHTTP ? destination : FaultyDestination(destination, faults),
                 clock: clock, logger: quiet,
                 unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id)
                     .map(Uptime.init(microseconds:)))
@@ -95,12 +98,12 @@ struct DestinationContract {
         #expect(counts.stored == samples)
         let promise = type(of: system.kind).promise
         if !promise.mayRepeat { #expect(counts.repeated == 0) }
-        #expect(lives > 5 && network.lostAnswers > 10)
+        #expect(lives > 5 && faults.lostAnswers > 10)
         print(
-            "\(type(of: system.kind).name): \(samples) samples, \(network.requests) requests, "
-                + "\(network.lostAnswers) answers lost, \(lives - 1) kills, \(counts.repeated) repeated"
+            "\(type(of: system.kind).name): \(samples) samples, \(faults.requests) requests, "
+                + "\(faults.lostAnswers) answers lost, \(lives - 1) kills, \(counts.repeated) repeated"
         )
-        network.release()
+        faults.release()
         try await queue.close()
     }
 
@@ -127,12 +130,20 @@ struct DestinationContract {
     }
 }
 
-/// A network that loses requests and answers, a server that fails before and after its work, and a power that
-/// goes while a request is under way.
-final class FaultyNetwork: HTTPTransport {
-    private enum Fault: CaseIterable {
+/// What goes wrong, request by request: requests and answers are lost, the server fails before and after its
+/// work, and the power goes while a request is under way.
+final class FaultScript: Sendable {
+    enum Fault: CaseIterable {
         case noConnection, requestLost, answerLost, answerCut, failsBefore, failsAfter, busy, killed
         case killedAfter
+
+        /// Whether the server acts on the request, and the gateway never learns it.
+        var isAfterTheWork: Bool {
+            switch self {
+            case .answerLost, .answerCut, .failsAfter, .killedAfter: true
+            case .noConnection, .requestLost, .failsBefore, .busy, .killed: false
+            }
+        }
     }
 
     private struct State {
@@ -142,7 +153,6 @@ final class FaultyNetwork: HTTPTransport {
         var dead: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let inner = CurlTransport()
     private let state: Mutex<State>
     private let kill: @Sendable () -> Void
 
@@ -158,6 +168,25 @@ final class FaultyNetwork: HTTPTransport {
     /// Requests that the server acted on and of which the gateway never learned.
     var lostAnswers: Int { state.withLock { $0.lostAnswers } }
 
+    /// What happens to the next request; nil: nothing.
+    func next() -> Fault? {
+        state.withLock { state in
+            state.requests += 1
+            guard Int.random(in: 0..<Self.oneIn, using: &state.random) == 0 else { return nil }
+            let fault = Fault.allCases.randomElement(using: &state.random)
+            if fault?.isAfterTheWork == true { state.lostAnswers += 1 }
+            return fault
+        }
+    }
+
+    /// Kills the gateway. Returns when the test is over.
+    func die() async {
+        kill()
+        await withCheckedContinuation { continuation in
+            state.withLock { $0.dead.append(continuation) }
+        }
+    }
+
     /// Lets go of the requests whose gateways were killed.
     func release() {
         let dead = state.withLock { state in
@@ -166,36 +195,65 @@ final class FaultyNetwork: HTTPTransport {
         }
         for continuation in dead { continuation.resume() }
     }
+}
+
+/// A network, and a server behind it, that fail as the script says.
+struct FaultyNetwork: HTTPTransport {
+    private let inner = CurlTransport()
+    private let faults: FaultScript
+
+    init(_ faults: FaultScript) { self.faults = faults }
 
     func send(_ request: HTTPRequest) async throws(TransportFault) -> HTTPAnswer {
-        let fault = state.withLock { state -> Fault? in
-            state.requests += 1
-            guard Int.random(in: 0..<Self.oneIn, using: &state.random) == 0 else { return nil }
-            return Fault.allCases.randomElement(using: &state.random)
-        }
+        guard let fault = faults.next() else { return try await inner.send(request) }
+        if fault.isAfterTheWork { _ = try await inner.send(request) }
         switch fault {
-        case nil: return try await inner.send(request)
         case .noConnection: throw .connect
-        case .requestLost: throw .cut
+        case .requestLost, .answerCut: throw .cut
+        case .answerLost: throw .timeout
         case .failsBefore: return HTTPAnswer(status: 500)
+        case .failsAfter: return HTTPAnswer(status: 502)
         case .busy: return HTTPAnswer(status: 503, retryAfter: "7")
-        case .killed: try await die()
-        case .answerLost, .answerCut, .failsAfter, .killedAfter:
-            _ = try await inner.send(request)
-            state.withLock { $0.lostAnswers += 1 }
-            if fault == .killedAfter { try await die() }
-            if fault == .failsAfter { return HTTPAnswer(status: 502) }
-            throw fault == .answerLost ? .timeout : .cut
+        case .killed, .killedAfter:
+            await faults.die()
+            throw .cancelled
         }
-        throw .cancelled
+    }
+}
+
+/// The same for a destination that does not speak HTTP, whose network has to fail by itself as well.
+struct FaultyDestination: Destination {
+    private let inner: any Destination
+    private let faults: FaultScript
+
+    init(_ inner: any Destination, _ faults: FaultScript) {
+        self.inner = inner
+        self.faults = faults
     }
 
-    private func die() async throws(TransportFault) {
-        kill()
-        await withCheckedContinuation { continuation in
-            state.withLock { $0.dead.append(continuation) }
+    var mayRace: Bool { inner.mayRace }
+    var fault: String? { get async { await inner.fault } }
+    func mayTakeIntervals() async -> Bool { await inner.mayTakeIntervals() }
+    func isHealthy() async -> Bool { await inner.isHealthy() }
+    func isMended(_ reason: HoldReason) async -> Bool { await inner.isMended(reason) }
+    func finish() async { await inner.finish() }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        guard let fault = faults.next() else {
+            return await inner.deliver(points, alone: alone)
         }
-        throw .cancelled
+        if fault.isAfterTheWork { _ = await inner.deliver(points, alone: alone) }
+        switch fault {
+        case .noConnection: return .notSent(retryAt: nil)
+        case .requestLost, .answerLost, .answerCut: return .unanswered("\(fault)")
+        case .failsBefore, .failsAfter: return .unclear("\(fault)")
+        case .busy: return .throttled(retryAfter: .seconds(7))
+        case .killed, .killedAfter:
+            // Its connection dies with it.
+            await inner.finish()
+            await faults.die()
+            return .notSent(retryAt: nil)
+        }
     }
 }
 

@@ -17,6 +17,11 @@ import Uplink
         try await DestinationContract().check(try await VictoriaSystem())
     }
 
+    @Test(arguments: [["format": "json"], ["format": "array", "version": "3.1.1"]])
+    func aSubscriberOfABrokerGetsEverySample(settings: [String: String]) async throws {
+        try await DestinationContract().check(try await MosquittoSystem(settings))
+    }
+
     @Test func postgreSQLHasEverySampleOnce() async throws {
         try await DestinationContract().check(try await PostgRESTSystem())
     }

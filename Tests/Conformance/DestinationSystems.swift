@@ -226,6 +226,86 @@ struct VictoriaSystem: ContractSystem {
     }
 }
 
+/// mosquitto from Debian behind a network that cuts connections, with paho-mqtt as the subscriber.
+struct MosquittoSystem: ContractSystem {
+    let server: ContractServer
+    let broker: ChildProcess
+    let front: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    /// Starts a broker that takes the user `gw` with the password `correct horse`, who may publish below
+    /// `edge-gateway/ward/`. With a `seed` other than 0 its network fails.
+    init(_ settings: [String: String] = [:], seed: UInt64 = 1) async throws {
+        server = try ContractServer()
+        let data = server.directory.path
+        let port = try freePort()
+        let made = try await Command.run(
+            "/usr/bin/mosquitto_passwd", ["-b", "-c", data + "/passwords", "gw", "correct horse"])
+        guard made.status == 0 else {
+            throw ContractServer.ProblemText(text: made.output + made.complaint)
+        }
+        let rules = """
+            topic readwrite #
+            user gw
+            topic write edge-gateway/ward/#
+            topic write homeassistant/sensor/#
+            """
+        try rules.write(toFile: data + "/rules", atomically: true, encoding: .utf8)
+        // The subscriber gets everything, however far it is behind.
+        let configuration = """
+            user root
+            persistence false
+            max_queued_messages 0
+            max_inflight_messages 0
+            listener \(port) 127.0.0.1
+            allow_anonymous true
+            password_file \(data)/passwords
+            acl_file \(data)/rules
+            """
+        try configuration.write(
+            toFile: data + "/mosquitto.conf", atomically: true, encoding: .utf8)
+        broker = try await ChildProcess.launch(
+            "/usr/sbin/mosquitto", ["-c", data + "/mosquitto.conf"],
+            environment: ["PATH": "/usr/bin:/bin"], log: server.log)
+        do {
+            let (front, relay) = try await server.script("mqtt_front.py", ["\(port)", "\(seed)"])
+            self.front = front
+            address = "http://127.0.0.1:\(relay)"
+            kind = try DestinationRegistry.destination(
+                "mqtt",
+                [
+                    "url": "mqtt://127.0.0.1:\(relay)", "gateway": "ward", "user": "gw",
+                    "password": "correct horse",
+                ].merging(settings) { $1 })
+        } catch {
+            await broker.stop()
+            throw error
+        }
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let counts = try JSONDecoder().decode(
+            [String: Int].self, from: Data(try await get(address, "/counts")))
+        guard counts["backward"] == 0, counts["unreadable"] == 0 else {
+            throw ContractServer.ProblemText(text: "the subscriber complains: \(counts)")
+        }
+        return (counts["stored"] ?? 0, counts["repeated"] ?? 0)
+    }
+
+    /// What the broker keeps for who subscribes later, by topic.
+    func retained() async throws -> [String: String] {
+        try JSONDecoder().decode(
+            [String: String].self, from: Data(try await get(address, "/topics")))
+    }
+
+    func stop() async {
+        await front.stop()
+        await broker.stop()
+        server.remove()
+    }
+}
+
 /// PostgreSQL 15 from Debian with deploy/supabase.sql, behind what PostgREST and GoTrue do.
 struct PostgRESTSystem: ContractSystem {
     let server: ContractServer

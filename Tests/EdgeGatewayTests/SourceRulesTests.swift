@@ -8,8 +8,8 @@ import Testing
 
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
-        "CCrypto", "CCurl", "Uplink", "CQREncode", "EdgeGateway", "Health", "Testbed",
-        "GatewayDemo",
+        "CCrypto", "CCurl", "CMosquitto", "Uplink", "CQREncode", "EdgeGateway", "Health",
+        "Testbed", "GatewayDemo",
     ]
 
     @Test(
@@ -18,7 +18,10 @@ import Testing
             ("OfflineQueue", ["Basics", "GATTHeartRate"]),
             ("Recording", ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Health", ["Basics", "BlueZ", "OfflineQueue", "Recording"]),
-            ("Uplink", ["Basics", "OfflineQueue", "GATTHeartRate", "CCrypto", "CCurl"]),
+            (
+                "Uplink",
+                ["Basics", "OfflineQueue", "GATTHeartRate", "CCrypto", "CCurl", "CMosquitto"]
+            ),
             (
                 "EdgeGateway",
                 [

@@ -147,7 +147,8 @@ actor Deliveries {
             throw .damaged("\(error)")
         }
         let parts = DestinationParts(
-            transport: CurlTransport(settings.curl), clock: clock, logger: logger,
+            transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
+            logger: logger,
             tokens: secrets.tokens,
             saveTokens: { tokens in
                 try file.save(DestinationSecrets(values: secrets.values, tokens: tokens))

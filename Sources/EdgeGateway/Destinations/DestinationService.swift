@@ -124,7 +124,8 @@ struct DestinationService: Sendable {
 
     private func probe(_ kind: any DestinationKind) async throws -> ProbeReport {
         let parts = DestinationParts(
-            transport: CurlTransport(settings.curl), clock: clock, logger: logger)
+            transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
+            logger: logger)
         do {
             return try await kind.probe(parts)
         } catch {

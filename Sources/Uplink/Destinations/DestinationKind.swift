@@ -75,6 +75,9 @@ public struct DestinationPace: Sendable, Hashable {
 public struct DestinationParts: Sendable {
     /// How servers are reached.
     public var transport: any HTTPTransport
+    /// The same for servers that do not speak HTTP: authorities, client certificate, timeouts, and whether
+    /// plain text is acceptable.
+    public var network: CurlSettings
     /// The time.
     public var clock: any GatewayClock
     /// Where it reports to.
@@ -87,11 +90,13 @@ public struct DestinationParts: Sendable {
     public var saveTokens: @Sendable (TokenRecord) throws -> Void
 
     public init(
-        transport: any HTTPTransport, clock: any GatewayClock, logger: Logger,
+        transport: any HTTPTransport, network: CurlSettings = CurlSettings(),
+        clock: any GatewayClock, logger: Logger,
         patient: String? = nil, tokens: TokenRecord? = nil,
         saveTokens: @escaping @Sendable (TokenRecord) throws -> Void = { _ in }
     ) {
         self.transport = transport
+        self.network = network
         self.clock = clock
         self.logger = logger
         self.patient = patient

@@ -4,6 +4,7 @@ public enum DestinationRegistry {
     public static let kinds: [any DestinationKind.Type] = [
         FileKind.self,
         InfluxKind.self,
+        MQTTKind.self,
         PostgRESTKind.self,
         WebhookKind.self,
     ]

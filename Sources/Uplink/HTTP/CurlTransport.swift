@@ -104,12 +104,4 @@ final class CurlWorker: Sendable {
             }
         }
     }
-
-    /// A server that goes away while it is written to must be a fault, not the end of the process.
-    private func blockBrokenPipeSignal() {
-        var set = sigset_t()
-        sigemptyset(&set)
-        sigaddset(&set, SIGPIPE)
-        pthread_sigmask(SIG_BLOCK, &set, nil)
-    }
 }

@@ -10,6 +10,10 @@ import Testing
     private static let settings: [String: [String: String]] = [
         "file": ["path": "/var/lib/points.ndjson"],
         "influx": ["url": "http://127.0.0.1:8086", "database": "ward", "token": "hush"],
+        "mqtt": [
+            "url": "mqtts://broker.example", "gateway": "ward", "user": "gw", "password": "hush",
+            "discovery": "on",
+        ],
         "postgrest": [
             "url": "https://p.supabase.co/rest/v1", "key": "sb_publishable_hush",
             "email": "gw@clinic.example", "password": "hush",
@@ -60,6 +64,14 @@ import Testing
             ("influx", ["bucket": "b"], "database or bucket is missing"),
             ("influx", ["user": "u"], "user and password belong together"),
             ("influx", ["user": "u", "password": "p"], "a token and a password are given"),
+            ("mqtt", ["url": "https://broker.example"], "url is no address of a broker"),
+            ("mqtt", ["url": "mqtts://me:hush@broker.example"], "url holds more than an address"),
+            ("mqtt", ["gateway": "ward/3"], "gateway is not a name"),
+            ("mqtt", ["prefix": "a/#"], "prefix is not a name"),
+            ("mqtt", ["client-id": "a b"], "client-id is not a name"),
+            ("mqtt", ["version": "4"], "version has an unknown value"),
+            ("mqtt", ["user": ""], "there is a password and no user"),
+            ("mqtt", ["format": "thingsboard"], "ThingsBoard does not read"),
             ("postgrest", ["url": "https://p.supabase.co"], "url lacks the path"),
             ("postgrest", ["key": "sb_secret_x"], "this key owns the whole database"),
             ("postgrest", ["token": "sb_secret_x"], "this key owns the whole database"),
@@ -87,7 +99,7 @@ import Testing
         let problem = try #require(throws: DestinationProblem.self) {
             try DestinationRegistry.kind("fax")
         }
-        #expect(problem.advice.contains("influx, postgrest, webhook"))
+        #expect(problem.advice.contains("influx, mqtt, postgrest, webhook"))
     }
 
     // MARK: - Writers

@@ -1,0 +1,313 @@
+import Basics
+import CMosquitto
+import Dispatch
+import Foundation
+
+/// How a broker is reached.
+struct BrokerSettings: Sendable, Hashable {
+    var address: BrokerAddress
+    var version: MQTTVersion
+    var clientID: String
+    var user: String?
+    var password: Secret?
+    /// Authorities, client certificate, timeouts, and whether plain text is acceptable.
+    var network: CurlSettings
+    /// What the broker publishes when the connection breaks.
+    var will: MQTTMessage?
+}
+
+/// A version of the protocol.
+enum MQTTVersion: String, Sendable, CaseIterable {
+    case five = "5"
+    case threeOneOne = "3.1.1"
+}
+
+/// A connection to a broker, through libmosquitto: opened when it is needed, and opened anew after it
+/// broke. Its calls wait for the network, so it has a thread of its own.
+actor MQTTConnection {
+    private let thread = SerialThread(label: "edge-gateway.mqtt")
+    nonisolated var unownedExecutor: UnownedSerialExecutor {
+        thread.asUnownedSerialExecutor()
+    }
+
+    private let settings: BrokerSettings
+    private var client: MosquittoClient?
+    private var number = 0
+
+    init(_ settings: BrokerSettings) { self.settings = settings }
+
+    /// Opens the connection, if there is none. Returns the number of the connection, which tells a new one
+    /// from the one before, or why there is none.
+    func open() async -> Result<Int, MQTTEnd> {
+        if let client {
+            client.look()
+            if client.session.end == nil { return .success(number) }
+            self.client = nil
+        }
+        guard settings.address.isAllowed(settings.network.plainHTTP) else {
+            return .failure(MQTTEnd(.fault(.plainHTTPRefused)))
+        }
+        let client = MosquittoClient(settings)
+        client.run(for: settings.network.connectTimeout) { $0.state != .opening }
+        if let end = client.session.end { return .failure(MQTTEnd(end)) }
+        number += 1
+        self.client = client
+        return .success(number)
+    }
+
+    /// Publishes messages over the open connection and waits for the answers.
+    func publish(_ messages: [MQTTMessage]) async -> MQTTOutcome {
+        guard let client else {
+            return MQTTOutcome(
+                codes: messages.map { _ in nil }, wasSent: false, end: .fault(.connect))
+        }
+        client.publish(messages, for: settings.network.totalTimeout)
+        let session = client.session
+        if session.end != nil { self.client = nil }
+        return MQTTOutcome(codes: session.codes, wasSent: session.sent > 0, end: session.end)
+    }
+
+    /// Reads what the broker says and sends signs of life. Returns why the connection is over, if it is.
+    func tend() async -> MQTTSession.End? {
+        guard let client else { return nil }
+        client.look()
+        guard let end = client.session.end else { return nil }
+        self.client = nil
+        return end
+    }
+
+    /// Ends the connection, if there is one; the broker then publishes the will.
+    func close() async { client = nil }
+}
+
+/// Why there is no connection.
+struct MQTTEnd: Error {
+    let end: MQTTSession.End
+
+    init(_ end: MQTTSession.End) { self.end = end }
+}
+
+/// libmosquitto's client of one connection. Whoever calls it waits.
+final class MosquittoClient {
+    private(set) var session = MQTTSession()
+    private let pointer: OpaquePointer?
+    private let version: MQTTVersion
+    private let security: BrokerTrust?
+
+    /// Seconds without a packet after which the library sends a sign of life. A broker waits half as long
+    /// again before it takes the client for gone.
+    static let keepAlive: Int32 = 60
+    /// How often a wait looks whether it was cancelled.
+    static let slice: Int32 = 200
+    /// Packets read at a time while nothing is waited for.
+    static let lookMax = 32
+
+    private static let library: Void = { _ = mosquitto_lib_init() }()
+
+    /// Begins to connect.
+    init(_ settings: BrokerSettings) {
+        _ = Self.library
+        version = settings.version
+        pointer = mosquitto_new(settings.clientID, true, nil)
+        security =
+            settings.address.isSecure ? BrokerTrust(settings.network, settings.address.host) : nil
+        guard let pointer else {
+            session.note(.failed(.connect))
+            return
+        }
+        mosquitto_user_data_set(pointer, Unmanaged.passUnretained(self).toOpaque())
+        listen(pointer)
+        let isSet = configure(pointer, settings)
+        guard isSet else {
+            session.note(.failed(security?.fault ?? .malformedRequest))
+            return
+        }
+        let code = withoutBrokenPipe {
+            mosquitto_connect_async(
+                pointer, settings.address.host, Int32(settings.address.port), Self.keepAlive)
+        }
+        if code != 0 { fail(code, errno) }
+    }
+
+    deinit {
+        // Without a DISCONNECT: that would keep the broker from publishing the will.
+        withoutBrokenPipe { mosquitto_destroy(pointer) }
+    }
+
+    private func configure(_ pointer: OpaquePointer, _ settings: BrokerSettings) -> Bool {
+        var codes = [
+            mosquitto_int_option(
+                pointer, MOSQ_OPT_PROTOCOL_VERSION,
+                settings.version == .five ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311),
+            mosquitto_int_option(pointer, MOSQ_OPT_TCP_NODELAY, 1),
+        ].map(\.self)
+        if let user = settings.user {
+            codes.append(mosquitto_username_pw_set(pointer, user, settings.password?.revealed))
+        }
+        if let will = settings.will {
+            codes.append(
+                mosquitto_will_set(
+                    pointer, will.topic, Int32(will.payload.count), will.payload, 1, will.isRetained
+                ))
+        }
+        if let security {
+            guard let context = security.context else { return false }
+            codes.append(
+                mosquitto_void_option(
+                    pointer, MOSQ_OPT_SSL_CTX, UnsafeMutableRawPointer(context)))
+            codes.append(mosquitto_int_option(pointer, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0))
+        }
+        return codes.allSatisfy { $0 == 0 }
+    }
+
+    private func listen(_ pointer: OpaquePointer) {
+        mosquitto_connect_v5_callback_set(pointer) { _, context, code, _, _ in
+            MosquittoClient.at(context)?.answered(Int(code))
+        }
+        mosquitto_publish_v5_callback_set(pointer) { _, context, id, code, _ in
+            MosquittoClient.at(context)?.session.note(.acknowledged(id: id, code: Int(code)))
+        }
+        mosquitto_disconnect_v5_callback_set(pointer) { _, context, code, _ in
+            // Below 128 it is an error of the library's own, which the loop returns too.
+            guard code >= 128 else { return }
+            MosquittoClient.at(context)?.session.note(.dismissed(code: Int(code)))
+        }
+    }
+
+    /// The library's context, which lives as long as the library's client.
+    private static func at(_ context: UnsafeMutableRawPointer?) -> MosquittoClient? {
+        context.map { Unmanaged<MosquittoClient>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    private func answered(_ code: Int) {
+        // A broker that does not know MQTT 5 refuses it with the older number.
+        let isOld = version == .threeOneOne || code < 128
+        session.note(.answered(code: isOld ? MQTTReason(returnCode: code).code : code))
+    }
+
+    // MARK: - Waiting
+
+    /// Lets the library read and write until `isDone`; afterwards the connection is over.
+    func run(for limit: Duration, until isDone: (MQTTSession) -> Bool) {
+        let end = ContinuousClock.now + limit
+        while !isDone(session), session.end == nil {
+            if Task.isCancelled { return session.note(.failed(.cancelled)) }
+            let left = end - .now
+            guard left > .zero else { return session.note(.failed(.timeout)) }
+            step(min(Self.slice, Int32(left / .milliseconds(1)) + 1))
+        }
+    }
+
+    /// Reads what is there and sends what is due.
+    func look() {
+        for _ in 0..<Self.lookMax where session.end == nil { step(0) }
+    }
+
+    private func step(_ milliseconds: Int32) {
+        let code = withoutBrokenPipe {
+            errno = 0
+            return mosquitto_loop(pointer, milliseconds, 1)
+        }
+        if code != 0 { fail(code, errno) }
+    }
+
+    // MARK: - Publishing
+
+    /// Publishes messages and waits until each is answered, or the connection is over.
+    func publish(_ messages: [MQTTMessage], for limit: Duration) {
+        session.begin(count: messages.count)
+        for (index, message) in messages.enumerated() where session.end == nil {
+            var id: Int32 = 0
+            let code = withoutBrokenPipe {
+                mosquitto_publish(
+                    pointer, &id, message.topic, Int32(message.payload.count), message.payload, 1,
+                    message.isRetained)
+            }
+            switch mosq_err_t(rawValue: mosq_err_t.RawValue(code)) {
+            case MOSQ_ERR_SUCCESS: session.send(index, id: id)
+            case MOSQ_ERR_OVERSIZE_PACKET, MOSQ_ERR_PAYLOAD_SIZE: session.refuse(index, code: 149)
+            case MOSQ_ERR_RETAIN_NOT_SUPPORTED: session.refuse(index, code: 154)
+            case MOSQ_ERR_QOS_NOT_SUPPORTED: session.refuse(index, code: 155)
+            default: fail(code, errno)
+            }
+        }
+        run(for: limit) { $0.isSettled }
+    }
+
+    // MARK: - Faults
+
+    private func fail(_ code: Int32, _ number: Int32) {
+        let isOpen = session.state == .open
+        let fault: TransportFault =
+            switch mosq_err_t(rawValue: mosq_err_t.RawValue(code)) {
+            case MOSQ_ERR_EAI, MOSQ_ERR_LOOKUP: .dns
+            case MOSQ_ERR_TLS, MOSQ_ERR_TLS_HANDSHAKE: security?.fault ?? .cut
+            case _ where !isOpen && Self.unreachable.contains(number): .connect
+            case _ where security?.fault != nil: security?.fault ?? .cut
+            default: .cut
+            }
+        session.note(.failed(fault))
+    }
+
+    private static let unreachable: Set<Int32> = [
+        ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, EADDRNOTAVAIL, EACCES, EPERM,
+    ]
+}
+
+/// Whom a client of a broker trusts, and why it did not trust this one.
+final class BrokerTrust {
+    /// libssl's settings; nil if they cannot be made.
+    private(set) var context: OpaquePointer?
+    /// What stands in the way of a connection; a failed handshake, until more is known.
+    private(set) var fault = TransportFault.tls(.handshake)
+
+    init(_ network: CurlSettings, _ host: String) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else { return }
+        self.context = context
+        _ = cmosquitto_require_tls12(context)
+        let isLoaded =
+            network.authorityFile.map { SSL_CTX_load_verify_file(context, $0) }
+            ?? SSL_CTX_set_default_verify_paths(context)
+        guard isLoaded == 1 else {
+            refuse(.authorityFile)
+            return
+        }
+        if let file = network.clientCertificateFile {
+            guard SSL_CTX_use_certificate_chain_file(context, file) == 1,
+                SSL_CTX_use_PrivateKey_file(
+                    context, network.clientKeyFile ?? file, SSL_FILETYPE_PEM) == 1
+            else {
+                refuse(.clientCertificate)
+                return
+            }
+        }
+        let parameters = SSL_CTX_get0_param(context)
+        let isNamed =
+            X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1
+            || X509_VERIFY_PARAM_set1_host(parameters, host, 0) == 1
+        guard isNamed else {
+            refuse(.wrongHost)
+            return
+        }
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        SSL_CTX_set_cert_verify_callback(
+            context,
+            { store, trust in
+                let isValid = X509_verify_cert(store)
+                if isValid != 1, let trust {
+                    let number = Int(X509_STORE_CTX_get_error(store))
+                    Unmanaged<BrokerTrust>.fromOpaque(trust).takeUnretainedValue().fault =
+                        .tls(TLSCause(verification: number))
+                }
+                return isValid
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    deinit { SSL_CTX_free(context) }
+
+    private func refuse(_ cause: TLSCause) {
+        fault = .tls(cause)
+        SSL_CTX_free(context)
+        context = nil
+    }
+}

@@ -1,0 +1,131 @@
+import Basics
+import OfflineQueue
+
+/// Delivery to a broker: one connection that stays, a round of messages a batch, each acknowledged.
+actor MQTTDestination: Destination {
+    private let connection: MQTTConnection
+    private let address: BrokerAddress
+    private let clock: any GatewayClock
+    private var writer: MQTTWriter
+    /// The number of the connection over which the gateway said that it is online.
+    private var greeted = 0
+    private var keeper: Task<Void, Never>?
+    /// Whether the broker itself refused or ended the last connection.
+    private var isDismissed = false
+    /// Why the last attempt delivered nothing; nil after one that did.
+    private(set) var fault: String?
+
+    /// Well below ``MosquittoClient/keepAlive``, which the library looks at only when it is called.
+    static let tendPause = Duration.seconds(20)
+
+    init(_ settings: BrokerSettings, _ writer: MQTTWriter, _ clock: any GatewayClock) {
+        var settings = settings
+        settings.will = writer.will
+        address = settings.address
+        connection = MQTTConnection(settings)
+        self.clock = clock
+        self.writer = writer
+        self.writer.begin(clock.read())
+    }
+
+    deinit { keeper?.cancel() }
+
+    nonisolated var mayRace: Bool { MQTTKind.promise.mayRace }
+
+    func mayTakeIntervals() async -> Bool { true }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        if let end = await openOrSay() {
+            return MQTTOutcome(codes: [], wasSent: false, end: end)
+                .answer(count: points.count, isAlone: alone)
+        }
+        let outcome = await connection.publish(writer.messages(points, clock.read()))
+        note(outcome.firstRefusal)
+        return outcome.answer(count: points.count, isAlone: alone && points.count == 1)
+    }
+
+    func finish() async {
+        keeper?.cancel()
+        await connection.close()
+    }
+
+    // MARK: - The connection
+
+    /// Opens the connection, if there is none, and says that the gateway is online.
+    private func open() async -> MQTTSession.End? {
+        switch await connection.open() {
+        case .failure(let failure): return failure.end
+        case .success(greeted): return nil
+        case .success(let number):
+            if let end = await connection.publish(writer.greeting()).firstRefusal { return end }
+            greeted = number
+            keep()
+            return nil
+        }
+    }
+
+    private func openOrSay() async -> MQTTSession.End? {
+        let end = await open()
+        note(end)
+        return end
+    }
+
+    private func note(_ end: MQTTSession.End?) {
+        fault = end?.words(at: address)
+        if case .refused = end { isDismissed = true } else { isDismissed = false }
+    }
+
+    /// Keeps the connection, and with it the gateway's availability, between deliveries.
+    private func keep() {
+        guard keeper == nil else { return }
+        keeper = Task { [weak self] in
+            while !Task.isCancelled {
+                try? await Task.sleep(for: Self.tendPause)
+                await self?.tend()
+            }
+        }
+    }
+
+    private func tend() async {
+        if case .refused = await connection.tend() { isDismissed = true }
+        // Whom the broker has sent away it does not want back before the next delivery.
+        guard !isDismissed, !Task.isCancelled else { return }
+        _ = await open()
+    }
+
+    // MARK: - Looking around
+
+    func isHealthy() async -> Bool { await openOrSay() == nil }
+
+    func isMended(_ reason: HoldReason) async -> Bool {
+        guard await openOrSay() == nil else { return false }
+        let refusal = await connection.publish(writer.probes).firstRefusal
+        if refusal != nil { note(refusal) }
+        return refusal == nil
+    }
+}
+
+extension MQTTOutcome {
+    /// The first refusal of a message, or the end of the connection; nil if all is well.
+    var firstRefusal: MQTTSession.End? {
+        for case let code? in codes {
+            let reason = MQTTReason(.puback, code)
+            if reason.meaning != .stored { return .refused(reason) }
+        }
+        return end
+    }
+}
+
+extension MQTTSession.End {
+    /// What happened, in words for a person.
+    func words(at address: BrokerAddress) -> String {
+        switch self {
+        case .refused(let reason): "the broker answers \(reason)"
+        case .fault(.plainHTTPRefused):
+            "a connection without TLS is refused to any host but this one"
+        case .fault(.cut):
+            "what answers at \(address.shownHost):\(address.port) broke the connection"
+        case .fault(let fault): fault.description(at: address.shownHost)
+        }
+    }
+}

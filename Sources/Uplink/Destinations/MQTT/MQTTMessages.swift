@@ -1,0 +1,335 @@
+import Basics
+import CCrypto
+import OfflineQueue
+
+/// One message to a broker.
+struct MQTTMessage: Hashable, Sendable {
+    var topic: String
+    var payload: [UInt8]
+    /// Whether the broker keeps it for who subscribes later.
+    var isRetained = false
+}
+
+/// How samples go out.
+enum MQTTFormat: String, Sendable, CaseIterable {
+    /// A message a sample: a JSON object.
+    case json
+    /// A message a batch: a JSON array of the same objects.
+    case array
+    /// A message a batch, as ThingsBoard's gateway interface takes it.
+    case thingsboard
+}
+
+/// The topics of one gateway.
+struct MQTTTopics: Hashable, Sendable {
+    /// What stands before the gateway's name.
+    var prefix: String
+    /// The gateway's name.
+    var gateway: String
+
+    /// Everything of the gateway is below it.
+    var root: String { "\(prefix)/\(gateway)" }
+    /// `online` or `offline`, retained.
+    var status: String { "\(root)/status" }
+    /// Arrays of samples.
+    var samples: String { "\(root)/samples" }
+    /// What is sent to try whether messages are taken.
+    var probe: String { "\(root)/probe" }
+    /// The newest heart rate of a sensor, retained.
+    func latest(_ sensor: Int64) -> String { "\(root)/sensor/\(sensor)/latest" }
+    func sample(_ sensor: Int64, isInterval: Bool) -> String {
+        "\(root)/sensor/\(sensor)/\(isInterval ? "rr-interval" : "heart-rate")"
+    }
+    /// Where Home Assistant looks for a sensor's description.
+    func discovery(_ sensor: Int64) -> String {
+        "homeassistant/sensor/\(uniqueID(sensor))/config"
+    }
+    /// A sensor's name that no other gateway's has.
+    func uniqueID(_ sensor: Int64) -> String { "edge-gateway_\(gateway)_\(sensor)" }
+
+    /// ThingsBoard's gateway interface: the samples of devices.
+    static let thingsboard = "v1/gateway/telemetry"
+    /// The same: that a device is gone. ThingsBoard acknowledges it of a device that it does not know, and
+    /// of a client that is a gateway there.
+    static let thingsboardDisconnect = "v1/gateway/disconnect"
+}
+
+/// Makes messages of data points.
+///
+/// Beside the samples themselves there are retained messages of the gateway's state: whether it is
+/// online, each strap's newest heart rate and, for Home Assistant, each strap's description.
+struct MQTTWriter: Sendable {
+    let topics: MQTTTopics
+    let format: MQTTFormat
+    let describesSensors: Bool
+    /// What names the patient of a data point; nil: nothing.
+    let patient: @Sendable (OutgoingPoint) -> String?
+
+    /// What was measured later than this is newer than all that an earlier run of the gateway can have
+    /// left at the broker; nil while the clock cannot tell.
+    private var start: UTC?
+    /// The times of the newest heart rates that went out.
+    private var newest: [Int64: UTC] = [:]
+    private var described: Set<Int64> = []
+
+    /// A gateway has a handful of straps; beyond this what is known of them is forgotten.
+    static let sensorsMax = 64
+    /// Seconds after which a heart rate is no longer shown as the present one: four deliveries at the
+    /// usual pace.
+    static let freshSeconds = 120
+
+    init(
+        topics: MQTTTopics, format: MQTTFormat, describesSensors: Bool,
+        patient: @escaping @Sendable (OutgoingPoint) -> String?
+    ) {
+        self.topics = topics
+        self.format = format
+        self.describesSensors = describesSensors
+        self.patient = patient
+    }
+
+    private var keepsState: Bool { format != .thingsboard }
+
+    /// What the broker publishes when the gateway is gone.
+    var will: MQTTMessage? {
+        keepsState
+            ? MQTTMessage(topic: topics.status, payload: Array("offline".utf8), isRetained: true)
+            : nil
+    }
+
+    /// Messages that the broker takes only if it would take the others, and that leave nothing behind: an
+    /// empty retained message takes away what was retained, and nothing is.
+    var probes: [MQTTMessage] {
+        if format == .thingsboard {
+            var json = JSONBytes()
+            json.raw(#"{"device":"#)
+            json.string("\(topics.gateway) probe")
+            json.raw("}")
+            return [MQTTMessage(topic: MQTTTopics.thingsboardDisconnect, payload: json.bytes)]
+        }
+        let described = describesSensors ? [topics.discovery(0)] : []
+        return ([topics.probe] + described).map {
+            MQTTMessage(topic: $0, payload: [], isRetained: true)
+        }
+    }
+
+    /// The first messages of a connection. The broker may have lost what it retained.
+    mutating func greeting() -> [MQTTMessage] {
+        described = []
+        guard keepsState else { return [] }
+        return [MQTTMessage(topic: topics.status, payload: Array("online".utf8), isRetained: true)]
+    }
+
+    /// Takes the time as that of the gateway's start, if the clock is right and no time was taken before.
+    mutating func begin(_ now: ClockReading) {
+        if now.isTrusted, start == nil { start = now.wall }
+    }
+
+    /// The messages that deliver `points`.
+    mutating func messages(_ points: [OutgoingPoint], _ now: ClockReading) -> [MQTTMessage] {
+        begin(now)
+        var messages: [MQTTMessage] = []
+        if describesSensors { messages += descriptions(points) }
+        switch format {
+        case .json:
+            for point in points {
+                var json = JSONBytes()
+                json.sample(point, patient: patient(point))
+                let topic = topics.sample(point.sensorID, isInterval: point.point.isInterval)
+                messages.append(MQTTMessage(topic: topic, payload: json.bytes))
+            }
+        case .array:
+            var json = JSONBytes()
+            json.reserve(points.count * 160)
+            json.raw("[")
+            for (index, point) in points.enumerated() {
+                if index > 0 { json.raw(",") }
+                json.sample(point, patient: patient(point))
+            }
+            json.raw("]")
+            messages.append(MQTTMessage(topic: topics.samples, payload: json.bytes))
+        case .thingsboard: messages += telemetry(points)
+        }
+        if keepsState, now.isTrusted { messages += latest(points, now.wall) }
+        return messages
+    }
+
+    /// The newest heart rate of each strap, where it is of now and newer than all that went out before.
+    private mutating func latest(_ points: [OutgoingPoint], _ now: UTC) -> [MQTTMessage] {
+        let oldest = max(start ?? now, now - .seconds(Self.freshSeconds))
+        var best: [Int64: (time: UTC, point: OutgoingPoint)] = [:]
+        for point in points {
+            guard let time = point.point.heartRateTime,
+                time > max(oldest, newest[point.sensorID] ?? oldest)
+            else { continue }
+            if let known = best[point.sensorID], known.time >= time { continue }
+            best[point.sensorID] = (time, point)
+        }
+        if newest.count >= Self.sensorsMax {
+            start = newest.values.reduce(oldest, max)
+            newest = [:]
+        }
+        return best.sorted { $0.key < $1.key }.map { sensor, found in
+            newest[sensor] = found.time
+            var json = JSONBytes()
+            json.sample(found.point, patient: patient(found.point))
+            return MQTTMessage(
+                topic: topics.latest(sensor), payload: json.bytes, isRetained: true)
+        }
+    }
+
+    // MARK: - Home Assistant
+
+    private mutating func descriptions(_ points: [OutgoingPoint]) -> [MQTTMessage] {
+        var messages: [MQTTMessage] = []
+        for point in points where !described.contains(point.sensorID) {
+            if described.count >= Self.sensorsMax { described = [] }
+            described.insert(point.sensorID)
+            messages.append(description(of: point))
+        }
+        return messages
+    }
+
+    private func description(of point: OutgoingPoint) -> MQTTMessage {
+        let id = topics.uniqueID(point.sensorID)
+        var json = JSONBytes()
+        json.raw(#"{"name":"Heart rate","unique_id":"#)
+        json.string(id)
+        json.raw(#","state_topic":"#)
+        json.string(topics.latest(point.sensorID))
+        // Home Assistant counts `expire_after` from when it gets a message: a retained one would be shown
+        // as the present heart rate after each of its restarts.
+        json.raw(#","value_template":"{{ value_json.bpm if as_timestamp(now()) "#)
+        json.raw("- as_timestamp(value_json.until | default(value_json.time)) < ")
+        json.integer(Self.freshSeconds)
+        json.raw(#" else None }}","expire_after":"#)
+        json.integer(Self.freshSeconds)
+        json.raw(#","availability_topic":"#)
+        json.string(topics.status)
+        json.raw(#","unit_of_measurement":"bpm","state_class":"measurement","#)
+        json.raw(#""icon":"mdi:heart-pulse","device":{"identifiers":["#)
+        json.string(id)
+        json.raw(#"],"name":"#)
+        json.string("\(topics.gateway) strap \(point.sensorID)")
+        let details: [(StaticString, String?)] = [
+            (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
+            (#","sw_version":"#, point.strap.firmware),
+        ]
+        for (name, value) in details {
+            guard let value else { continue }
+            json.raw(name)
+            json.string(String(value.prefix(DataPointWriter.datasheetLengthMax)))
+        }
+        json.raw(#"},"origin":{"name":"EdgeGateway"}}"#)
+        return MQTTMessage(
+            topic: topics.discovery(point.sensorID), payload: json.bytes, isRetained: true)
+    }
+
+    // MARK: - ThingsBoard
+
+    /// `{"ward strap 1":[{"ts":1763798400123,"values":{"heart_rate":72}}]}`, a message a strap:
+    /// ThingsBoard acknowledges a message as soon as it has the first device's part of it.
+    private func telemetry(_ points: [OutgoingPoint]) -> [MQTTMessage] {
+        let bySensor = Dictionary(grouping: points, by: \.sensorID).sorted { $0.key < $1.key }
+        return bySensor.map { sensor, points in
+            var json = JSONBytes()
+            json.raw("{")
+            json.string("\(topics.gateway) strap \(sensor)")
+            json.raw(":[")
+            for (index, point) in points.enumerated() {
+                if index > 0 { json.raw(",") }
+                json.telemetry(point, patient: patient(point))
+            }
+            json.raw("]}")
+            return MQTTMessage(topic: MQTTTopics.thingsboard, payload: json.bytes)
+        }
+    }
+}
+
+extension DataPoint {
+    /// When a heart rate was measured; nil of an RR interval.
+    fileprivate var heartRateTime: UTC? {
+        switch content {
+        case .heartRate(_, let time): time
+        case .averageHeartRate(_, _, let window): window.upperBound
+        case .interval: nil
+        }
+    }
+}
+
+extension JSONBytes {
+    /// Appends a data point as one flat object:
+    ///
+    ///     {"id":"…","sensor":3,"time":"2025-11-22T08:00:00.123456Z","bpm":72}
+    fileprivate mutating func sample(_ point: OutgoingPoint, patient: String?) {
+        raw(#"{"id":""#)
+        digest(of: point.point.uuid)
+        raw(#"","sensor":"#)
+        integer(Int(point.sensorID))
+        if let patient {
+            raw(#","patient":"#)
+            string(patient)
+        }
+        raw(#","time":""#)
+        switch point.point.content {
+        case .heartRate(let bpm, let time):
+            Timestamp(time).writeMicroseconds(to: &self)
+            raw(#"","bpm":"#)
+            integer(bpm)
+        case .averageHeartRate(let tenths, let count, let window):
+            Timestamp(window.lowerBound).writeMicroseconds(to: &self)
+            raw(#"","until":""#)
+            Timestamp(window.upperBound).writeMicroseconds(to: &self)
+            raw(#"","bpm":"#)
+            decimal(tenths, places: 1)
+            raw(#","count":"#)
+            integer(count)
+        case .interval(let ticks, let end):
+            Timestamp(DataPoint.start(of: ticks, end: end)).writeMicroseconds(to: &self)
+            raw(#"","until":""#)
+            Timestamp(end).writeMicroseconds(to: &self)
+            raw(#"","rr_ms":"#)
+            decimal(Int(ticks) * 9_765_625, places: 7)
+        }
+        raw("}")
+    }
+
+    /// Appends a data point as ThingsBoard knows it: by device, key and millisecond.
+    fileprivate mutating func telemetry(_ point: OutgoingPoint, patient: String?) {
+        raw(#"{"ts":"#)
+        switch point.point.content {
+        case .heartRate(let bpm, let time):
+            integer(Int(time.microseconds / 1000))
+            raw(#","values":{"heart_rate":"#)
+            integer(bpm)
+        case .averageHeartRate(let tenths, _, let window):
+            integer(Int(window.lowerBound.microseconds / 1000))
+            raw(#","values":{"heart_rate":"#)
+            decimal(tenths, places: 1)
+        case .interval(let ticks, let end):
+            integer(Int(end.microseconds / 1000))
+            raw(#","values":{"rr_interval":"#)
+            decimal(Int(ticks) * 9_765_625, places: 7)
+        }
+        if let patient {
+            raw(#","patient":"#)
+            string(patient)
+        }
+        raw("}}")
+    }
+
+    /// Appends a UUID that stands for a sample where strangers may read: the first 128 bits of the SHA-256
+    /// of its identifier, as UUID version 8. From an identifier one can guess the next ones; from this one
+    /// cannot.
+    fileprivate mutating func digest(of uuid: String) {
+        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+        let bytes = Array(uuid.utf8)
+        _ = SHA256(bytes, bytes.count, &digest)
+        digest[6] = digest[6] & 0x0F | 0x80
+        digest[8] = digest[8] & 0x3F | 0x80
+        for (index, byte) in digest.prefix(16).enumerated() {
+            if [4, 6, 8, 10].contains(index) { raw("-") }
+            raw([byte >> 4, byte & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 })
+        }
+    }
+}
