@@ -12,8 +12,14 @@ protocol ContractSystem: Sendable {
     var kind: any DestinationKind { get }
     /// How many different data points it has, and how many more it holds because they came again.
     func counts() async throws -> (stored: Int, repeated: Int)
+    /// How many different gaps and days it has; nil if it takes none.
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)?
     /// Ends its programs.
     func stop() async
+}
+
+extension ContractSystem {
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)? { nil }
 }
 
 /// What every destination must pass: a long recording, delivered by the real delivery over a network that fails
@@ -24,6 +30,10 @@ struct DestinationContract {
     static let samples = 30_186
     /// Every so many samples, two share a microsecond: a time is no identity.
     static let pairEvery = 500
+    /// Every so many samples, the strap was away.
+    static let gapEvery = 1_000
+    static let gapLength = Duration.seconds(75)
+    static let gaps = (1..<samples).count { $0 % gapEvery == 0 }
     /// How many such pairs there are.
     static let pairs = (0..<samples).count { $0 % pairEvery == 1 }
 
@@ -60,6 +70,7 @@ struct DestinationContract {
         #expect(try await system.counts() == (0, 0), "the probe leaves nothing behind")
         tokens.withLock { $0 = report.tokens }
 
+        let takesLedger = system.kind.make(calm).takesLedger
         let (events, sink) = AsyncStream<Event>.makeStream()
         let faults = FaultScript(seed: seed) { sink.yield(.killed) }
         let isHTTP = system.kind is any HTTPKind
@@ -87,7 +98,10 @@ struct DestinationContract {
                 // The dead one never comes back from its request.
                 runner = try await begin()
             case .waits(let until):
-                if try await queue.balance().unsent == 0 { sink.finish() }
+                let rest = try await queue.nextLedgerEntries(enrollment: enrollment.id, limit: 1)
+                if try await queue.balance().unsent == 0, !takesLedger || rest.isEmpty {
+                    sink.finish()
+                }
                 clock.advance(to: until)
             }
             advance()
@@ -96,6 +110,9 @@ struct DestinationContract {
         #expect(balance.delivered == samples && balance.isBalanced, "\(balance)")
         let counts = try await system.counts()
         #expect(counts.stored == samples)
+        if let ledger = try await system.ledgerCounts() {
+            #expect(takesLedger && ledger.gaps == Self.gaps && 1...2 ~= ledger.days, "\(ledger)")
+        }
         let promise = type(of: system.kind).promise
         if !promise.mayRepeat { #expect(counts.repeated == 0) }
         #expect(lives > 5 && faults.lostAnswers > 10)
@@ -120,12 +137,14 @@ struct DestinationContract {
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         for number in 0..<samples {
             if number % Self.pairEvery != 1 { clock.advance(by: .microseconds(1_000_123)) }
+            if number > 0, number % Self.gapEvery == 0 { clock.advance(by: Self.gapLength) }
             try await queue.append(
                 Arrival(
                     assignmentID: assignment.id, at: clock.read(),
                     frame: [0x00, UInt8(60 + number % 90)]))
         }
         try await queue.flush()
+        clock.advance(by: ContractClock.day)
         return enrollment
     }
 }
@@ -276,7 +295,10 @@ final class ContractClock: GatewayClock {
     private let reading = Mutex(
         ClockReading(
             uptime: .zero + .seconds(1_000),
-            wall: .now() - .seconds(DestinationContract.samples), isTrusted: true))
+            wall: .now() - .seconds(DestinationContract.samples + 3_000) - day, isTrusted: true))
+
+    /// So long nothing is recorded at the end, that a day is over.
+    static let day = Duration.seconds(86_400)
 
     func read() -> ClockReading { reading.withLock { $0 } }
 

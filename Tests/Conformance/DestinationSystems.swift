@@ -97,6 +97,12 @@ struct WebhookSystem: ContractSystem {
         return (counts["stored"] ?? 0, counts["repeated"] ?? 0)
     }
 
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)? {
+        let counts = try JSONDecoder().decode(
+            [String: Int].self, from: Data(try await get(address, "/counts")))
+        return (counts["gap"] ?? 0, counts["coverage"] ?? 0)
+    }
+
     func stop() async {
         await child.stop()
         server.remove()
@@ -161,12 +167,23 @@ struct InfluxSystem: ContractSystem {
     }
 
     func counts() async throws -> (stored: Int, repeated: Int) {
+        (try await count("bpm", of: "heart_rate"), 0)
+    }
+
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)? {
+        (
+            try await count("seconds", of: "heart_rate_gap"),
+            try await count("expected", of: "heart_rate_coverage")
+        )
+    }
+
+    private func count(_ field: String, of measurement: String) async throws -> Int {
         let body = try await get(
-            address, "/query?db=ward&q=SELECT%20count(bpm)%20FROM%20heart_rate")
+            address, "/query?db=ward&q=SELECT%20count(\(field))%20FROM%20\(measurement)")
         let answer = try JSONDecoder().decode(Answer.self, from: Data(body))
         guard case .number(let count)? = answer.results.first?.series?.first?.values.first?.last
-        else { return (0, 0) }
-        return (Int(count), 0)
+        else { return 0 }
+        return Int(count)
     }
 
     func stop() async {
@@ -384,6 +401,22 @@ struct PostgRESTSystem: ContractSystem {
         let text = try await Self.sql(
             server.directory.path,
             ["-c", "select count(distinct id), count(*) - count(distinct id) from heart_rate"])
+        return try Self.pair(text)
+    }
+
+    func ledgerCounts() async throws -> (gaps: Int, days: Int)? {
+        let text = try await Self.sql(
+            server.directory.path,
+            [
+                "-c",
+                "select (select count(*) from heart_rate_gap), "
+                    + "(select count(*) from heart_rate_coverage "
+                    + "where day = current_date - 1 or day = current_date - 2)",
+            ])
+        return try Self.pair(text)
+    }
+
+    private static func pair(_ text: String) throws -> (Int, Int) {
         let numbers = text.split { !$0.isNumber }.compactMap { Int($0) }
         guard numbers.count == 2 else { throw CocoaError(.fileReadCorruptFile) }
         return (numbers[0], numbers[1])

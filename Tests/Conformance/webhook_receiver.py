@@ -3,7 +3,8 @@
     webhook_receiver.py SECRET [ndjson|json]
 
 Prints its port as the only line, then answers on 127.0.0.1 until it is ended.
-GET /counts tells {"stored": distinct data points, "repeated": how many came again, "refused": bad signatures}.
+GET /counts tells {"stored": distinct data points, "repeated": how many came again, "refused": bad signatures,
+"gap" and "coverage": distinct entries of the gap ledger}.
 """
 
 import json
@@ -18,7 +19,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 webhook = Webhook(sys.argv[1])
 form = sys.argv[2] if len(sys.argv) > 2 else "ndjson"
 seen: set[str] = set()
-counts = {"stored": 0, "repeated": 0, "refused": 0, "verified": 0}
+counts = {"stored": 0, "repeated": 0, "refused": 0, "verified": 0, "gap": 0, "coverage": 0}
 lock = threading.Lock()
 
 
@@ -57,6 +58,12 @@ class Receiver(BaseHTTPRequestHandler):
             return self.answer(401)
         with lock:
             for point in points:
+                ledger = next((kind for kind in ("gap", "coverage") if kind in point), None)
+                if ledger:
+                    identity = point[ledger]["id"]
+                    counts[ledger] += identity not in seen
+                    seen.add(identity)
+                    continue
                 identity = point["data_point"]["header"]["uuid"]
                 counts["repeated" if identity in seen else "stored"] += 1
                 seen.add(identity)

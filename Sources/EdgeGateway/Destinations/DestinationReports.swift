@@ -15,6 +15,8 @@ struct DestinationReport: Codable, Equatable {
     var held: String?
     /// Why the last attempt delivered nothing, if that lasts.
     var fault: String?
+    /// Why gaps and coverage are not taken, if they are not.
+    var gapsFault: String?
     /// Whether the samples of every strap go there.
     var everyStrap: Bool
     /// How many straps that record deliver there now.
@@ -43,7 +45,7 @@ struct DestinationDetailReport: Codable, Equatable {
     var mayRepeat: Bool
     /// What names the patient there: `none` or `id`.
     var patient: String
-    /// What goes there: one invented sample.
+    /// What goes there: one invented sample, and one gap if it takes gaps.
     var example: String
 }
 

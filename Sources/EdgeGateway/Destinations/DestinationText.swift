@@ -57,9 +57,10 @@ enum DestinationText {
                     ? "the identifier leaves this machine" : "nothing that names the patient"),
             "", "settings:",
         ]
+        if let fault = one.gapsFault { lines.insert("  ! gaps are not taken: \(fault)", at: 1) }
         if let fault = one.fault { lines.insert("  ! \(fault)", at: 1) }
         lines += report.settings.sorted { $0.key < $1.key }.map { "  \($0.key)=\($0.value)" }
-        lines += ["", "what leaves the machine, for one invented sample:", report.example]
+        lines += ["", "what leaves the machine, for one invented sample and gap:", report.example]
         return lines.joined(separator: "\n")
     }
 }

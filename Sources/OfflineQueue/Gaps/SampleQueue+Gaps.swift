@@ -197,7 +197,7 @@ extension SampleQueue {
         }
     }
 
-    private func timeLine(
+    func timeLine(
         _ db: Database, of assignment: Row, now: Int64, unstored: [GapRow]
     ) throws -> TimeLine {
         let id: Int64 = assignment["id"] ?? 0
@@ -213,7 +213,7 @@ extension SampleQueue {
     }
 
     /// The gaps that only memory knows to their end.
-    private func unstoredGaps(_ db: Database, at uptime: Int64) throws -> [GapRow] {
+    func unstoredGaps(_ db: Database, at uptime: Int64) throws -> [GapRow] {
         var gaps: [GapRow] = []
         var told = ledgers
         told.tell(buffer[...], ledgerEvents)

@@ -8,6 +8,14 @@ public enum DestinationBeginning: Sendable, Hashable {
     case kept
 }
 
+/// Where the store stands when something begins.
+struct Present: Sendable {
+    /// The number of the next sample.
+    var nextSample: Int64
+    /// The day by the clock as it stands, trusted or not, in days since 1970-01-01.
+    var today: Int64
+}
+
 // An assignment's own destination is its enrollment, for ever. Further ones come and go: a segment that is
 // begun goes to those that the assignment has at that moment, so that what is added or removed "now" begins
 // or ends with a segment.
@@ -26,17 +34,23 @@ extension SampleQueue {
     ) throws(QueueError) {
         // What has arrived goes where it went until now.
         try flush()
-        try write("add destination") { [nextSample] db in
-            try Self.add(
-                db, destination, to: assignment, from: beginning, nextSample: nextSample)
+        try write("add destination") { [present] db in
+            try Self.add(db, destination, to: assignment, from: beginning, present)
         }
         tails[assignment] = nil
+    }
+
+    /// Where begins what begins now.
+    var present: Present {
+        Present(
+            nextSample: nextSample,
+            today: clock.read().wallMicroseconds / Coverage.dayMicroseconds)
     }
 
     /// The same inside of another change; the caller flushes before and forgets the assignment's tail after.
     static func add(
         _ db: Database, _ destination: Int64, to assignment: Int64,
-        from beginning: DestinationBeginning, nextSample: Int64
+        from beginning: DestinationBeginning, _ present: Present
     ) throws {
         let operation = "add destination"
         let known = try Self.assignment(db, assignment)
@@ -61,8 +75,15 @@ extension SampleQueue {
                 INSERT INTO further_destination (assignment, destination, first_sample, state)
                 VALUES (?, ?, ?, 'active')
                 ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active'
-                """, arguments: [assignment, destination, beginning == .now ? nextSample : 0])
-        guard beginning == .kept else { return }
+                """,
+            arguments: [assignment, destination, beginning == .now ? present.nextSample : 0])
+        guard beginning == .kept else {
+            try db.beginLedger(of: assignment, destination: destination, today: present.today)
+            return
+        }
+        try db.execute(
+            sql: "DELETE FROM ledger_delivery WHERE assignment = ? AND destination = ?",
+            arguments: [assignment, destination])
         // Rows that pruning has passed are dead letters of other destinations: theirs alone.
         try db.execute(
             sql: """
@@ -82,7 +103,7 @@ extension SampleQueue {
     /// Has the samples of every open assignment go to a destination that takes every strap, from now on.
     /// Where it was removed from an assignment it stays removed.
     static func addToOpenAssignments(
-        _ db: Database, _ destination: Int64, nextSample: Int64
+        _ db: Database, _ destination: Int64, _ present: Present
     ) throws {
         let assignments = try Int64.fetchAll(
             db,
@@ -91,7 +112,7 @@ extension SampleQueue {
                     AND id NOT IN (SELECT assignment FROM further_destination WHERE destination = ?1)
                 """, arguments: [destination])
         for assignment in assignments {
-            try add(db, destination, to: assignment, from: .now, nextSample: nextSample)
+            try add(db, destination, to: assignment, from: .now, present)
         }
     }
 

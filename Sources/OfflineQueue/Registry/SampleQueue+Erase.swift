@@ -144,6 +144,7 @@ extension SampleQueue {
             "DELETE FROM undecodable WHERE segment IN \(segments)",
             "DELETE FROM further_delivery WHERE segment IN \(segments)",
             "DELETE FROM further_destination WHERE assignment IN \(assignments)",
+            "DELETE FROM ledger_delivery WHERE assignment IN \(assignments)",
             "DELETE FROM loss WHERE segment IN \(segments)",
             "DELETE FROM segment WHERE assignment IN \(assignments)",
             "DELETE FROM gap WHERE assignment IN \(assignments)",
@@ -167,7 +168,7 @@ extension SampleQueue {
                     """, arguments: [sensor])
         }
         guard erasure.patient == nil else { return }
-        for table in ["further_destination", "further_delivery", "loss"] {
+        for table in ["further_destination", "further_delivery", "ledger_delivery", "loss"] {
             try db.execute(
                 sql: "DELETE FROM \(table) WHERE destination = ?", arguments: [erasure.enrollment])
         }

@@ -90,7 +90,7 @@ extension SampleQueue {
     ) throws(QueueError) -> Enrollment {
         let wall = clock.read().trustedWallMicroseconds
         try flush(toBegin: terms)
-        return try write("enroll") { [nextSample] db in
+        return try write("enroll") { [present] db in
             let taken = try Int64.fetchOne(
                 db, sql: "SELECT id FROM enrollment WHERE name = ?",
                 arguments: [terms.name.bounded])
@@ -110,7 +110,7 @@ extension SampleQueue {
                 ])
             let added = db.lastInsertedRowID
             if terms.takesEveryStrap {
-                try Self.addToOpenAssignments(db, added, nextSample: nextSample)
+                try Self.addToOpenAssignments(db, added, present)
             }
             return try Self.enrollment(db, added)
         }
@@ -120,8 +120,8 @@ extension SampleQueue {
     /// would attribute stored samples anew.
     public func updateEnrollment(_ id: Int64, terms: EnrollmentTerms) throws(QueueError) {
         try flush(toBegin: terms)
-        try write("update enrollment") { [nextSample] db in
-            try Self.update(db, id, terms, nextSample: nextSample)
+        try write("update enrollment") { [present] db in
+            try Self.update(db, id, terms, present)
         }
     }
 
@@ -132,8 +132,8 @@ extension SampleQueue {
     ) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
         try flush(toBegin: terms)
-        try write("renew enrollment") { [nextSample] db in
-            try Self.update(db, id, terms, nextSample: nextSample)
+        try write("renew enrollment") { [present] db in
+            try Self.update(db, id, terms, present)
             try db.execute(
                 sql: """
                     UPDATE enrollment SET state = 'active', hold_reason = ?, hold_since_wall_us = ?
@@ -151,7 +151,7 @@ extension SampleQueue {
     }
 
     private static func update(
-        _ db: Database, _ id: Int64, _ terms: EnrollmentTerms, nextSample: Int64
+        _ db: Database, _ id: Int64, _ terms: EnrollmentTerms, _ present: Present
     ) throws {
         let known = try Self.enrollment(db, id).terms
         guard known.patient == nil || known.patient == terms.patient, known.kind == terms.kind,
@@ -167,7 +167,7 @@ extension SampleQueue {
                     takes_every_strap = ?, keep_us = ?
                 WHERE id = ?
                 """, arguments: Self.arguments(terms) + [id])
-        if terms.takesEveryStrap { try addToOpenAssignments(db, id, nextSample: nextSample) }
+        if terms.takesEveryStrap { try addToOpenAssignments(db, id, present) }
     }
 
     /// Says whether the authorization is in force.
@@ -227,15 +227,14 @@ extension SampleQueue {
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
         let assignment = try changeAssignment("assign sensor", at: reading) {
-            [boot, nextSample] db, ledgers -> (Int64?, Assignment) in
+            [boot, present] db, ledgers -> (Int64?, Assignment) in
             guard try !Self.sensor(db, sensor).isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
             }
             if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
             func also(_ assignment: Assignment) throws -> Assignment {
                 for destination in further {
-                    try Self.add(
-                        db, destination, to: assignment.id, from: .now, nextSample: nextSample)
+                    try Self.add(db, destination, to: assignment.id, from: .now, present)
                 }
                 return assignment
             }

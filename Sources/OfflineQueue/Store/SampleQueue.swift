@@ -35,6 +35,7 @@ import GRDB
 //     dead_letter what an exchange refused for good; its sample row stays too
 //     gap         when an assignment had no samples and why; what no gap holds, samples speak for
 //                 (GapLedger.swift); open while until_boot is NULL
+//     ledger_delivery  how far a destination has been told of the gaps, and of each day's coverage
 //     loss        counts by segment, destination, kind (refused: never stored; dropped: stored, then
 //                 withheld) and reason
 //     request     a delivery's request that was begun and not answered for certain: the exchange may

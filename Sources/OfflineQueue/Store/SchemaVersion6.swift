@@ -7,7 +7,8 @@ extension Schema {
     /// gone when the destination was added. `loss.destination`: 0 for the own destination, and for frames
     /// that were never stored. `enrollment.keep_us`: how long samples wait for it as a further destination;
     /// `takes_every_strap`: it is one of every assignment that begins; `system` and `settings`: of what kind
-    /// it is and what a person set, for what is not an exchange.
+    /// it is and what a person set, for what is not an exchange. `ledger_delivery`: the begin of the last gap,
+    /// and the last day, that a destination has been told of; no row: nothing yet.
     ///
     /// The books of the own destination stay in `segment`: the rows of a broken store are found by their
     /// shape in its pages, also those of an older version, so that the shape of a table may only grow at its
@@ -65,6 +66,15 @@ extension Schema {
         ) STRICT;
         CREATE INDEX further_dead_letter_sent_as ON further_dead_letter(sent_as)
             WHERE sent_as IS NOT NULL;
+
+        CREATE TABLE ledger_delivery (
+            assignment INTEGER NOT NULL REFERENCES assignment(id),
+            destination INTEGER NOT NULL REFERENCES enrollment(id),
+            gap_boot INTEGER NOT NULL,
+            gap_uptime_us INTEGER NOT NULL,
+            day INTEGER NOT NULL,
+            PRIMARY KEY (assignment, destination)
+        ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE loss_by_destination (
             segment INTEGER NOT NULL REFERENCES segment(id),

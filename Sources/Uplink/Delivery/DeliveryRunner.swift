@@ -23,10 +23,18 @@ public actor DeliveryRunner {
     private var hasRung = false
     private var lastAnswer: String?
     private var backlog = Backlog()
+    private var ledgerDue = Uptime.zero
+    private var ledgerFault: String?
 
     /// Samples read at a time when windows are made of them: of twenty sensors a minute's, and as many
     /// again. At least ``SampleGroup/samplesMax`` of one segment.
     static let windowSamplesMax = 4000
+
+    /// From one look for gaps and days that are over to the next: they are for whoever analyses the data
+    /// later.
+    static let ledgerPause = Duration.seconds(300)
+    /// Entries of the gap ledger in a request; a day of a strap that comes and goes.
+    static let ledgerEntriesMax = 500
 
     /// The longest sleep: bounds what a wrongly computed deadline can cost.
     static let sleepMax = Duration.seconds(60)
@@ -63,7 +71,7 @@ public actor DeliveryRunner {
             DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: await destination.fault,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
-                backlog: backlog)
+                backlog: backlog, ledgerFault: ledgerFault)
         }
     }
 
@@ -97,6 +105,7 @@ public actor DeliveryRunner {
             case .wait(let until):
                 await recordHold()
                 await noteBacklog()
+                await deliverLedgerIfDue()
                 return until ?? uptime + Self.sleepMax
             case .fetch(let limit):
                 await fetch(limit, of: .except(Set(delivery.heldPatients.keys)))
@@ -257,6 +266,34 @@ public actor DeliveryRunner {
             }
         } catch {
             logger.error("record hold", metadata: ["fault": "\(error)"])
+        }
+    }
+
+    /// Delivers what is new in the gap ledger, behind the samples: while those are not taken it waits.
+    private func deliverLedgerIfDue() async {
+        guard destination.takesLedger, uptime >= ledgerDue, delivery.holdReason == nil,
+            delivery.trouble == nil
+        else { return }
+        ledgerDue = uptime + Self.ledgerPause
+        do {
+            while !Task.isCancelled {
+                let entries = try await queue.nextLedgerEntries(
+                    enrollment: enrollmentID, limit: Self.ledgerEntriesMax)
+                guard !entries.isEmpty else { return }
+                switch await destination.deliver(ledger: entries) {
+                case .stored:
+                    try await queue.settleLedger(enrollment: enrollmentID, entries)
+                    ledgerFault = nil
+                case .failed(let fault):
+                    if ledgerFault == nil {
+                        logger.warning("deliver gap ledger", metadata: ["fault": "\(fault)"])
+                    }
+                    ledgerFault = fault
+                    return
+                }
+            }
+        } catch {
+            logger.error("deliver gap ledger", metadata: ["fault": "\(error)"])
         }
     }
 

@@ -1,3 +1,5 @@
+import OfflineQueue
+
 /// A data point on its way out.
 public struct OutgoingPoint: Sendable, Hashable {
     /// What is delivered.
@@ -20,6 +22,14 @@ public struct OutgoingPoint: Sendable, Hashable {
     }
 }
 
+/// What became of entries of the gap ledger.
+public enum LedgerAnswer: Hashable, Sendable {
+    /// All of them are stored, now or before.
+    case stored
+    /// None may be; why, in words for a person, without secrets.
+    case failed(String)
+}
+
 /// Somewhere data points are delivered to. One request at a time; the caller waits for the answer.
 public protocol Destination: Sendable {
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
@@ -29,6 +39,11 @@ public protocol Destination: Sendable {
     /// on. If so, each request is noted on the disk before it is sent, and after a restart its samples rest
     /// before they are sent again.
     var mayRace: Bool { get }
+    /// Whether it takes the gap ledger.
+    var takesLedger: Bool { get }
+    /// Tries once to deliver entries of the gap ledger, all of one kind. An entry that it has already changes
+    /// nothing there.
+    func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer
     /// Whether RR intervals are to be offered, of which there are some: asked of the destination where that
     /// is not known, and true when it does not say.
     func mayTakeIntervals() async -> Bool
@@ -52,6 +67,12 @@ extension Destination {
 
     /// It may.
     public var mayRace: Bool { true }
+
+    /// It does not.
+    public var takesLedger: Bool { false }
+
+    /// They are passed over.
+    public func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer { .stored }
 
     /// They are not.
     public func mayTakeIntervals() async -> Bool { false }

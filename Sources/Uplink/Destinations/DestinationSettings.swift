@@ -35,7 +35,15 @@ public struct SettingField: Sendable, Hashable {
     static let patient = SettingField(
         "patient", .standard(PatientIdentity.none.rawValue),
         "what names the patient there: none, or id (the patient's identifier at the exchange)")
+
+    /// The setting of every kind that can hold the gap ledger.
+    static let gaps = SettingField(
+        "gaps", .standard("yes"),
+        "deliver why samples are missing, and each day's coverage, as well: yes or no")
 }
+
+/// The values of a setting that is on or off.
+enum YesOrNo: String, Sendable, CaseIterable { case yes, no }
 
 /// What of the patient's identity leaves the machine.
 public enum PatientIdentity: String, Sendable, Hashable, CaseIterable {

@@ -58,17 +58,40 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         }
     }
 
+    nonisolated var takesLedger: Bool {
+        kind.request(ledger: [], RequestContext(seconds: 0)) != nil
+    }
+
+    func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
+        let context = context
+        guard let request = kind.request(ledger: entries, context) else { return .stored }
+        // What becomes of the samples is told by their own requests.
+        let samplesFault = fault
+        defer { fault = samplesFault }
+        switch await send(request) {
+        case .answered(_, .stored): return .stored
+        case .answered(_, .held(let reason)):
+            return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
+        case .answered, .stopped: return .failed(fault ?? "no answer")
+        }
+    }
+
+    private var context: RequestContext {
+        RequestContext(patient: patient, seconds: clock.read().wall.microseconds / 1_000_000)
+    }
+
     private enum Sent {
         /// Nothing came back that could be read.
         case stopped(DeliveryAnswer)
         case answered(HTTPAnswer, AnswerMeaning)
     }
 
-    /// Sends the data points, once more with a renewed token if the first is not taken.
     private func send(_ points: [OutgoingPoint]) async -> Sent {
-        let context = RequestContext(
-            patient: patient, seconds: clock.read().wall.microseconds / 1_000_000)
-        let plain = kind.request(points, context)
+        await send(kind.request(points, context))
+    }
+
+    /// Sends a request, once more with a renewed token if the first is not taken.
+    private func send(_ plain: HTTPRequest) async -> Sent {
         var tried: AccessToken?
         while true {
             var request = plain

@@ -9,6 +9,8 @@ public protocol HTTPKind: DestinationKind {
     /// The request that delivers these data points. Of none it is harmless, and shows whether the server
     /// would take some.
     func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest
+    /// The request that delivers these entries of the gap ledger, all of one kind; nil if it takes none.
+    func request(ledger entries: [LedgerEntry], _ context: RequestContext) -> HTTPRequest?
     /// Adds the token to a request.
     func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest
     /// Where the token comes from; nil where none is needed.
@@ -102,6 +104,10 @@ extension HTTPKind {
 
     public var takesIntervals: Bool { true }
 
+    public func request(
+        ledger entries: [LedgerEntry], _ context: RequestContext
+    ) -> HTTPRequest? { nil }
+
     public func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest {
         request.authorized(by: token)
     }
@@ -120,9 +126,16 @@ extension HTTPKind {
         return row?.meaning ?? .unclear
     }
 
-    /// The request for one invented sample, without its token.
+    /// The requests for one invented sample and one invented gap, without their token.
     public var example: String {
-        let request = request([.example], RequestContext(seconds: 1_795_334_401))
+        let context = RequestContext(seconds: 1_795_334_401)
+        let requests =
+            [request([.example], context)]
+            + [request(ledger: LedgerEntry.examples, context)].compactMap(\.self)
+        return requests.map { text(of: $0) }.joined(separator: "\n\n")
+    }
+
+    private func text(of request: HTTPRequest) -> String {
         let names = request.headers.map(\.name).joined(separator: ", ")
         // Where the address is a secret, so is its path.
         let isShown = !Self.fields.contains { $0.name == "url" && $0.isSecret }

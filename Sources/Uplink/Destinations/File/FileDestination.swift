@@ -30,6 +30,8 @@ public actor FileDestination: Destination {
     private let clock: any GatewayClock
     private let logger: Logger
     private let rotated: RotatedFiles
+    /// Whether the gap ledger goes into a file beside.
+    public nonisolated let takesLedger: Bool
     private var compressing: Task<Void, Never>?
     private let failing: @Sendable (AppendFile.Step) -> Int32
     private var file: AppendFile?
@@ -46,6 +48,7 @@ public actor FileDestination: Destination {
     /// `failing` is called before each step; a non-zero `errno` makes the step fail. For tests.
     init(
         path: String, patient: String? = nil, rotation: FileRotation = .none,
+        takesLedger: Bool = false,
         clock: any GatewayClock = SystemClock(),
         logger: Logger = .init(label: "edge-gateway.uplink"),
         failing: @escaping @Sendable (AppendFile.Step) -> Int32 = { _ in 0 }
@@ -53,6 +56,7 @@ public actor FileDestination: Destination {
         self.path = path
         self.patient = patient
         self.rotation = rotation
+        self.takesLedger = takesLedger
         self.clock = clock
         self.logger = logger
         rotated = RotatedFiles(path: path)
@@ -93,6 +97,26 @@ public actor FileDestination: Destination {
             close()
             lastFault = error
             return .notSent(retryAt: nil)
+        }
+    }
+
+    /// Appends the entries that the ledger's file does not have yet. That file is opened for this alone: it
+    /// is written a few times a day.
+    public func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
+        do {
+            let file = try AppendFile(path: rotated.ledgerPath, failing: failing)
+            let known = Set(
+                try file.tailLines().compactMap { Self.identifier(in: $0, after: Self.ledgerMarks) }
+            )
+            var lines = JSONBytes()
+            for entry in entries where !known.contains(entry.id) {
+                lines.line(entry, patient: entry.patient ?? patient)
+                lines.raw("\n")
+            }
+            if lines.count > 0 { try file.append(lines.bytes, at: clock.read().wall) }
+            return .stored
+        } catch {
+            return .failed("\(error)")
         }
     }
 
@@ -174,11 +198,23 @@ public actor FileDestination: Destination {
     // MARK: - Lines
 
     private static let identifierMark = Array(#""data_point":{"header":{"uuid":""#.utf8)
+    private static let ledgerMarks = [
+        Array(#""gap":{"id":""#.utf8), Array(#""coverage":{"id":""#.utf8),
+    ]
 
     /// The sample's identifier in a line of ours. The patient and sensor before it cannot pass for
     /// the mark: inside a JSON string its quotes would be escaped.
     static func identifier(in line: ArraySlice<UInt8>) -> String? {
-        let mark = identifierMark
+        identifier(in: line, after: [identifierMark])
+    }
+
+    private static func identifier(
+        in line: ArraySlice<UInt8>, after marks: [[UInt8]]
+    ) -> String? {
+        marks.lazy.compactMap { identifier(in: line, after: $0) }.first
+    }
+
+    private static func identifier(in line: ArraySlice<UInt8>, after mark: [UInt8]) -> String? {
         guard line.count > mark.count else { return nil }
         let starts = line.startIndex...(line.endIndex - mark.count)
         guard let start = starts.first(where: { line[$0...].starts(with: mark) }) else {

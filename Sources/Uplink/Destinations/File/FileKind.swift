@@ -1,9 +1,11 @@
 import Glibc
+import OfflineQueue
 
 /// A file of data points, one a line (``FileDestination``).
 public struct FileKind: DestinationKind {
     let path: String
     let rotation: FileRotation
+    let takesLedger: Bool
 
     public static let name = "file"
     public static let summary = "a file on this machine, one Open mHealth data point per line"
@@ -15,6 +17,7 @@ public struct FileKind: DestinationKind {
         SettingField(
             "compress", .standard("no"),
             "gzip the files that were put aside, all but the newest: yes or no"),
+        .gaps,
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
@@ -39,6 +42,7 @@ public struct FileKind: DestinationKind {
             bytesMax: megabytes.flatMap { Int64($0) }.map { $0 * 1_000_000 },
             isDaily: try values.choice("daily", YesOrNo.self) == .yes,
             compresses: try values.choice("compress", YesOrNo.self) == .yes)
+        takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
         guard rotation.compresses == false || rotation.bytesMax != nil || rotation.isDaily else {
             throw DestinationProblem(
                 "compress alone does nothing: the file is never put aside",
@@ -49,8 +53,6 @@ public struct FileKind: DestinationKind {
     /// Sizes at which a file may be put aside.
     private static let megabytes: ClosedRange<Int64> = 1...100_000
 
-    private enum YesOrNo: String, CaseIterable { case yes, no }
-
     public var place: String { FilePlace.origin(path: path) ?? path }
 
     public var patientIdentity: PatientIdentity { .id }
@@ -59,6 +61,10 @@ public struct FileKind: DestinationKind {
         var json = JSONBytes()
         var writer = PointLineWriter()
         writer.write(.example, patient: OutgoingPoint.example.patient, to: &json)
+        for entry in LedgerEntry.examples where takesLedger {
+            json.raw("\n\n")
+            json.line(entry, patient: entry.patient)
+        }
         return String(decoding: json.bytes, as: UTF8.self)
     }
 
@@ -100,7 +106,7 @@ public struct FileKind: DestinationKind {
 
     public func make(_ parts: DestinationParts) -> any Destination {
         FileDestination(
-            path: path, patient: parts.patient, rotation: rotation, clock: parts.clock,
-            logger: parts.logger)
+            path: path, patient: parts.patient, rotation: rotation, takesLedger: takesLedger,
+            clock: parts.clock, logger: parts.logger)
     }
 }

@@ -46,6 +46,9 @@ struct RotatedFiles: Sendable {
         suffix = String(name[dot...])
     }
 
+    /// The file of the gap ledger beside it: `points.gaps.ndjson`.
+    var ledgerPath: String { path("\(stem).gaps\(suffix)") }
+
     /// A path that is not taken, for a file that is put aside at `time`.
     func free(at time: UTC) -> String {
         let seconds = time.microseconds / 1_000_000

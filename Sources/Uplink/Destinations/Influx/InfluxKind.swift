@@ -1,3 +1,5 @@
+import OfflineQueue
+
 /// A database that takes InfluxDB's line protocol: InfluxDB 1 to 3, VictoriaMetrics, Telegraf, QuestDB.
 public struct InfluxKind: HTTPKind {
     let url: BaseURL
@@ -8,6 +10,7 @@ public struct InfluxKind: HTTPKind {
     let login: (user: String, password: Secret)?
     /// The tag that tells gateways apart, ready.
     let gatewayTag: [UInt8]
+    let takesLedger: Bool
     public let patientIdentity: PatientIdentity
 
     public static let name = "influx"
@@ -24,6 +27,7 @@ public struct InfluxKind: HTTPKind {
         SettingField(
             "gateway", .optional, "a tag of all points, where several gateways write one database"),
         .patient,
+        .gaps,
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: true, mayRace: false,
@@ -44,6 +48,7 @@ public struct InfluxKind: HTTPKind {
     public init(_ values: SettingValues) throws(DestinationProblem) {
         url = try values.url("url")
         patientIdentity = try values.choice("patient")
+        takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
         let encoded = { (name: String) in values.text(name).map(GrantClient.formEncoded) }
         switch (encoded("database"), encoded("bucket")) {
         case (let database?, nil): target = url.path + "/write?db=\(database)"
@@ -99,7 +104,23 @@ public struct InfluxKind: HTTPKind {
             let patient = patientIdentity == .id ? point.patient ?? context.patient : nil
             lines.write(point, gatewayTag, patient: patient)
         }
-        return HTTPRequest(
+        return request(lines)
+    }
+
+    public func request(
+        ledger entries: [LedgerEntry], _ context: RequestContext
+    ) -> HTTPRequest? {
+        guard takesLedger else { return nil }
+        var lines = LineProtocol()
+        for entry in entries {
+            let patient = patientIdentity == .id ? entry.patient ?? context.patient : nil
+            lines.write(entry, gatewayTag, patient: patient)
+        }
+        return request(lines)
+    }
+
+    private func request(_ lines: LineProtocol) -> HTTPRequest {
+        HTTPRequest(
             .post, origin, target, contentType: "text/plain; charset=utf-8", body: lines.bytes)
     }
 

@@ -1,4 +1,5 @@
 import Basics
+import OfflineQueue
 
 /// Writes InfluxDB's line protocol, ASCII and UTF-8, times in nanoseconds:
 ///
@@ -50,6 +51,49 @@ struct LineProtocol {
         json.integer(Int(min(max(time.microseconds, 0), Self.microsecondsMax)))
         json.digits(Self.number(of: point.point.uuid) % 1000, 3)
         json.raw("\n")
+    }
+
+    /// Appends an entry of the gap ledger. A gap whose time is unknown has no place in such a database.
+    ///
+    ///     heart_rate_gap,sensor=1,cause=out-of-range seconds=72.5 1763798400000000000
+    ///     heart_rate_coverage,sensor=1 expected=86400,covered=86327.5,out_of_range=72.5 1763769600000000000
+    mutating func write(_ entry: LedgerEntry, _ gatewayTag: [UInt8], patient: String?) {
+        let microseconds: Int64
+        switch entry.content {
+        case .gap(let cause, let from, _, let length):
+            guard let from, let length else { return }
+            head("heart_rate_gap", entry, gatewayTag, patient: patient)
+            tag("cause", cause.rawValue)
+            json.raw(" seconds=")
+            json.decimal(Int(length), places: 6)
+            microseconds = from
+        case .coverage(let day, let coverage):
+            head("heart_rate_coverage", entry, gatewayTag, patient: patient)
+            json.raw(" expected=")
+            json.seconds(coverage.expectedSeconds)
+            json.raw(",covered=")
+            json.seconds(coverage.coveredSeconds)
+            for (cause, seconds) in coverage.sortedCauses {
+                json.raw(",")
+                json.raw(cause.rawValue.replacing("-", with: "_").utf8)
+                json.raw("=")
+                json.seconds(seconds)
+            }
+            microseconds = day * Coverage.dayMicroseconds
+        }
+        json.raw(" ")
+        json.integer(Int(min(max(microseconds, 0), Self.microsecondsMax)))
+        json.raw("000\n")
+    }
+
+    private mutating func head(
+        _ measurement: StaticString, _ entry: LedgerEntry, _ gatewayTag: [UInt8], patient: String?
+    ) {
+        json.raw(measurement)
+        json.raw(",sensor=")
+        json.integer(Int(entry.sensorID))
+        json.raw(gatewayTag)
+        if let patient { tag("patient", patient) }
     }
 
     /// Appends `,name=value`, with what has a meaning in the protocol escaped. Nothing for an empty value,

@@ -14,6 +14,7 @@ public struct PostgRESTKind: HTTPKind {
     let token: Secret?
     let account: (email: String, password: Secret)?
     let auth: BaseURL
+    let takesLedger: Bool
     public let patientIdentity: PatientIdentity
 
     public static let name = "postgrest"
@@ -35,6 +36,7 @@ public struct PostgRESTKind: HTTPKind {
             "token", .optional, isSecret: true,
             "a JSON web token in place of the account, without Supabase"),
         .patient,
+        .gaps,
     ]
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
@@ -58,6 +60,7 @@ public struct PostgRESTKind: HTTPKind {
         table = try values.name("table")
         conflict = try values.name("conflict", and: "_,", lengthMax: 200)
         patientIdentity = try values.choice("patient")
+        takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
         key = values.secret("key")
         token = values.secret("token")
         if url.origin.host.hasSuffix(".supabase.co"), url.path.isEmpty {
@@ -128,10 +131,31 @@ public struct PostgRESTKind: HTTPKind {
             rows.row(point, patient: patient)
         }
         rows.raw("]")
+        return request(
+            rows, "\(table)?on_conflict=\(conflict)&columns=\(JSONBytes.rowColumns)")
+    }
+
+    public func request(
+        ledger entries: [LedgerEntry], _ context: RequestContext
+    ) -> HTTPRequest? {
+        guard takesLedger else { return nil }
+        var rows = JSONBytes()
+        rows.raw("[")
+        for (index, entry) in entries.enumerated() {
+            if index > 0 { rows.raw(",") }
+            let patient = patientIdentity == .id ? entry.patient ?? context.patient : nil
+            rows.row(entry, patient: patient)
+        }
+        rows.raw("]")
+        let kind = entries.first?.kind ?? .gap
+        return request(
+            rows, "\(table)_\(kind.rawValue)?on_conflict=owner,id&columns=\(kind.rowColumns)")
+    }
+
+    private func request(_ rows: JSONBytes, _ target: String) -> HTTPRequest {
         var request = HTTPRequest(
-            .post, origin,
-            "\(url.path)/\(table)?on_conflict=\(conflict)&columns=\(JSONBytes.rowColumns)",
-            contentType: "application/json", body: rows.bytes)
+            .post, origin, "\(url.path)/\(target)", contentType: "application/json",
+            body: rows.bytes)
         // Without on_conflict PostgREST ignores the resolution where there is no primary key.
         request.headers.append(("Prefer", "return=minimal,resolution=ignore-duplicates"))
         if let key { request.headers.append(("apikey", key.revealed)) }

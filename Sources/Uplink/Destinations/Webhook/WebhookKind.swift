@@ -1,5 +1,6 @@
 import CCrypto
 import Foundation
+import OfflineQueue
 
 /// A receiver of signed batches, after Standard Webhooks: for every system that has no kind of its own.
 public struct WebhookKind: HTTPKind {
@@ -14,6 +15,7 @@ public struct WebhookKind: HTTPKind {
     let url: BaseURL
     let format: Format
     let key: WebhookKey
+    let takesLedger: Bool
     public let patientIdentity: PatientIdentity
 
     public static let name = "webhook"
@@ -30,6 +32,7 @@ public struct WebhookKind: HTTPKind {
         SettingField(
             "format", .standard("ndjson"), "ndjson (a data point per line) or json (an array)"),
         .patient,
+        .gaps,
     ]
     public static let promise = DeliveryPromise(
         level: .accepted, mayRepeat: true, mayRace: true,
@@ -51,6 +54,7 @@ public struct WebhookKind: HTTPKind {
         url = try values.url("url")
         format = try values.choice("format")
         patientIdentity = try values.choice("patient")
+        takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
         guard let secret = values.secret("secret"), let key = WebhookKey(secret) else {
             throw DestinationProblem(
                 "secret is not whsec_ and 24 to 64 bytes in base64",
@@ -62,14 +66,36 @@ public struct WebhookKind: HTTPKind {
     public var origin: Origin { url.origin }
 
     public func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest {
-        var body = JSONBytes()
-        body.reserve(points.count * 600)
         var writer = PointLineWriter()
-        if format == .json { body.raw("[") }
-        for (index, point) in points.enumerated() {
-            if format == .json, index > 0 { body.raw(",") }
-            let patient = patientIdentity == .id ? point.patient ?? context.patient : nil
+        let first = points.first?.point.uuid ?? ""
+        return request(points, after: first, size: 600, context) { point, isNamed, body in
+            let patient = isNamed ? point.patient ?? context.patient : nil
             writer.write(point, patient: patient, to: &body)
+        }
+    }
+
+    public func request(
+        ledger entries: [LedgerEntry], _ context: RequestContext
+    ) -> HTTPRequest? {
+        guard takesLedger else { return nil }
+        let first = entries.first?.id ?? ""
+        return request(entries, after: first, size: 250, context) { entry, isNamed, body in
+            body.line(entry, patient: isNamed ? entry.patient ?? context.patient : nil)
+        }
+    }
+
+    /// A signed request of elements that `write` writes, of about `size` bytes each; it is told whether to
+    /// name the patient.
+    private func request<Element>(
+        _ elements: [Element], after first: String, size: Int, _ context: RequestContext,
+        _ write: (Element, Bool, inout JSONBytes) -> Void
+    ) -> HTTPRequest {
+        var body = JSONBytes()
+        body.reserve(elements.count * size)
+        if format == .json { body.raw("[") }
+        for (index, element) in elements.enumerated() {
+            if format == .json, index > 0 { body.raw(",") }
+            write(element, patientIdentity == .id, &body)
             if format == .ndjson { body.raw("\n") }
         }
         if format == .json { body.raw("]") }
@@ -78,8 +104,7 @@ public struct WebhookKind: HTTPKind {
             contentType: format == .json ? "application/json" : "application/x-ndjson",
             body: body.bytes)
         // The same for the same batch, so that a receiver knows a repetition, and for no other.
-        let id =
-            points.first.map { "\($0.point.uuid)-\(WebhookKey.digest(of: body.bytes))" } ?? "empty"
+        let id = elements.isEmpty ? "empty" : "\(first)-\(WebhookKey.digest(of: body.bytes))"
         request.headers += [
             ("webhook-id", id), ("webhook-timestamp", "\(context.seconds)"),
             ("webhook-signature", key.signature(id: id, seconds: context.seconds, body.bytes)),

@@ -1,0 +1,53 @@
+/// What the gap ledger tells a destination: why samples are missing, or how much of a day there is.
+///
+/// An entry never changes once it is sent, and has the same `id` whenever it is sent again.
+public struct LedgerEntry: Sendable, Hashable {
+    /// What it says.
+    public enum Content: Sendable, Hashable {
+        /// Time without samples. Where it begins and ends, UTC µs, nil if the clock was not trusted then;
+        /// and how long it was, if that is known.
+        case gap(GapCause, fromMicroseconds: Int64?, untilMicroseconds: Int64?, length: Int64?)
+        /// A UTC day that is over, in days since 1970-01-01.
+        case coverage(day: Int64, Coverage)
+    }
+
+    /// Known by no other entry of any gateway.
+    public let id: String
+    /// The assignment whose time it is.
+    public let assignmentID: Int64
+    /// The sensor worn.
+    public let sensorID: Int64
+    /// The patient, as the samples name it; nil: the destination's own.
+    public let patient: String?
+    /// What it says.
+    public let content: Content
+    /// Where the destination goes on after it.
+    let cursor: LedgerCursor
+
+    /// An entry that no store has, such as an invented one.
+    public init(id: String, sensorID: Int64, patient: String?, _ content: Content) {
+        self.init(
+            id: id, assignmentID: 0, sensorID: sensorID, patient: patient, content,
+            cursor: LedgerCursor())
+    }
+
+    init(
+        id: String, assignmentID: Int64, sensorID: Int64, patient: String?, _ content: Content,
+        cursor: LedgerCursor
+    ) {
+        self.id = id
+        self.assignmentID = assignmentID
+        self.sensorID = sensorID
+        self.patient = patient
+        self.content = content
+        self.cursor = cursor
+    }
+}
+
+/// How far a destination has been told of an assignment's ledger.
+struct LedgerCursor: Sendable, Hashable {
+    /// Where the last gap begins that was sent.
+    var gap = Instant(boot: 0, uptime: 0)
+    /// The last day whose coverage was sent, in days since 1970-01-01.
+    var day: Int64 = 0
+}

@@ -1,0 +1,187 @@
+import GRDB
+
+extension SampleQueue {
+    /// The most days of one assignment that are made at a time: a gateway that was off for a year says so
+    /// bit by bit.
+    static let ledgerDaysMax = 31
+
+    /// What a destination has not been told yet of gaps that are over and of days that are over: either
+    /// gaps or days, of each assignment in order, `limit` at most. Empty while the clock is not trusted.
+    ///
+    /// A gap in a boot whose clock may still become trusted waits, and with it what follows.
+    public func nextLedgerEntries(
+        enrollment: Int64, limit: Int
+    ) throws(QueueError) -> [LedgerEntry] {
+        let reading = clock.read()
+        guard let wall = reading.trustedWallMicroseconds else { return [] }
+        let today = wall / Coverage.dayMicroseconds
+        return try read("read gap ledger") { [boot] db in
+            let boots = try Boots(db)
+            let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)
+            var gaps: [LedgerEntry] = []
+            for line in lines where gaps.count < limit {
+                gaps += try line.gaps(db, boots, running: boot, limit: limit - gaps.count)
+            }
+            guard gaps.isEmpty else { return gaps }
+            var unstored: [GapRow]?
+            var days: [LedgerEntry] = []
+            for line in lines where days.count < limit && line.mayHaveDays(before: today, boots) {
+                let open = try unstored ?? unstoredGaps(db, at: reading.uptimeMicroseconds)
+                unstored = open
+                let tiles = try timeLine(
+                    db, of: line.row, now: reading.uptimeMicroseconds, unstored: open
+                ).tiles(boots)
+                let most = min(limit - days.count, Self.ledgerDaysMax)
+                days += line.days(tiles, before: today, boots).prefix(most)
+            }
+            return days
+        }
+    }
+
+    /// Notes that a destination has these entries.
+    public func settleLedger(
+        enrollment: Int64, _ entries: [LedgerEntry]
+    ) throws(QueueError) {
+        guard !entries.isEmpty else { return }
+        try write("settle gap ledger") { db in
+            for entry in entries {
+                try db.setLedgerCursor(
+                    of: entry.assignmentID, destination: enrollment, entry.cursor)
+            }
+        }
+    }
+}
+
+extension Database {
+    /// A destination whose samples begin now is told what happens from now on.
+    func beginLedger(of assignment: Int64, destination: Int64, today: Int64) throws {
+        let latest = try Row.fetchOne(
+            self,
+            sql: """
+                SELECT from_boot, from_uptime_us FROM gap
+                WHERE assignment = ? AND until_boot IS NOT NULL
+                ORDER BY from_boot DESC, from_uptime_us DESC LIMIT 1
+                """, arguments: [assignment])
+        let gap = Instant(boot: latest?[0] ?? 0, uptime: latest?[1] ?? 0)
+        try setLedgerCursor(
+            of: assignment, destination: destination, LedgerCursor(gap: gap, day: today - 1))
+    }
+
+    fileprivate func setLedgerCursor(
+        of assignment: Int64, destination: Int64, _ cursor: LedgerCursor
+    ) throws {
+        // The assignment may have been erased meanwhile.
+        try cachedStatement(
+            sql: """
+                INSERT INTO ledger_delivery (assignment, destination, gap_boot, gap_uptime_us, day)
+                SELECT id, ?2, ?3, ?4, ?5 FROM assignment WHERE id = ?1
+                ON CONFLICT DO UPDATE SET gap_boot = excluded.gap_boot,
+                    gap_uptime_us = excluded.gap_uptime_us, day = excluded.day
+                """
+        ).execute(arguments: [
+            assignment, destination, cursor.gap.boot, cursor.gap.uptime, cursor.day,
+        ])
+    }
+}
+
+/// One assignment, with how far a destination has been told of its ledger.
+private struct LedgerLine {
+    let row: Row
+    let id: Int64
+    let sensor: Int64
+    let patient: String?
+    let cursor: LedgerCursor
+
+    /// The assignments whose samples go to a destination.
+    static func fetchAll(_ db: Database, enrollment: Int64) throws -> [LedgerLine] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT a.*, l.gap_boot, l.gap_uptime_us, l.day AS ledger_day,
+                    CASE WHEN a.enrollment = ?1 THEN \(PendingSegment.patientSQL(isFurther: false))
+                        ELSE \(PendingSegment.patientSQL(isFurther: true)) END AS named
+                FROM assignment a
+                LEFT JOIN ledger_delivery l ON l.assignment = a.id AND l.destination = ?1
+                WHERE a.enrollment = ?1 OR EXISTS (
+                    SELECT 1 FROM further_destination f
+                    WHERE f.assignment = a.id AND f.destination = ?1 AND f.state = 'active')
+                ORDER BY a.id
+                """, arguments: [enrollment]
+        ).map { row in
+            LedgerLine(
+                row: row, id: row["id"] ?? 0, sensor: row["sensor"] ?? 0, patient: row["named"],
+                cursor: LedgerCursor(
+                    gap: Instant(boot: row["gap_boot"] ?? 0, uptime: row["gap_uptime_us"] ?? 0),
+                    day: row["ledger_day"] ?? 0))
+        }
+    }
+
+    /// The gaps that are over and come after the cursor.
+    func gaps(
+        _ db: Database, _ boots: Boots, running: Int64, limit: Int
+    ) throws -> [LedgerEntry] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT cause, from_boot, from_uptime_us, until_boot, until_uptime_us FROM gap
+                WHERE assignment = ?1 AND until_boot IS NOT NULL
+                    AND (from_boot, from_uptime_us) > (?2, ?3)
+                ORDER BY from_boot, from_uptime_us LIMIT ?4
+                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime, limit])
+        var entries: [LedgerEntry] = []
+        for row in rows {
+            let gap = GapRow(
+                assignment: id, sensor: sensor,
+                cause: GapCause(rawValue: row[0] ?? "") ?? .silent,
+                from: Instant(boot: row[1] ?? 0, uptime: row[2] ?? 0),
+                until: Instant(boot: row[3] ?? 0, uptime: row[4] ?? 0))
+            let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
+            if !isPlaced, gap.until.boot == running { break }
+            var next = cursor
+            next.gap = gap.from
+            let told = gap.gap(boots)
+            entries.append(
+                LedgerEntry(
+                    id: "\(boots.id(gap.from.boot))-\(gap.from.uptime)-\(id)", assignmentID: id,
+                    sensorID: sensor, patient: patient,
+                    .gap(
+                        told.cause, fromMicroseconds: told.fromMicroseconds,
+                        untilMicroseconds: told.untilMicroseconds,
+                        length: told.durationMicroseconds), cursor: next))
+        }
+        return entries
+    }
+
+    private var begin: Instant {
+        Instant(boot: row["began_boot"] ?? 0, uptime: row["began_uptime_us"] ?? 0)
+    }
+
+    private var end: Instant? {
+        guard let boot = row["ended_boot"] as Int64? else { return nil }
+        return Instant(boot: boot, uptime: row["ended_uptime_us"] ?? 0)
+    }
+
+    /// Whether a day before `today` is still to be told; cheap.
+    func mayHaveDays(before today: Int64, _ boots: Boots) -> Bool {
+        let last = end.flatMap { boots.utc($0) }.map { $0 / Coverage.dayMicroseconds }
+        return cursor.day < min(today - 1, last ?? .max)
+    }
+
+    /// The coverage of the days after the cursor and before `today`, at most
+    /// ``SampleQueue/ledgerDaysMax``.
+    func days(_ tiles: [TimeTile], before today: Int64, _ boots: Boots) -> [LedgerEntry] {
+        guard let first = tiles.first, let last = tiles.last else { return [] }
+        let begins = max(cursor.day + 1, first.from / Coverage.dayMicroseconds)
+        let ends = min(today, last.until / Coverage.dayMicroseconds + 1)
+        guard begins < ends else { return [] }
+        return (begins..<min(ends, begins + Int64(SampleQueue.ledgerDaysMax))).map { day in
+            var coverage = Coverage(dayStartMicroseconds: day * Coverage.dayMicroseconds)
+            coverage.add(tiles)
+            var next = cursor
+            next.day = day
+            return LedgerEntry(
+                id: "\(boots.id(begin.boot))-\(begin.uptime)-\(id)-\(day)", assignmentID: id,
+                sensorID: sensor, patient: patient, .coverage(day: day, coverage), cursor: next)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import Basics
+import Foundation
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import Uplink
+
+/// Takes samples and the ledger as a script says.
+private actor LedgerDestination: Destination {
+    nonisolated let takesLedger: Bool
+    nonisolated let mayRace = false
+    var samplesAnswer: DeliveryAnswer?
+    var ledgerFault: String?
+    private(set) var points = 0
+    private(set) var entries: [LedgerEntry] = []
+    private(set) var attempts = 0
+
+    init(takesLedger: Bool) { self.takesLedger = takesLedger }
+
+    func set(samples: DeliveryAnswer?, ledger: String?) {
+        samplesAnswer = samples
+        ledgerFault = ledger
+    }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        if let samplesAnswer { return samplesAnswer }
+        self.points += points.count
+        return .entries(points.map { _ in EntryAnswer(.stored) })
+    }
+
+    func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
+        attempts += 1
+        if let ledgerFault { return .failed(ledgerFault) }
+        self.entries += entries
+        return .stored
+    }
+
+    func isHealthy() async -> Bool { true }
+    func isMended(_ reason: HoldReason) async -> Bool { false }
+}
+
+@Suite struct LedgerDeliveryTests {
+    private struct Scene {
+        let scratch: Scratch
+        let clock = StillClock(wall: UTC(microseconds: 1_795_334_400_000_000))
+        let queue: SampleQueue
+        let destination: LedgerDestination
+        let runner: DeliveryRunner
+
+        /// A strap of which there is data, a silence of a minute, and data.
+        init(takesLedger: Bool = true) async throws {
+            scratch = try Scratch()
+            queue = try SampleQueue(
+                path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+            let enrollment = try await queue.enroll(
+                EnrollmentTerms(
+                    name: "e", kind: .file, origin: "file:///e", fhirBase: "", patient: "1",
+                    identifierSystem: "i"))
+            let sensor = try await queue.addSensor(
+                address: "A0:9E:1A:00:00:01", details: SensorDetails())
+            let assignment = try await queue.assign(
+                sensor: sensor.id, enrollment: enrollment.id)
+            for pause in [1, 1, 60, 1, 1] {
+                clock.advance(by: .seconds(pause))
+                try await queue.append(
+                    Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
+            }
+            try await queue.flush()
+            destination = LedgerDestination(takesLedger: takesLedger)
+            runner = DeliveryRunner(
+                enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+                logger: .quiet)
+        }
+
+        func pass(_ seconds: Int) async {
+            clock.advance(by: .seconds(seconds))
+            _ = await runner.advance()
+        }
+    }
+
+    @Test func theLedgerFollowsTheSamples() async throws {
+        let scene = try await Scene()
+        _ = await scene.runner.advance()
+        #expect(await scene.destination.points == 5)
+        #expect(await scene.destination.entries.count == 1)
+        for _ in 0..<20 { await scene.pass(60) }
+        #expect(await scene.destination.attempts == 1, "nothing new, no request")
+        try await scene.queue.close()
+    }
+
+    @Test func aDestinationThatTakesNoneIsNotAsked() async throws {
+        let scene = try await Scene(takesLedger: false)
+        _ = await scene.runner.advance()
+        #expect(await scene.destination.points == 5)
+        #expect(await scene.destination.attempts == 0)
+        try await scene.queue.close()
+    }
+
+    @Test func aLedgerThatIsNotTakenWaitsAndSamplesGoOn() async throws {
+        let scene = try await Scene()
+        await scene.destination.set(samples: nil, ledger: "the table is missing")
+        _ = await scene.runner.advance()
+        #expect(await scene.destination.points == 5)
+        #expect(await scene.runner.facts.ledgerFault == "the table is missing")
+        for _ in 0..<10 { await scene.pass(60) }
+        #expect(await scene.destination.attempts == 3, "every five minutes")
+        await scene.destination.set(samples: nil, ledger: nil)
+        for _ in 0..<6 { await scene.pass(60) }
+        #expect(await scene.destination.entries.count == 1)
+        #expect(await scene.runner.facts.ledgerFault == nil)
+        try await scene.queue.close()
+    }
+
+    @Test(arguments: [
+        DeliveryAnswer.held(.forbidden, retryAt: nil), .unclear("500"), .notSent(retryAt: nil),
+    ])
+    func whileSamplesAreNotTakenTheLedgerWaits(answer: DeliveryAnswer) async throws {
+        let scene = try await Scene()
+        await scene.destination.set(samples: answer, ledger: nil)
+        for _ in 0..<20 { await scene.pass(60) }
+        #expect(await scene.destination.attempts == 0)
+        try await scene.queue.close()
+    }
+
+    // MARK: - What leaves the machine
+
+    private static let gap = LedgerEntry(
+        id: "boot-81-1", sensorID: 3, patient: "40001",
+        .gap(
+            .outOfRange, fromMicroseconds: 1_763_798_400_000_000,
+            untilMicroseconds: 1_763_798_472_500_000, length: 72_500_000))
+    private static let unplaced = LedgerEntry(
+        id: "boot-82-1", sensorID: 3, patient: nil,
+        .gap(.clockUnknown, fromMicroseconds: nil, untilMicroseconds: nil, length: nil))
+
+    private static func kind(
+        _ name: String, _ settings: [String: String]
+    ) throws -> any HTTPKind {
+        try #require(try DestinationRegistry.destination(name, settings) as? any HTTPKind)
+    }
+
+    private static func body(_ request: HTTPRequest?) throws -> String {
+        String(decoding: try #require(request).body, as: UTF8.self)
+    }
+
+    private static let webhook = [
+        "url": "https://host.example/in", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ]
+    private static let context = RequestContext(patient: nil, seconds: 1_795_334_401)
+
+    @Test func aGapIsALineOfItsOwnAndNamesThePatientOnlyWhenAsked() throws {
+        let kind = try Self.kind("webhook", Self.webhook)
+        let request = kind.request(ledger: [Self.gap, Self.unplaced], Self.context)
+        #expect(
+            try Self.body(request) == """
+                {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-81-1","cause":"out-of-range",\
+                "from":"2025-11-22T08:00:00.000000Z","until":"2025-11-22T08:01:12.500000Z",\
+                "seconds":72.5}}
+                {"patient":null,"sensor":{"id":3},"gap":{"id":"boot-82-1","cause":"clock-unknown"}}
+
+                """)
+        let named = try Self.kind("webhook", Self.webhook.merging(["patient": "id"]) { $1 })
+        let line = try Self.body(named.request(ledger: [Self.gap], Self.context))
+        #expect(line.hasPrefix(#"{"patient":"40001","#))
+        #expect(
+            try Self.body(kind.request(ledger: [], Self.context)).isEmpty)
+        let off = try Self.kind("webhook", Self.webhook.merging(["gaps": "no"]) { $1 })
+        #expect(off.request(ledger: [Self.gap], Self.context) == nil)
+    }
+
+    @Test func aGapIsAPointOfInfluxAndOneWithoutATimeIsLeftOut() throws {
+        let kind = try Self.kind("influx", ["url": "http://127.0.0.1:8086", "database": "ward"])
+        let request = kind.request(ledger: [Self.gap, Self.unplaced], Self.context)
+        #expect(
+            try Self.body(request)
+                == "heart_rate_gap,sensor=3,cause=out-of-range seconds=72.5 1763798400000000000\n")
+    }
+
+    @Test func aGapIsARowOfATableOfItsOwn() throws {
+        let kind = try Self.kind(
+            "postgrest",
+            ["url": "https://host.example", "token": "eyJ.eyJ.x", "patient": "id"])
+        let request = try #require(
+            kind.request(ledger: [Self.gap, Self.unplaced], Self.context))
+        #expect(request.target.hasPrefix("/heart_rate_gap?on_conflict=owner,id&columns=id,"))
+        #expect(
+            try Self.body(request) == #"""
+                [{"id":"boot-81-1","sensor":"3","patient":"40001","cause":"out-of-range",\#
+                "began_at":"2025-11-22T08:00:00.000000Z","ended_at":"2025-11-22T08:01:12.500000Z",\#
+                "seconds":72.5},{"id":"boot-82-1","sensor":"3","cause":"clock-unknown"}]
+                """#)
+    }
+
+    @Test func aFilesLedgerStandsInAFileBesideAndHoldsEachEntryOnce() async throws {
+        let scratch = try Scratch()
+        let path = scratch.path + "/points.ndjson"
+        for _ in 0..<2 {
+            let destination = FileDestination(path: path, patient: "7", takesLedger: true)
+            #expect(await destination.deliver(ledger: [Self.gap]) == .stored)
+            #expect(await destination.deliver(ledger: [Self.gap, Self.unplaced]) == .stored)
+        }
+        let text = try String(contentsOfFile: scratch.path + "/points.gaps.ndjson", encoding: .utf8)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count == 2)
+        #expect(lines.last?.hasPrefix(#"{"patient":"7","sensor":{"id":3},"gap":{"#) == true)
+    }
+}
