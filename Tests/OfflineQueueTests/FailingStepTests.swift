@@ -10,7 +10,7 @@ import Testing
 struct FailingStepTests {
     enum Change: CaseIterable {
         case importing, requeueing, purgingDeadLetters, purgingSettled, erasing
-        case forgetting, assigning, enrolling, renaming
+        case forgetting, assigning, pairing, enrolling, renaming
 
         /// It is made of several transactions, and going on with it is documented.
         var isMadeInSteps: Bool { self == .erasing }
@@ -81,6 +81,10 @@ struct FailingStepTests {
             case .assigning:
                 _ = try await queue.assign(
                     sensor: worn.sensor.id, enrollment: other.enrollment.id)
+            case .pairing:
+                _ = try await queue.pair(
+                    address: "A0:9E:1A:00:00:09", details: SensorDetails(name: "new"),
+                    enrollment: other.enrollment.id)
             case .enrolling: _ = try await queue.enroll(.example("new", patient: "p-9"))
             case .renaming:
                 try await queue.updateSensor(

@@ -135,23 +135,10 @@ struct PairingService: Sendable {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
-        let before = try await queue.sensors().first { $0.address == address }
-        let sensor = try await queue.addSensor(address: address, details: details)
-        do {
-            let assignment = try await queue.assign(
-                sensor: sensor.id, enrollment: enrollment?.id, patient: request.patient,
-                also: further.map(\.id),
-                since: await recorder.firstArrival(of: address)?.microseconds)
-            return (sensor, assignment)
-        } catch {
-            // Without an assignment it is as it was.
-            if let before {
-                try? await queue.updateSensor(sensor.id, details: before.details)
-            } else {
-                try? await queue.forgetSensor(sensor.id)
-            }
-            throw error
-        }
+        return try await queue.pair(
+            address: address, details: details, enrollment: enrollment?.id,
+            patient: request.patient, also: further.map(\.id),
+            since: await recorder.firstArrival(of: address)?.microseconds)
     }
 
     private func report(

@@ -9,23 +9,29 @@ extension SampleQueue {
     public func addSensor(
         address: String, details: SensorDetails = SensorDetails()
     ) throws(QueueError) -> Sensor {
-        let address = address.uppercased()
-        guard (1...Self.textCharactersMax).contains(address.count) else {
-            throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
-        }
         let wall = clock.read().trustedWallMicroseconds
         return try write("add sensor") { db in
-            try db.execute(
-                sql: """
-                    INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
-                    ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
-                        paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
-                    """, arguments: [address, wall])
-            let id = try Int64.fetchOne(
-                db, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
-            try Self.setDetails(db, sensor: id ?? 0, details)
-            return try Self.sensor(db, id ?? 0)
+            try Self.addSensor(db, address, details, wall: wall)
         }
+    }
+
+    private static func addSensor(
+        _ db: Database, _ address: String, _ details: SensorDetails, wall: Int64?
+    ) throws -> Sensor {
+        let address = address.uppercased()
+        guard (1...textCharactersMax).contains(address.count) else {
+            throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
+        }
+        try db.execute(
+            sql: """
+                INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
+                ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
+                    paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
+                """, arguments: [address, wall])
+        let id = try Int64.fetchOne(
+            db, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
+        try setDetails(db, sensor: id ?? 0, details)
+        return try sensor(db, id ?? 0)
     }
 
     /// Notes that a sensor is known by another address from now on: bluetoothd uses the identity address
@@ -207,38 +213,62 @@ extension SampleQueue {
         }
     }
 
+    /// Makes a sensor known as ``addSensor(address:details:)`` does, and assigns it as
+    /// ``assign(sensor:enrollment:patient:also:since:)`` does: both, or neither.
+    public func pair(
+        address: String, details: SensorDetails, enrollment: Int64?, patient: String? = nil,
+        also further: [Int64] = [], since: Int64? = nil
+    ) throws(QueueError) -> (Sensor, Assignment) {
+        let wall = clock.read().trustedWallMicroseconds
+        return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
+            try Self.addSensor(db, address, details, wall: wall)
+        }
+    }
+
     /// From now on the sensor is worn by this patient and goes through this enrollment.
     ///
     /// An open assignment without an enrollment is bound to this one, with the samples it already
     /// has; an equal one is returned as it is; any other is ended and a new one begins. `patient` is
     /// needed with a practitioner's enrollment, and only then.
-    @discardableResult
     ///
     /// - Parameter further: destinations that the samples go to as well, from now on
     ///   (``add(destination:to:from:)``).
     /// - Parameter since: uptime µs of this boot at which a new assignment begins, not later than now:
     ///   the first frame heard while the sensor was being paired. Nil for now.
+    @discardableResult
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],
         since: Int64? = nil
     ) throws(QueueError) -> Assignment {
+        try assign("assign sensor", enrollment, patient, also: further, since: since) { db in
+            let known = try Self.sensor(db, sensor)
+            guard !known.isForgotten else {
+                throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
+            }
+            return known
+        }.1
+    }
+
+    private func assign(
+        _ operation: String, _ enrollment: Int64?, _ patient: String?, also further: [Int64],
+        since: Int64?, _ sensor: (Database) throws -> Sensor
+    ) throws(QueueError) -> (Sensor, Assignment) {
         // What has arrived goes where it went until now.
         if !further.isEmpty { try flush() }
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
-        let assignment = try changeAssignment("assign sensor", at: reading) {
-            [boot, present] db, ledgers -> (Int64?, Assignment) in
-            guard try !Self.sensor(db, sensor).isForgotten else {
-                throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
-            }
+        let (sensor, assignment) = try changeAssignment(operation, at: reading) {
+            [boot, present] db, ledgers -> (Int64?, (Sensor, Assignment)) in
+            let sensor = try sensor(db)
             if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
-            func also(_ assignment: Assignment) throws -> Assignment {
+            func also(_ assignment: Assignment) throws -> (Sensor, Assignment) {
                 for destination in further {
                     try Self.add(db, destination, to: assignment.id, from: .now, present)
                 }
-                return assignment
+                return (sensor, assignment)
             }
-            let open = try Self.assignments(db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor])
+            let open = try Self.assignments(
+                db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor.id])
             if let open = open.first {
                 if open.enrollmentID == enrollment, open.patient == patient {
                     return (nil, try also(open))
@@ -249,7 +279,7 @@ extension SampleQueue {
                     return (nil, try also(Self.bind(db, open.id, enrollment, patient)))
                 }
             }
-            let ended = try Self.end(db, sensor: sensor, boot: boot, reading: reading)
+            let ended = try Self.end(db, sensor: sensor.id, boot: boot, reading: reading)
             try db.execute(
                 sql: """
                     INSERT INTO assignment (sensor, enrollment, patient, began_boot,
@@ -257,7 +287,7 @@ extension SampleQueue {
                     VALUES (?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    sensor, enrollment, patient, boot, reading.uptimeMicroseconds,
+                    sensor.id, enrollment, patient, boot, reading.uptimeMicroseconds,
                     reading.trustedWallMicroseconds,
                 ])
             let id = db.lastInsertedRowID
@@ -270,7 +300,7 @@ extension SampleQueue {
         }
         assignmentIDs.insert(assignment.id)
         if !further.isEmpty { tails[assignment.id] = nil }
-        return assignment
+        return (sensor, assignment)
     }
 
     /// Binds an assignment, open or ended, that began without an enrollment. Throws `already-set` if
