@@ -255,6 +255,7 @@ struct FaultyDestination: Destination {
     func mayTakeIntervals() async -> Bool { await inner.mayTakeIntervals() }
     func isHealthy() async -> Bool { await inner.isHealthy() }
     func isMended(_ reason: HoldReason) async -> Bool { await inner.isMended(reason) }
+    func begin() async { await inner.begin() }
     func finish() async { await inner.finish() }
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {

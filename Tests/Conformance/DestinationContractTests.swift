@@ -22,6 +22,14 @@ import Uplink
         try await DestinationContract().check(try await MosquittoSystem(settings))
     }
 
+    @Test func cloudCareHasEverySampleOnceThoughItKnowsThemByTheirMillisecond() async throws {
+        try await DestinationContract().check(try await CloudCareSystem())
+    }
+
+    @Test func firebaseHasEverySampleOnceAndSharesThem() async throws {
+        try await DestinationContract().check(try await FirebaseSystem())
+    }
+
     @Test func postgreSQLHasEverySampleOnce() async throws {
         try await DestinationContract().check(try await PostgRESTSystem())
     }

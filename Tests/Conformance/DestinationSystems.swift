@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testbed
 import Uplink
@@ -235,6 +236,101 @@ struct VictoriaSystem: ContractSystem {
         // Samples of one microsecond share their millisecond too.
         let pairs = different == 0 ? 0 : DestinationContract.pairs
         return (different + pairs, times.count - different - pairs)
+    }
+
+    func stop() async {
+        await child.stop()
+        server.remove()
+    }
+}
+
+/// What CloudCare's API does, with a strap that is paired by its code.
+struct CloudCareSystem: ContractSystem {
+    let server: ContractServer
+    let child: ChildProcess
+    let address: String
+    let kind: any DestinationKind
+
+    init() async throws {
+        server = try ContractServer()
+        let (child, port) = try await server.script("cloudcare_front.py", ["patient-1"])
+        self.child = child
+        address = "http://127.0.0.1:\(port)"
+        kind = try DestinationRegistry.destination(
+            "cloudcare",
+            [
+                "url": "\(address)/api/v1", "gateway": "gw-1",
+                "device-key": "0123456789abcdef0123456789abcdef",
+            ])
+        let code = kind.pairingCode(sensorID: 1, patient: nil, now: .now())
+        // The phone adds whose the strap is.
+        let text = (code?.text.dropLast() ?? "{") + #","androidUserId":"patient-1"}"#
+        guard let origin = Origin(address) else { throw CocoaError(.fileReadUnknown) }
+        let answer = try await CurlTransport().send(
+            HTTPRequest(
+                .post, origin, "/api/v1/wearables/devices/pair", contentType: "application/json",
+                body: Array(text.utf8)))
+        guard answer.status == 201 else {
+            throw ContractServer.ProblemText(text: "not paired: HTTP \(answer.status)")
+        }
+    }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let counts = try JSONDecoder().decode(
+            [String: Int].self, from: Data(try await get(address, "/counts")))
+        guard counts["lost"] == 0 else {
+            throw ContractServer.ProblemText(text: "samples were taken for others: \(counts)")
+        }
+        // A repetition is counted there and not stored.
+        return (counts["stored"] ?? 0, 0)
+    }
+
+    func stop() async {
+        await child.stop()
+        server.remove()
+    }
+}
+
+/// What Firebase does under deploy/firebase/database.rules.json, read by the official Admin SDK.
+struct FirebaseSystem: ContractSystem {
+    let server: ContractServer
+    let child: ChildProcess
+    let port: Int
+    let kind: any DestinationKind
+
+    static let user = "gatewayUser1"
+    static let share = "0123456789abcdef0123456789abcdef"
+
+    init() async throws {
+        server = try ContractServer()
+        let (child, port) = try await server.script("firebase_front.py", [])
+        self.child = child
+        self.port = port
+        let address = "http://127.0.0.1:\(port)"
+        kind = try DestinationRegistry.destination(
+            "firebase",
+            [
+                "url": address, "emulator": address, "key": "AIza-test", "share": "yes",
+                "email": "gateway@clinic.example", "password": "correct horse",
+                "share-id": Self.share,
+            ])
+    }
+
+    private struct Counts: Decodable { var stored, shared: Int }
+
+    func counts() async throws -> (stored: Int, repeated: Int) {
+        let read = try await Command.run(
+            ContractServer.python,
+            [
+                ContractServer.root.appending(path: "Tests/Conformance/firebase_reader.py").path,
+                "\(port)", Self.user, Self.share,
+            ])
+        guard read.status == 0 else { throw ContractServer.ProblemText(text: read.complaint) }
+        let counts = try JSONDecoder().decode(Counts.self, from: Data(read.output.utf8))
+        guard counts.stored == counts.shared else {
+            throw ContractServer.ProblemText(text: "not all are shared: \(counts)")
+        }
+        return (counts.stored, 0)
     }
 
     func stop() async {

@@ -63,6 +63,12 @@ import Testing
             ], more: true),
         "destinations": [destination],
         "destination-add": DestinationAddReport(destination: destination, test: tried),
+        "destination-code": DestinationCodesReport(
+            name: "cloudcare",
+            codes: [
+                DestinationCodesReport.Code(
+                    strap: "C0:00:00:00:00:01", text: #"{"userId":"gw-1"}"#, expires: noon)
+            ]),
         "destination-show": DestinationDetailReport(
             destination: destination, settings: ["database": "ward", "token": "(set)"],
             delivered: "durable", deliveredMeans: "it is on the disk", mayRepeat: false,

@@ -50,6 +50,7 @@ import Testing
     }
 
     /// Waits until nothing waits for any destination; returns how many samples the store has.
+    @discardableResult
     private static func settle(_ fixture: TestWorld) async throws -> GatewayStatus {
         let status = try await fixture.settle(withinSeconds: 90)
         let deadline = ContinuousClock.now + .seconds(60)
@@ -212,6 +213,73 @@ import Testing
         print(server.server_address[1], flush=True)
         server.serve_forever()
         """
+
+    private struct Codes: Decodable {
+        struct Code: Decodable { var strap, text: String }
+        var codes: [Code]
+    }
+
+    private static func codes(
+        _ name: String, _ fixture: TestWorld
+    ) async throws -> [Codes.Code] {
+        let text = try await fixture.command("destination", "code", name, "--json")
+        return try JSONDecoder().decode(Codes.self, from: Data(text.utf8)).codes
+    }
+
+    /// What a phone that has scanned a code asks of CloudCare, in the name of a patient.
+    private static func scan(_ code: String, _ port: String) async throws {
+        let body = code.dropLast() + #","androidUserId":"patient-1"}"#
+        let answer = try await Command.run(
+            "/usr/bin/curl",
+            [
+                "-sf", "-H", "Content-Type: application/json", "--data-binary", String(body),
+                "http://127.0.0.1:\(port)/api/v1/wearables/devices/pair",
+            ])
+        #expect(answer.status == 0, "\(answer.complaint)")
+    }
+
+    @Test func aStrapIsPairedAtCloudCareByItsCodeAndItsSamplesArriveThen() async throws {
+        try await TestWorld.run { fixture in
+            let script = URL(filePath: #filePath).deletingLastPathComponent()
+                .deletingLastPathComponent().appending(path: "Conformance/cloudcare_front.py")
+            let (server, line) = try await ChildProcess.start(
+                "/usr/bin/python3", [script.path, "patient-1"], log: "/dev/null")
+            defer { server.signal(SIGKILL) }
+            let port = line.trimmingCharacters(in: .whitespacesAndNewlines)
+            try await fixture.put(on: 0)
+            let added = try await fixture.command(
+                "destination", "add", "cloudcare", "url=http://127.0.0.1:\(port)/api/v1",
+                "gateway=gw-1", "--strap", TestWorld.addresses[0])
+            #expect(added.contains("destination code"), "\(added)")
+            // Nothing is taken before the phone has said whose the strap is.
+            let deadline = ContinuousClock.now + .seconds(60)
+            while try await Self.listed("cloudcare", fixture).held != "pairing-lost" {
+                try #require(ContinuousClock.now < deadline, "not held")
+                try await Task.sleep(for: .milliseconds(200))
+            }
+            let complaint = try await fixture.gateway.command(["status"])
+            #expect(complaint.output.contains("destination code NAME"), "\(complaint.output)")
+            let code = try #require(try await Self.codes("cloudcare", fixture).first)
+            #expect(code.strap == TestWorld.addresses[0])
+            let shown = try await fixture.command("destination", "code", "cloudcare")
+            #expect(shown.contains("█"))
+            try await Self.scan(code.text, port)
+            try await Self.settle(fixture)
+            try await fixture.eventually("no longer held") { status in
+                !status.health.contains { $0.name == "lane-held" }
+            }
+            let listed = try await Self.listed("cloudcare", fixture)
+            #expect(listed.delivered > 0 && listed.pending <= 3)
+            // The key of the devices stays when other settings change.
+            try await fixture.command(
+                "destination", "add", "cloudcare", "url=http://127.0.0.1:\(port)/api/v1",
+                "gateway=gw-1")
+            let same = try await Self.codes("cloudcare", fixture).first
+            #expect(same?.text.prefix(80) == code.text.prefix(80))
+            let refused = try await fixture.gateway.command(["destination", "code", "nothing"])
+            #expect(refused.status == 2 && refused.complaint.contains("destination list"))
+        }
+    }
 
     @Test func aSecretIsShownNowhere() async throws {
         let secret = "whsec_" + Data(repeating: 7, count: 32).base64EncodedString()

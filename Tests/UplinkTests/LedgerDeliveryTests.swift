@@ -102,13 +102,13 @@ private actor LedgerDestination: Destination {
         await scene.destination.set(samples: nil, ledger: "the table is missing")
         _ = await scene.runner.advance()
         #expect(await scene.destination.points == 5)
-        #expect(await scene.runner.facts.ledgerFault == "the table is missing")
+        #expect(await scene.runner.facts.partialFault == "gaps are not taken: the table is missing")
         for _ in 0..<10 { await scene.pass(60) }
         #expect(await scene.destination.attempts == 3, "every five minutes")
         await scene.destination.set(samples: nil, ledger: nil)
         for _ in 0..<6 { await scene.pass(60) }
         #expect(await scene.destination.entries.count == 1)
-        #expect(await scene.runner.facts.ledgerFault == nil)
+        #expect(await scene.runner.facts.partialFault == nil)
         try await scene.queue.close()
     }
 

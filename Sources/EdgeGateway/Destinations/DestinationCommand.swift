@@ -19,7 +19,7 @@ struct DestinationCommand: AsyncParsableCommand {
             """,
         subcommands: [
             DestinationKindsCommand.self, DestinationAddCommand.self, DestinationListCommand.self,
-            DestinationShowCommand.self, DestinationTestCommand.self,
+            DestinationShowCommand.self, DestinationTestCommand.self, DestinationCodeCommand.self,
             DestinationStrapsCommand.self, DestinationPauseCommand.self,
             DestinationResumeCommand.self, DestinationRemoveCommand.self,
         ])
@@ -54,6 +54,7 @@ struct DestinationKindsCommand: ParsableCommand {
                 switch field.need {
                 case .required: "needed"
                 case .optional: "optional"
+                case .made: "made if left out"
                 case .standard(let value): "default: \(value)"
                 }
             let secret = field.isSecret ? ", secret" : ""
@@ -108,6 +109,29 @@ struct DestinationShowCommand: AsyncParsableCommand {
             "/v1/destinations/show", DestinationRequest(name: name), timeout: .seconds(30))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(DestinationText.detail(report))
+    }
+}
+
+struct DestinationCodeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "code",
+        abstract: "Shows the QR codes by which straps are paired at a destination.",
+        discussion: """
+            A destination such as CloudCare takes a strap's samples once the patient's phone has \
+            scanned the strap's code. Prints the code of each strap that delivers there.
+
+            Example: edge-gateway destination code cloudcare
+            """)
+
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let report: DestinationCodesReport = try await daemon.client().post(
+            "/v1/destinations/code", DestinationRequest(name: name), timeout: .seconds(30))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(DestinationText.codes(report))
     }
 }
 

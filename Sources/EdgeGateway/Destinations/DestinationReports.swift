@@ -15,8 +15,8 @@ struct DestinationReport: Codable, Equatable {
     var held: String?
     /// Why the last attempt delivered nothing, if that lasts.
     var fault: String?
-    /// Why gaps and coverage are not taken, if they are not.
-    var gapsFault: String?
+    /// What does not work there while samples are delivered: gaps that are not taken, a share.
+    var partialFault: String?
     /// Whether the samples of every strap go there.
     var everyStrap: Bool
     /// How many straps that record deliver there now.
@@ -58,6 +58,22 @@ struct DestinationTestReport: Codable, Equatable {
     var unchecked: [String]
 }
 
+/// `POST /v1/destinations/code`
+struct DestinationCodesReport: Codable, Equatable {
+    /// One strap's.
+    struct Code: Codable, Equatable {
+        /// The strap's address.
+        var strap: String
+        /// What its QR code says. Who reads it before it expires may pair the strap.
+        var text: String
+        var expires: Date
+    }
+
+    var name: String
+    /// Those of the straps that deliver there now.
+    var codes: [Code]
+}
+
 /// `POST /v1/destinations`
 struct DestinationAddRequest: Codable {
     /// A kind as `destination kinds` lists them.
@@ -84,7 +100,7 @@ struct DestinationAddReport: Codable, Equatable {
     var test: DestinationTestReport
 }
 
-/// `POST /v1/destinations/test`, `/pause`, `/resume`, and `/show`: names are in no path.
+/// `POST /v1/destinations/test`, `/pause`, `/resume`, `/code` and `/show`: names are in no path.
 struct DestinationRequest: Codable { var name: String }
 
 /// `POST /v1/destinations/remove`

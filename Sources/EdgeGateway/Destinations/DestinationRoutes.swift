@@ -19,6 +19,11 @@ struct DestinationRoutes {
                 try await service.show(ask.name)
             }
         }
+        router.post("v1/destinations/code") { [service] request, _ in
+            try await Answers.answer(request) { (ask: DestinationRequest) in
+                try await service.codes(ask.name)
+            }
+        }
         router.post("v1/destinations/test") { [service] request, _ in
             try await Answers.answer(request) { (ask: DestinationRequest) in
                 try await service.test(ask.name)

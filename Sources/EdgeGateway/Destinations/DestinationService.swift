@@ -29,16 +29,18 @@ struct DestinationService: Sendable {
     /// new settings.
     ///
     /// - Throws: ``ProblemReport``; before the destination is stored, nothing was changed.
-    func add(_ ask: DestinationAddRequest) async throws -> DestinationAddReport {
+    func add(_ given: DestinationAddRequest) async throws -> DestinationAddReport {
+        var ask = given
         try EnrollmentService.check(resolution: ask.resolution)
         let beginning = try Self.beginning(ask.from)
         let assignments = try await assignments(of: ask.straps ?? [])
+        let existing = try await queue.enrollments()
+        let name = ask.name ?? ask.kind
+        makeSettings(of: &ask, insteadOf: existing.first { $0.terms.name == name })
         let kind = try Self.stated { () throws(DestinationProblem) in
             try DestinationRegistry.destination(ask.kind, ask.settings)
         }
         try checkBesideOwnFiles(kind)
-        let existing = try await queue.enrollments()
-        let name = ask.name ?? ask.kind
         guard Printable.line(name) == name, 1...Self.nameCharactersMax ~= name.count else {
             throw ProblemReport(
                 code: .badRequest, message: "this is not a name for a destination",
@@ -59,10 +61,15 @@ struct DestinationService: Sendable {
         }
         // A delivery holds its file locked; only a new one is tried.
         let isOpen = kind is FileKind && same?.terms.origin == kind.place
-        let probe = isOpen ? nil : try await self.probe(kind)
+        let probe = isOpen ? nil : try await self.probe(kind, insteadOf: same)
         let fields = type(of: kind).fields
         let secrets = Set(fields.filter { $0.isSecret }.map { $0.name })
         let terms = try terms(ask, name, kind, insteadOf: same, secrets)
+        guard !terms.takesEveryStrap || !kind.servesOnePatient else {
+            throw ProblemReport(
+                code: .badDestination, message: "with these settings it shows one patient's rate",
+                advice: "choose the straps with --strap, and add a destination for each patient")
+        }
         let stored = try await changes.begin(
             terms, insteadOf: same,
             .secrets(
@@ -76,6 +83,24 @@ struct DestinationService: Sendable {
             destination: try await destinations.report(on: stored),
             test: DestinationTestReport(
                 name: name, checked: probe?.checked ?? [], unchecked: probe?.unchecked ?? []))
+    }
+
+    /// Makes the settings that are the gateway's to make, or takes those that it made before.
+    private func makeSettings(of ask: inout DestinationAddRequest, insteadOf same: Enrollment?) {
+        let fields = (try? DestinationRegistry.kind(ask.kind))?.fields ?? []
+        for field in fields where field.need == .made && ask.settings[field.name] == nil {
+            let known = same.flatMap { try? changes.secretFile(of: $0.id).load() }?
+                .values[field.name]
+            ask.settings[field.name] = known?.revealed ?? Self.randomText()
+        }
+    }
+
+    /// 128 random bits in hexadecimal.
+    private static func randomText() -> String {
+        (0..<4).map { _ in
+            let digits = String(UInt32.random(in: .min ... .max), radix: 16)
+            return String(repeating: "0", count: 8 - digits.count) + digits
+        }.joined()
     }
 
     private func terms(
@@ -122,10 +147,13 @@ struct DestinationService: Sendable {
             advice: "choose another directory, or another name that ends in .ndjson")
     }
 
-    private func probe(_ kind: any DestinationKind) async throws -> ProbeReport {
-        let parts = DestinationParts(
+    private func probe(
+        _ kind: any DestinationKind, insteadOf same: Enrollment?
+    ) async throws -> ProbeReport {
+        var parts = DestinationParts(
             transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
             logger: logger)
+        parts.storedTokens = same.flatMap { try? changes.secretFile(of: $0.id).load() }?.tokens
         do {
             return try await kind.probe(parts)
         } catch {
@@ -224,7 +252,7 @@ struct DestinationService: Sendable {
         guard enrollment.terms.kind == .destination, enrollment.terms.system != FileKind.name else {
             return try await look(at: enrollment)
         }
-        let report = try await probe(try kind(of: enrollment))
+        let report = try await probe(try kind(of: enrollment), insteadOf: enrollment)
         return DestinationTestReport(
             name: name, checked: report.checked, unchecked: report.unchecked)
     }
@@ -323,6 +351,47 @@ struct DestinationService: Sendable {
             delivered: type.promise.level.rawValue, deliveredMeans: type.promise.words,
             mayRepeat: type.promise.mayRepeat, patient: kind.patientIdentity.rawValue,
             example: kind.example)
+    }
+
+    /// The codes by which the straps that deliver there now are paired at its side.
+    ///
+    /// - Throws: ``ProblemReport`` also if it needs none.
+    func codes(_ name: String) async throws -> DestinationCodesReport {
+        let enrollment = try await destinations.added(name)
+        let kind = try kind(of: enrollment)
+        let reading = clock.read()
+        guard kind.pairingCode(sensorID: 0, patient: nil, now: reading.wall) != nil else {
+            throw ProblemReport(
+                code: .badDestination, message: "\(name) needs no codes",
+                advice: "straps deliver there as soon as destination straps or pair names it")
+        }
+        guard reading.isTrusted else {
+            throw ProblemReport(
+                code: .clockUntrusted, message: "the clock is not set yet, and codes expire",
+                advice: "wait until the machine has the time: timedatectl")
+        }
+        let sensors = try await queue.sensors()
+        let enrollments = try await queue.enrollments()
+        var codes: [DestinationCodesReport.Code] = []
+        for assignment in try await queue.openAssignments() {
+            var patient = assignment.patient
+            if assignment.enrollmentID != enrollment.id {
+                let further = try await queue.furtherDestinations(of: assignment.id)
+                guard further.contains(enrollment.id) else { continue }
+                // As the samples name it (PendingSegment).
+                let own = enrollments.first { $0.id == assignment.enrollmentID }
+                patient = patient ?? own?.terms.patient
+            }
+            guard let strap = sensors.first(where: { $0.id == assignment.sensorID }),
+                let code = kind.pairingCode(
+                    sensorID: strap.id, patient: patient, now: reading.wall)
+            else { continue }
+            codes.append(
+                DestinationCodesReport.Code(
+                    strap: strap.address, text: code.text,
+                    expires: Date(microseconds: code.expires.microseconds)))
+        }
+        return DestinationCodesReport(name: name, codes: codes)
     }
 
     private func kind(of enrollment: Enrollment) throws -> any DestinationKind {

@@ -33,6 +33,18 @@ enum DestinationText {
         (["\(report.name) works"] + checks(report)).joined(separator: "\n")
     }
 
+    static func codes(_ report: DestinationCodesReport) -> String {
+        guard !report.codes.isEmpty else {
+            return "no strap delivers to \(report.name): edge-gateway destination straps "
+                + "\(report.name) --add ADDRESS"
+        }
+        return report.codes.map { code in
+            let lines = QRPicture.lines(code.text) ?? []
+            return (["strap \(code.strap), until \(Terminal.time(code.expires)):"] + lines)
+                .joined(separator: "\n")
+        }.joined(separator: "\n\n")
+    }
+
     private static func checks(_ report: DestinationTestReport) -> [String] {
         report.checked.map { "  ok: \($0)" } + report.unchecked.map { "  not tried: \($0)" }
     }
@@ -57,7 +69,7 @@ enum DestinationText {
                     ? "the identifier leaves this machine" : "nothing that names the patient"),
             "", "settings:",
         ]
-        if let fault = one.gapsFault { lines.insert("  ! gaps are not taken: \(fault)", at: 1) }
+        if let fault = one.partialFault { lines.insert("  ! \(fault)", at: 1) }
         if let fault = one.fault { lines.insert("  ! \(fault)", at: 1) }
         lines += report.settings.sorted { $0.key < $1.key }.map { "  \($0.key)=\($0.value)" }
         lines += ["", "what leaves the machine, for one invented sample and gap:", report.example]

@@ -52,7 +52,7 @@ struct Destinations: Sendable {
             state: enrollment.isPaused ? "paused" : enrollment.state.rawValue,
             held: enrollment.isPaused ? nil : enrollment.holdReason,
             fault: await deliveries.fault(of: enrollment.id),
-            gapsFault: await deliveries.facts(of: enrollment.id)?.ledgerFault,
+            partialFault: await deliveries.facts(of: enrollment.id)?.partialFault,
             everyStrap: terms.takesEveryStrap, straps: straps,
             keepDays: terms.keepMicroseconds.map { Int($0 / Self.dayMicroseconds) },
             resolution: terms.resolution, pending: balance.unsent, delivered: balance.delivered,

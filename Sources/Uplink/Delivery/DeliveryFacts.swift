@@ -15,8 +15,8 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var latestDelivery: Uptime?
     /// How much waited, minute by minute.
     public var backlog: Backlog
-    /// Why the gap ledger was not taken at the last attempt, in words; nil if it was.
-    public var ledgerFault: String?
+    /// What does not work there while samples are delivered, in words.
+    public var partialFault: String?
 
     /// For so long, or so many attempts, a fault may be a passing one.
     static let passingTime = Duration.seconds(60)

@@ -68,10 +68,13 @@ public actor DeliveryRunner {
     /// How the delivery goes, without a request.
     public var facts: DeliveryFacts {
         get async {
-            DeliveryFacts(
+            var partialFault = await destination.partialFault
+            if let ledgerFault { partialFault = "gaps are not taken: \(ledgerFault)" }
+            return DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: await destination.fault,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
-                backlog: backlog, ledgerFault: ledgerFault)
+                backlog: backlog,
+                partialFault: partialFault)
         }
     }
 
@@ -83,6 +86,7 @@ public actor DeliveryRunner {
         delivery.resume(uptime)
         // What an earlier delivery of this enrollment held is this one's to find out.
         await queue.setHolds(enrollment: enrollmentID, patients: [:])
+        await destination.begin()
         while !Task.isCancelled {
             let next = await advance()
             if !Task.isCancelled { await sleep(until: next) }

@@ -32,6 +32,8 @@ public enum LedgerAnswer: Hashable, Sendable {
 
 /// Somewhere data points are delivered to. One request at a time; the caller waits for the answer.
 public protocol Destination: Sendable {
+    /// The delivery begins: does what must not wait for the next sample.
+    func begin() async
     /// Tries once to deliver `points`. `alone` asks for the way that gives an honest reason, with a
     /// single one.
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
@@ -50,6 +52,8 @@ public protocol Destination: Sendable {
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
     /// nil after one that did.
     var fault: String? { get async }
+    /// What does not work there while samples are delivered, in words for a person.
+    var partialFault: String? { get async }
     /// Whether the destination works, apart from what is sent to it.
     func isHealthy() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
@@ -62,8 +66,14 @@ public protocol Destination: Sendable {
 }
 
 extension Destination {
+    /// Nothing must.
+    public func begin() async {}
+
     /// Nothing is known to fail.
     public var fault: String? { get async { nil } }
+
+    /// All of it works.
+    public var partialFault: String? { get async { nil } }
 
     /// It may.
     public var mayRace: Bool { true }

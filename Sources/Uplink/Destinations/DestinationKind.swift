@@ -28,8 +28,12 @@ public protocol DestinationKind: Sendable {
     var patientIdentity: PatientIdentity { get }
     /// What leaves the machine, for a person: one invented sample, without secrets.
     var example: String { get }
+    /// Whether it mixes up patients where it gets the straps of several.
+    var servesOnePatient: Bool { get }
     /// Tries all that can be tried without leaving anything there. Nothing is stored before it has passed.
     func probe(_ parts: DestinationParts) async throws(DestinationProblem) -> ProbeReport
+    /// The code by which a person pairs a strap of a patient at the destination; nil if none is needed there.
+    func pairingCode(sensorID: Int64, patient: String?, now: UTC) -> PairingCode?
     /// The destination itself.
     func make(_ parts: DestinationParts) -> any Destination
 }
@@ -37,8 +41,22 @@ public protocol DestinationKind: Sendable {
 extension DestinationKind {
     /// As the gateway's settings say.
     public static var pace: DestinationPace { DestinationPace() }
+    /// It keeps straps apart.
+    public var servesOnePatient: Bool { false }
+    /// None is.
+    public func pairingCode(sensorID: Int64, patient: String?, now: UTC) -> PairingCode? { nil }
     /// The general words do.
     public static func remedy(_ reason: HoldReason) -> String? { nil }
+}
+
+/// What a person's phone reads to pair a strap at a destination. It is a secret while it may be read.
+public struct PairingCode: Sendable, Hashable {
+    /// The strap.
+    public var sensorID: Int64
+    /// What the QR code says.
+    public var text: String
+    /// When it is too late to read it.
+    public var expires: UTC
 }
 
 /// What "delivered" means at a system.
@@ -86,6 +104,8 @@ public struct DestinationParts: Sendable {
     public var patient: String?
     /// The tokens that ``ProbeReport/tokens`` had when the destination was added, or what was saved since.
     public var tokens: TokenRecord?
+    /// While it is tried: the tokens of the destination that it takes the place of.
+    public var storedTokens: TokenRecord?
     /// Puts new tokens on the disk before it returns.
     public var saveTokens: @Sendable (TokenRecord) throws -> Void
 

@@ -2,7 +2,9 @@
 public enum DestinationRegistry {
     /// One line a kind.
     public static let kinds: [any DestinationKind.Type] = [
+        CloudCareKind.self,
         FileKind.self,
+        FirebaseKind.self,
         InfluxKind.self,
         MQTTKind.self,
         PostgRESTKind.self,

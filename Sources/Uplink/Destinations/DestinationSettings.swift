@@ -6,6 +6,8 @@ public struct SettingField: Sendable, Hashable {
         case required
         /// It may be left out.
         case optional
+        /// The gateway makes it, once, when it is left out.
+        case made
         /// This is taken when it is left out.
         case standard(String)
     }
@@ -100,7 +102,7 @@ public struct SettingValues: Sendable {
         for field in fields where values[field.name] == nil {
             switch field.need {
             case .required: throw DestinationProblem("\(field.name) is missing", field.help)
-            case .optional: break
+            case .optional, .made: break
             case .standard(let value): values[field.name] = value
             }
         }

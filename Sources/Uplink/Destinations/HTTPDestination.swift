@@ -27,35 +27,19 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     func finish() async { await tokens?.finish() }
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
-        switch await send(points) {
-        case .stopped(let answer): return answer
-        case .answered(let answer, let meaning):
-            return read(answer, meaning, count: points.count, isAlone: alone && points.count == 1)
+        var last = DeliveryAnswer.entries([])
+        // What an earlier part has stored comes again with the others, and is known then.
+        for part in kind.batches(of: points, context) {
+            switch await send(part) {
+            case .stopped(let answer): return answer
+            case .answered(let answer, let meaning):
+                last = meaning.delivery(
+                    of: answer, count: points.count, isAlone: alone && points.count == 1,
+                    words: kind.words(of: answer))
+                if meaning != .stored { return last }
+            }
         }
-    }
-
-    private func read(
-        _ answer: HTTPAnswer, _ meaning: AnswerMeaning, count: Int, isAlone: Bool
-    ) -> DeliveryAnswer {
-        func entry(_ verdict: EntryVerdict) -> DeliveryAnswer {
-            .entries([
-                EntryAnswer(verdict, status: answer.status, diagnostics: kind.words(of: answer))
-            ])
-        }
-        switch meaning {
-        case .stored:
-            fault = nil
-            return .entries(Array(repeating: EntryAnswer(.stored), count: count))
-        case .refused: return isAlone ? entry(.refused) : .malformed
-        case .suspect: return isAlone ? entry(.unclear) : .malformed
-        case .tooLarge: return .tooLarge
-        case .throttled:
-            return .throttled(
-                retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
-        case .unauthorized: return .held(.credentialsRefused, retryAt: nil)
-        case .held(let reason): return .held(reason, retryAt: nil)
-        case .unclear: return .unclear(String(answer.status))
-        }
+        return last
     }
 
     nonisolated var takesLedger: Bool {
@@ -68,7 +52,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         // What becomes of the samples is told by their own requests.
         let samplesFault = fault
         defer { fault = samplesFault }
-        switch await send(request) {
+        switch await send(request, count: entries.count) {
         case .answered(_, .stored): return .stored
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
@@ -87,11 +71,11 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     }
 
     private func send(_ points: [OutgoingPoint]) async -> Sent {
-        await send(kind.request(points, context))
+        await send(kind.request(points, context), count: points.count)
     }
 
     /// Sends a request, once more with a renewed token if the first is not taken.
-    private func send(_ plain: HTTPRequest) async -> Sent {
+    private func send(_ plain: HTTPRequest, count: Int) async -> Sent {
         var tried: AccessToken?
         while true {
             var request = plain
@@ -120,7 +104,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                     error.certainlyNotSent
                         ? .notSent(retryAt: nil) : .unanswered("\(error)"))
             }
-            let meaning = kind.meaning(of: answer)
+            let meaning = kind.meaning(of: answer, to: count)
             fault =
                 meaning == .stored
                 ? nil : "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"

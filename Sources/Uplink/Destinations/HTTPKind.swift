@@ -6,6 +6,9 @@ public protocol HTTPKind: DestinationKind {
     var origin: Origin { get }
     /// Whether it takes RR intervals.
     var takesIntervals: Bool { get }
+    /// The data points in the parts that go out in requests of their own, one after the other; one part, unless
+    /// the system wants it otherwise.
+    func batches(of points: [OutgoingPoint], _ context: RequestContext) -> [[OutgoingPoint]]
     /// The request that delivers these data points. Of none it is harmless, and shows whether the server
     /// would take some.
     func request(_ points: [OutgoingPoint], _ context: RequestContext) -> HTTPRequest
@@ -21,6 +24,8 @@ public protocol HTTPKind: DestinationKind {
     func words(of answer: HTTPAnswer) -> String
     /// What an answer means; the table says it, unless the answer's other parts matter.
     func meaning(of answer: HTTPAnswer) -> AnswerMeaning
+    /// The same of an answer to so many data points, where it counts them.
+    func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning
 }
 
 /// What a request may depend on beside its data points.
@@ -49,6 +54,29 @@ public enum AnswerMeaning: Hashable, Sendable {
     case held(HoldReason)
     /// Says nothing about the data points.
     case unclear
+}
+
+extension AnswerMeaning {
+    /// What the delivery learns of it. `isAlone`: the request had a single data point, to find out about it;
+    /// `words`: what the server said.
+    func delivery(
+        of answer: HTTPAnswer, count: Int, isAlone: Bool, words: String
+    ) -> DeliveryAnswer {
+        func entry(_ verdict: EntryVerdict) -> DeliveryAnswer {
+            .entries([EntryAnswer(verdict, status: answer.status, diagnostics: words)])
+        }
+        return switch self {
+        case .stored: .entries(Array(repeating: EntryAnswer(.stored), count: count))
+        case .refused: isAlone ? entry(.refused) : .malformed
+        case .suspect: isAlone ? entry(.unclear) : .malformed
+        case .tooLarge: .tooLarge
+        case .throttled:
+            .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
+        case .unauthorized: .held(.credentialsRefused, retryAt: nil)
+        case .held(let reason): .held(reason, retryAt: nil)
+        case .unclear: .unclear(String(answer.status))
+        }
+    }
 }
 
 /// A row of a table of answers; the first that matches counts.
@@ -103,6 +131,14 @@ extension HTTPKind {
     public var place: String { "\(origin)" }
 
     public var takesIntervals: Bool { true }
+
+    public func batches(
+        of points: [OutgoingPoint], _ context: RequestContext
+    ) -> [[OutgoingPoint]] { [points] }
+
+    public func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning {
+        meaning(of: answer)
+    }
 
     public func request(
         ledger entries: [LedgerEntry], _ context: RequestContext

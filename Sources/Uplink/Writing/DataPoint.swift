@@ -45,6 +45,18 @@ public struct DataPoint: Sendable, Hashable {
         if case .interval = content { true } else { false }
     }
 
+    /// The low bits of the sample's number: what stands before the kind in an identifier's last group.
+    var number: Int { Int(uuid.suffix(12).dropLast(2), radix: 16) ?? 0 }
+
+    /// From when to when it was measured; one instant for a heart rate.
+    var span: ClosedRange<UTC> {
+        switch content {
+        case .heartRate(_, let time): time...time
+        case .averageHeartRate(_, _, let window): window.lowerBound...window.upperBound
+        case .interval(let ticks, let end): Self.start(of: ticks, end: end)...end
+        }
+    }
+
     /// When an RR interval of so many ticks began.
     static func start(of ticks: UInt16, end: UTC) -> UTC {
         UTC(microseconds: end.microseconds - Int64(ticks) * 15_625 / 16)

@@ -8,7 +8,16 @@ import Testing
 @Suite struct DestinationKindTests {
     private static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     private static let settings: [String: [String: String]] = [
+        "cloudcare": [
+            "url": "https://cloudcare.example/api/v1", "gateway": "gw-1",
+            "device-key": "hush-hush-hush-hush",
+        ],
         "file": ["path": "/var/lib/points.ndjson"],
+        "firebase": [
+            "url": "https://p-default-rtdb.firebaseio.com", "key": "hush-key",
+            "email": "gw@clinic.example", "password": "hush", "share": "yes",
+            "share-id": "0123456789abcdef0123456789abcdef",
+        ],
         "influx": ["url": "http://127.0.0.1:8086", "database": "ward", "token": "hush"],
         "mqtt": [
             "url": "mqtts://broker.example", "gateway": "ward", "user": "gw", "password": "hush",
@@ -61,6 +70,14 @@ import Testing
             ("webhook", ["colour": "red"], "this kind has no setting 'colour'"),
             ("webhook", ["url": ""], "url is missing"),
             ("webhook", ["url": "https://a\u{0A}b"], "url is too long or holds control"),
+            ("cloudcare", ["device-key": "short"], "device-key is too short"),
+            ("cloudcare", ["gateway": "a b"], "gateway is not a name"),
+            ("firebase", ["url": "https://p.firebaseio.com/x"], "url holds more than"),
+            ("firebase", ["anonymous": "yes"], "there has to be a user"),
+            ("firebase", ["password": ""], "there has to be a user"),
+            ("firebase", ["share-id": "abcd1234"], "share-id is missing, or too easy to guess"),
+            ("firebase", ["share-id": ""], "share-id is missing"),
+            ("firebase", ["share-id": "../users/x/0123456789abcdef"], "share-id is missing, or"),
             ("influx", ["bucket": "b"], "database or bucket is missing"),
             ("influx", ["user": "u"], "user and password belong together"),
             ("influx", ["user": "u", "password": "p"], "a token and a password are given"),
@@ -172,6 +189,89 @@ import Testing
         #expect(request.body == Array("[]".utf8))
     }
 
+    private static func cloudCare(_ key: String = "hush-hush-hush-hush") throws -> CloudCareKind {
+        try #require(try make("cloudcare", ["device-key": key]) as? CloudCareKind)
+    }
+
+    @Test func samplesOfOneMillisecondStayTwoAtCloudCare() throws {
+        let time = UTC(microseconds: 1_763_798_400_123_456)
+        let points = [1_234_567, 1_234_568].map {
+            Self.point(.heartRate(bpm: 72, at: time), sample: $0)
+        }
+        let kind = try Self.cloudCare()
+        let body = Self.body(kind, points)
+        let metric = { (end: String) in
+            #"{"type":"HKQuantityTypeIdentifierHeartRate","value":72,"unit":"bpm","#
+                + #""startDate":"\#(end)","endDate":"\#(end)","sourceApp":"EdgeGateway","#
+                + #""metadata":{"measuredAt":"2025-11-22T08:00:00.123456Z"}}"#
+        }
+        #expect(
+            body == #"{"deviceId":"\#(kind.deviceID(3, "40001"))","userId":"gw-1","#
+                + #""exportTimestamp":"2026-11-22T08:00:01.000Z","#
+                + #""dataRange":{"startDate":"2025-11-22T08:00:00.123Z","endDate":"2025-11-22T08:00:00.123Z"},"#
+                + #""metrics":["# + metric("2025-11-22T08:00:00.127Z") + ","
+                + metric("2025-11-22T08:00:00.120Z") + "]}")
+        #expect(!body.contains("40001"))
+    }
+
+    @Test func aStrapOfAnotherPatientOrGatewayIsAnotherDeviceOfCloudCare() throws {
+        let kind = try Self.cloudCare()
+        let other = try Self.cloudCare("another-gateways-key")
+        let ids = [
+            kind.deviceID(1, nil), kind.deviceID(1, "a"), kind.deviceID(1, "b"),
+            kind.deviceID(2, "a"), other.deviceID(1, "a"),
+        ]
+        #expect(Set(ids).count == ids.count)
+        #expect(ids.allSatisfy { UUID(uuidString: $0) != nil })
+        #expect(kind.deviceID(1, "a") == (try Self.cloudCare()).deviceID(1, "a"))
+        let time = UTC(microseconds: 1_763_798_400_123_456)
+        let points = ["a", "b", "a"].enumerated().map { index, patient in
+            Self.point(
+                .heartRate(bpm: 72, at: time), sample: Int64(index), patient: patient)
+        }
+        let parts = kind.batches(of: points, Self.context)
+        #expect(parts.map { $0.map(\.patient) } == [["a", "a"], ["b"]])
+    }
+
+    @Test func theCodeForAPhoneIsTheJSONThatCloudCarePairsBy() throws {
+        struct Code: Decodable {
+            var userId, deviceId, deviceName, deviceType, generatedAt, expiresAt: String
+            var pairingCode: String
+        }
+        let kind = try Self.cloudCare()
+        let now = UTC(microseconds: 1_795_334_400_000_000)
+        let code = try #require(kind.pairingCode(sensorID: 3, patient: "40001", now: now))
+        let read = try JSONDecoder().decode(Code.self, from: Data(code.text.utf8))
+        #expect(read.userId == "gw-1" && read.deviceId == kind.deviceID(3, "40001"))
+        #expect(read.deviceType == "ble_heart_rate" && read.deviceName == "Chest strap 3")
+        #expect(read.generatedAt == "2026-11-22T08:00:00.000Z")
+        #expect(read.expiresAt == "2026-11-22T08:15:00.000Z" && code.expires == now + .seconds(900))
+        #expect(try /[0-9A-F]{4}-[0-9A-F]{4}/.wholeMatch(in: read.pairingCode) != nil)
+        #expect(!code.text.contains("40001") && !code.text.contains("hush"))
+    }
+
+    @Test func whatOnePartOfABatchIsRefusedForIsTheBatchsAnswer() async throws {
+        let asked = Box(0)
+        let transport = ScriptedTransport { _ in
+            let number = asked.change {
+                $0 += 1; return $0
+            }
+            return .success(
+                number == 1
+                    ? HTTPAnswer(status: 201, body: Array(Self.imported(1, stored: 1).utf8))
+                    : HTTPAnswer(
+                        status: 403, body: Array(#"{"detail":"Device not paired."}"#.utf8)))
+        }
+        let destination = try Self.make("cloudcare").make(
+            DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
+        let points = ["a", "b"].map {
+            Self.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)), patient: $0)
+        }
+        #expect(
+            await destination.deliver(points, alone: false) == .held(.pairingLost, retryAt: nil))
+        #expect(asked.change { $0 } == 2)
+    }
+
     @Test func theSignatureOfAWebhookIsThatOfTheStandard() throws {
         // The example of the Standard Webhooks specification's libraries.
         let key = try #require(WebhookKey(Secret(Self.secret)))
@@ -204,22 +304,31 @@ import Testing
         var body = ""
         var fields: [String: String] = [:]
         var meaning: AnswerMeaning
+        /// How many samples it answers.
+        var count = 1
         var testDescription: String { "\(kind) \(status) \(body)" }
 
         init(
             _ kind: String, _ status: Int, _ meaning: AnswerMeaning,
-            fields: [String: String] = [:]
+            fields: [String: String] = [:], count: Int = 1
         ) {
-            self.init(kind, status, "", meaning, fields: fields)
+            self.init(kind, status, "", meaning, fields: fields, count: count)
         }
 
         init(
             _ kind: String, _ status: Int, _ body: String, _ meaning: AnswerMeaning,
-            fields: [String: String] = [:]
+            fields: [String: String] = [:], count: Int = 1
         ) {
             (self.kind, self.status, self.body) = (kind, status, body)
-            (self.fields, self.meaning) = (fields, meaning)
+            (self.fields, self.meaning, self.count) = (fields, meaning, count)
         }
+    }
+
+    private static func imported(
+        _ total: Int, stored: Int, duplicate: Int = 0, error: Int = 0
+    ) -> String {
+        #"{"total_metrics":\#(total),"stored_count":\#(stored),"duplicate_count":\#(duplicate),"#
+            + #""error_count":\#(error)}"#
     }
 
     private static func code(_ code: String) -> String {
@@ -231,6 +340,28 @@ import Testing
     ]
 
     static let answers: [Answer] = [
+        Answer("cloudcare", 201, imported(2, stored: 2), .stored, count: 2),
+        Answer("cloudcare", 201, imported(2, stored: 0, duplicate: 2), .stored, count: 2),
+        Answer("cloudcare", 201, imported(1, stored: 1), .refused, count: 2),
+        Answer("cloudcare", 201, imported(2, stored: 1, error: 1), .refused, count: 2),
+        Answer("cloudcare", 201, imported(2, stored: 1), .refused, count: 2),
+        Answer("cloudcare", 201, imported(2, stored: 3, duplicate: -1), .refused, count: 2),
+        Answer("cloudcare", 201, imported(.max, stored: .max, duplicate: .max), .refused, count: 2),
+        Answer("cloudcare", 201, "{}", .unclear, count: 2),
+        Answer("cloudcare", 201, "<html>", .unclear, count: 2),
+        Answer("cloudcare", 200, .unclear, count: 2),
+        Answer("cloudcare", 200, #"{"status":"healthy"}"#, .stored, count: 0),
+        Answer("cloudcare", 400, .refused),
+        Answer("cloudcare", 403, #"{"detail":"Device not paired."}"#, .held(.pairingLost)),
+        Answer("cloudcare", 403, .held(.forbidden)),
+        Answer(
+            "cloudcare", 404, #"{"detail":"Paired patient account not found"}"#,
+            .held(.patientUnknown)),
+        Answer("cloudcare", 404, .held(.notFound)),
+        Answer("cloudcare", 422, #"{"errors":[{"field":"metrics.0.value"}]}"#, .refused),
+        Answer("cloudcare", 429, .throttled),
+        Answer("cloudcare", 500, #"{"detail":"Failed to import"}"#, .suspect),
+        Answer("cloudcare", 502, .unclear),
         Answer("influx", 204, .stored),
         Answer("influx", 200, "<html>", .unclear),
         Answer(
@@ -295,7 +426,8 @@ import Testing
         let kind = try Self.http(answer.kind)
         let found = kind.meaning(
             of: HTTPAnswer(
-                status: answer.status, fields: answer.fields, body: Array(answer.body.utf8)))
+                status: answer.status, fields: answer.fields, body: Array(answer.body.utf8)),
+            to: answer.count)
         #expect(found == answer.meaning)
     }
 

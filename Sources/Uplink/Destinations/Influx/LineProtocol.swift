@@ -49,7 +49,7 @@ struct LineProtocol {
         }
         json.raw(" ")
         json.integer(Int(min(max(time.microseconds, 0), Self.microsecondsMax)))
-        json.digits(Self.number(of: point.point.uuid) % 1000, 3)
+        json.digits(point.point.number % 1000, 3)
         json.raw("\n")
     }
 
@@ -114,9 +114,4 @@ struct LineProtocol {
 
     /// The last time that nanoseconds in 64 bits can say, in the year 2262, less what is appended.
     private static let microsecondsMax: Int64 = .max / 1000 - 1
-
-    /// The low bits of the sample's number: what stands before the kind in an identifier's last group.
-    static func number(of uuid: String) -> Int {
-        Int(uuid.suffix(12).dropLast(2), radix: 16) ?? 0
-    }
 }

@@ -1,0 +1,136 @@
+import Basics
+import Foundation
+import OfflineQueue
+
+/// Signs a user in at Firebase Authentication, and renews the tokens, by its REST interface.
+struct FirebaseAccounts: TokenIssuer {
+    let transport: any HTTPTransport
+    let clock: any GatewayClock
+    /// Where both services are; nil: at Google. An emulator has them below one address.
+    let emulator: BaseURL?
+    /// The project's web API key.
+    let key: Secret
+
+    /// Assumed when the server does not say: its default.
+    static let lifetimeDefault = Duration.seconds(3600)
+
+    func refresh(_ token: Secret, clientID: String) async -> GrantOutcome {
+        let form =
+            "grant_type=refresh_token&refresh_token=\(GrantClient.formEncoded(token.revealed))"
+        return await ask(
+            "securetoken.googleapis.com", "/v1/token", "application/x-www-form-urlencoded",
+            Array(form.utf8))
+    }
+
+    func mint(clientID: String, secret: Secret) async -> GrantOutcome {
+        var body = JSONBytes()
+        body.raw(#"{"email":"#)
+        body.string(clientID)
+        body.raw(#","password":"#)
+        body.string(secret.revealed)
+        body.raw(#","returnSecureToken":true}"#)
+        return await account("signInWithPassword", body)
+    }
+
+    /// Makes a new anonymous user.
+    func signUp() async -> GrantOutcome {
+        var body = JSONBytes()
+        body.raw(#"{"returnSecureToken":true}"#)
+        return await account("signUp", body)
+    }
+
+    private func account(_ call: String, _ body: JSONBytes) async -> GrantOutcome {
+        await ask(
+            "identitytoolkit.googleapis.com", "/v1/accounts:\(call)", "application/json",
+            body.bytes)
+    }
+
+    private func ask(
+        _ service: String, _ path: String, _ type: String, _ body: [UInt8]
+    ) async -> GrantOutcome {
+        guard
+            let place = emulator.map({ ($0.origin, "\($0.path)/\(service)") })
+                ?? Origin("https://\(service)").map({ ($0, "") })
+        else { return .unclear }
+        let request = HTTPRequest(
+            .post, place.0, "\(place.1)\(path)?key=\(GrantClient.formEncoded(key.revealed))",
+            contentType: type, body: body)
+        do {
+            return judge(try await transport.send(request))
+        } catch {
+            return error.certainlyNotSent ? .notSent(error) : .unclear
+        }
+    }
+
+    /// Signing in writes `idToken`, refreshing `id_token`.
+    private struct Granted: Decodable {
+        var idToken: String?
+        var refreshToken: String?
+        var expiresIn: String?
+    }
+
+    private struct Refused: Decodable {
+        struct Fault: Decodable { var message: String? }
+        var error: Fault?
+    }
+
+    private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
+        let body = Data(answer.body)
+        if answer.status == 200 {
+            let decoder = JSONDecoder()
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+            guard let granted = try? decoder.decode(Granted.self, from: body),
+                let access = granted.idToken, GrantClient.isToken(access),
+                FirebaseUser.id(ofToken: Secret(access)) != nil,
+                let refresh = granted.refreshToken, GrantClient.isToken(refresh)
+            else { return .unclear }
+            let seconds = granted.expiresIn.flatMap { Double($0) }
+            return .granted(
+                TokenPair(
+                    access: Secret(access), refresh: Secret(refresh), granted: clock.read().wall,
+                    lifetime: seconds.map(GrantClient.lifetime) ?? Self.lifetimeDefault))
+        }
+        guard [400, 403].contains(answer.status), answer.content == .document else {
+            return .unclear
+        }
+        let message = (try? JSONDecoder().decode(Refused.self, from: body))?.error?.message ?? ""
+        return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear
+    }
+
+    /// Whether the same question has the same answer until a person acts. The word stands alone or before a
+    /// colon.
+    static func isFinal(_ message: String) -> Bool {
+        let word = message.prefix { $0 != ":" && $0 != " " }
+        return final.contains(String(word)) || message.hasPrefix("API key not valid")
+    }
+
+    private static let final: Set<String> = [
+        "ADMIN_ONLY_OPERATION", "OPERATION_NOT_ALLOWED", "PROJECT_DISABLED", "USER_DISABLED",
+        "INVALID_REFRESH_TOKEN", "TOKEN_EXPIRED", "USER_NOT_FOUND", "MISSING_REFRESH_TOKEN",
+        "INVALID_GRANT_TYPE", "EMAIL_NOT_FOUND", "INVALID_PASSWORD", "INVALID_EMAIL",
+        "INVALID_LOGIN_CREDENTIALS", "MISSING_PASSWORD", "MISSING_EMAIL",
+    ]
+}
+
+/// What a token of Firebase says about its user.
+enum FirebaseUser {
+    private struct Claims: Decodable { var sub: String? }
+
+    /// The user's identifier; nil if the token has none that could stand in a path. The token is not verified:
+    /// it came from the server it is sent to.
+    static func id(ofToken token: Secret) -> String? {
+        let parts = token.revealed.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3 else { return nil }
+        var payload = parts[1].replacing("-", with: "+").replacing("_", with: "/")
+        payload += String(repeating: "=", count: (4 - payload.count % 4) % 4)
+        let claims = Data(base64Encoded: String(payload))
+            .flatMap { try? JSONDecoder().decode(Claims.self, from: $0) }
+        guard let id = claims?.sub, 1...128 ~= id.utf8.count,
+            id.utf8.allSatisfy({
+                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
+                    || $0 == 0x5F
+            })
+        else { return nil }
+        return id
+    }
+}

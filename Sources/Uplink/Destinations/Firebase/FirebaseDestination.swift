@@ -1,0 +1,232 @@
+import Basics
+import OfflineQueue
+
+/// Delivery into a Realtime Database: one PATCH a batch, the newest heart rate by a request of its own, and
+/// the share that the settings ask for.
+actor FirebaseDestination: Destination {
+    private let kind: FirebaseKind
+    private let tokens: any TokenSource
+    private let transport: any HTTPTransport
+    private let clock: any GatewayClock
+    /// Why the last attempt delivered nothing; nil after one that did.
+    private(set) var fault: String?
+    /// Why nothing is shared, though it should be.
+    private(set) var partialFault: String?
+    /// Whether the share is as the settings ask; nil: not looked at yet.
+    private var isSharing: Bool?
+    /// When the share is looked at again that did not work.
+    private var shareDue = Uptime.zero
+    /// The token that was taken last, or that was had in place of one that was not.
+    private var known: AccessToken?
+    /// The time of the newest heart rate that went out as such.
+    private var newest: UTC?
+
+    /// Older heart rates are no longer shown as the present one.
+    static let freshTime = Duration.seconds(60)
+    static let sharePause = Duration.seconds(300)
+
+    init(_ kind: FirebaseKind, tokens: any TokenSource, _ parts: DestinationParts) {
+        self.kind = kind
+        self.tokens = tokens
+        transport = parts.transport
+        clock = parts.clock
+    }
+
+    nonisolated var mayRace: Bool { FirebaseKind.promise.mayRace }
+
+    func finish() async { await tokens.finish() }
+
+    // MARK: - Samples
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        await settleShare()
+        var share = isSharing == true ? kind.share?.revealed : nil
+        while true {
+            let sent = await send { user in
+                self.request(
+                    .patch, "/.json", "&print=silent",
+                    FirebaseDocuments.batch(points, user: user, share: share))
+            }
+            switch sent {
+            case .stopped(let answer): return answer
+            case .answered(_, .held(.forbidden)) where share != nil:
+                // The rules refuse all for one path: the history must not wait for a share that was taken away.
+                share = nil
+                shareFailed()
+            case .answered(let answer, let meaning):
+                if meaning == .stored, share != nil { await sendLatest(points) }
+                return meaning.delivery(
+                    of: answer, count: points.count, isAlone: alone && points.count == 1,
+                    words: FirebaseKind.words(of: answer))
+            }
+        }
+    }
+
+    /// The newest heart rate, if it is of now and newer than the one before. It decides nothing.
+    private func sendLatest(_ points: [OutgoingPoint]) async {
+        guard let share = kind.share?.revealed, let now = clock.read().trustedWall,
+            let point = points.max(by: { $0.point.span.upperBound < $1.point.span.upperBound }),
+            point.point.span.upperBound > max(newest ?? now - Self.freshTime, now - Self.freshTime)
+        else { return }
+        let before = fault
+        let sent = await send(renews: false) { _ in
+            self.request(
+                .put, "/publicStreams/\(share)/latest.json", "&print=silent",
+                FirebaseDocuments.latest(point))
+        }
+        fault = before
+        if case .answered(_, .stored) = sent { newest = point.point.span.upperBound }
+    }
+
+    // MARK: - The share
+
+    private func shareFailed(endsAnother: Bool = false) {
+        isSharing = nil
+        shareDue = clock.read().uptime + Self.sharePause
+        let cause = "publish deploy/firebase/database.rules.json as the database's rules"
+        partialFault =
+            endsAnother ? "the old link still works: \(cause)" : "nothing is shared: \(cause)"
+    }
+
+    func begin() async { await settleShare() }
+
+    /// Makes the share that the settings ask for, and ends the one before: the user's own branch says which
+    /// that was. One request, so that no answer that is lost and no kill leaves half of it.
+    private func settleShare() async {
+        guard isSharing == nil, clock.read().uptime >= shareDue else { return }
+        let wanted = kind.share?.revealed
+        let noted = await send(renews: false) { user in
+            self.request(.get, "/users/\(user)/gateway/share.json")
+        }
+        guard case .answered(let answer, .stored) = noted else { return }
+        let before = FirebaseDocuments.share(noted: answer.body)
+        if before == wanted { return shareSettled() }
+        let sent = await send(renews: false) { user in
+            self.request(
+                .patch, "/.json", "&print=silent",
+                FirebaseDocuments.share(wanted, insteadOf: before, user: user))
+        }
+        switch sent {
+        case .answered(_, .stored): shareSettled()
+        case .answered(_, .held): shareFailed(endsAnother: before != nil)
+        case .answered, .stopped: break
+        }
+    }
+
+    private func shareSettled() {
+        isSharing = kind.share != nil
+        partialFault = nil
+    }
+
+    // MARK: - Requests
+
+    private func request(
+        _ method: HTTPRequest.Method, _ path: String, _ more: String = "", _ body: [UInt8] = []
+    ) -> HTTPRequest {
+        HTTPRequest(
+            method, kind.url.origin, "\(path)?auth=\(Self.tokenMark)\(more)",
+            contentType: body.isEmpty ? nil : "application/json", body: body)
+    }
+
+    /// Where the token comes to stand, which Firebase wants in the address.
+    private static let tokenMark = "TOKEN"
+
+    private enum Sent {
+        /// Nothing came back that could be read.
+        case stopped(DeliveryAnswer)
+        case answered(HTTPAnswer, AnswerMeaning)
+    }
+
+    /// Sends a request of the user's, once more with a renewed token if the first is not taken. Firebase says
+    /// 401 of rules and of old tokens alike: "Permission denied" is the rules' word if the token was taken
+    /// before. What matters less than samples does not renew.
+    private func send(
+        renews: Bool = true, _ make: (String) -> HTTPRequest
+    ) async -> Sent {
+        var refused: Sent?
+        while true {
+            let token: AccessToken
+            do {
+                token = try await tokens.token()
+            } catch {
+                // There was one a moment ago, and it is good as far as its issuer knows.
+                if case .notNow = error, let refused { return refused }
+                fault = "Firebase Authentication gives no access token"
+                switch error {
+                case .notNow(let until): return .stopped(.notSent(retryAt: until))
+                case .enrollAgain(let retry):
+                    return .stopped(.held(.credentialsRefused, retryAt: retry))
+                }
+            }
+            guard let user = FirebaseUser.id(ofToken: token.secret) else {
+                return .stopped(.held(.credentialsRefused, retryAt: nil))
+            }
+            var request = make(user)
+            request.target = request.target.replacing(
+                "auth=\(Self.tokenMark)", with: "auth=\(token.secret.revealed)", maxReplacements: 1)
+            let answer: HTTPAnswer
+            do {
+                answer = try await transport.send(request)
+            } catch {
+                fault = error.description(at: kind.url.origin.host)
+                return .stopped(
+                    error.certainlyNotSent ? .notSent(retryAt: nil) : .unanswered("\(error)"))
+            }
+            let meaning = FirebaseKind.meaning(of: answer)
+            if meaning == .stored {
+                fault = nil
+                known = token
+                await tokens.accepted(token)
+                return .answered(answer, meaning)
+            }
+            fault = "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
+            let isOfRules = meaning == .held(.forbidden) && token == known
+            if refused != nil { known = token }
+            guard answer.status == 401, renews, refused == nil, !isOfRules else {
+                return .answered(answer, meaning)
+            }
+            refused = .answered(answer, meaning)
+            await tokens.refused(token)
+        }
+    }
+
+    // MARK: - Looking around
+
+    private func look() async -> Sent {
+        await send { user in self.request(.get, "/users/\(user)/gateway.json") }
+    }
+
+    func isHealthy() async -> Bool {
+        guard case .answered(let answer, let meaning) = await look() else { return false }
+        return answer.status < 500 && meaning != .throttled
+    }
+
+    func isMended(_ reason: HoldReason) async -> Bool {
+        guard case .answered(_, .stored) = await look() else { return false }
+        return true
+    }
+
+    /// Throws unless the user may write below its own name. What is written is taken back.
+    func probe() async throws(DestinationProblem) {
+        var sent = await send { user in
+            self.request(
+                .put, "/users/\(user)/gateway/probe.json", "&print=silent", Array("true".utf8))
+        }
+        if case .answered(_, .stored) = sent {
+            sent = await send { user in self.request(.delete, "/users/\(user)/gateway/probe.json") }
+        }
+        switch sent {
+        case .answered(_, .stored): break
+        case .stopped(.held(let reason, _)), .answered(_, .held(let reason)):
+            throw DestinationProblem(
+                reason.meaning, FirebaseKind.remedy(reason) ?? reason.remedy)
+        case .answered(_, .unauthorized):
+            let reason = HoldReason.credentialsRefused
+            throw DestinationProblem(
+                reason.meaning, FirebaseKind.remedy(reason) ?? reason.remedy)
+        default:
+            throw DestinationProblem(
+                fault ?? "no answer", "check url, the network and the certificate")
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import Basics
+import OfflineQueue
+
+/// A Firebase Realtime Database: a private history below the user, and perhaps a public stream that a page
+/// shows.
+///
+/// deploy/firebase/ has the rules that both need, and the page.
+public struct FirebaseKind: DestinationKind {
+    let url: BaseURL
+    let key: Secret
+    let account: (email: String, password: Secret)?
+    /// The public stream; nil: nothing is shared.
+    let share: Secret?
+    let emulator: BaseURL?
+
+    public static let name = "firebase"
+    public static let summary = "a Firebase Realtime Database, with a public stream if wanted"
+    public static let fields = [
+        SettingField("url", "the database, such as https://PROJECT-default-rtdb.firebaseio.com"),
+        SettingField("key", isSecret: true, "the project's web API key"),
+        SettingField("email", .optional, "the user that the gateway writes as"),
+        SettingField("password", .optional, isSecret: true, "that user's password"),
+        SettingField(
+            "anonymous", .standard("no"),
+            "yes: a user without e-mail, who is lost with this gateway's card"),
+        SettingField(
+            "share", .standard("no"), "yes: everybody who has the link sees the heart rate"),
+        SettingField(
+            "share-id", .optional, isSecret: true,
+            "the end of that link; openssl rand -hex 16 makes one; another one ends the old link"),
+        SettingField(
+            "emulator", .optional, "the address of Firebase's Authentication emulator, for trials"),
+    ]
+    public static let promise = DeliveryPromise(
+        level: .durable, mayRepeat: false, mayRace: false,
+        words: "the database has written the sample; a repetition has the same key")
+
+    /// About 33 kB a request, shared or not.
+    public static let pace = DestinationPace(batch: 100)
+
+    public static func remedy(_ reason: HoldReason) -> String? {
+        switch reason {
+        case .forbidden:
+            "publish deploy/firebase/database.rules.json as the database's rules"
+        case .credentialsRefused:
+            "add the destination again with the user's e-mail and password and the project's key; an "
+                + "anonymous user that is lost comes back as a new one"
+        case .notFound: "there is no such database: add the destination with the right url"
+        case .planExceeded: "the database is full or switched off: look at the project's plan"
+        default: nil
+        }
+    }
+
+    public init(_ values: SettingValues) throws(DestinationProblem) {
+        url = try values.url("url")
+        guard url.path.isEmpty else {
+            throw DestinationProblem(
+                "url holds more than the database's address", "leave out its path")
+        }
+        guard let key = values.secret("key") else {
+            throw DestinationProblem("key is missing", "the project's web API key")
+        }
+        self.key = key
+        let isAnonymous = try values.choice("anonymous", YesOrNo.self) == .yes
+        switch (values.text("email"), values.secret("password"), isAnonymous) {
+        case (let email?, let password?, false): account = (email, password)
+        case (nil, nil, true): account = nil
+        default:
+            throw DestinationProblem(
+                "there has to be a user",
+                "give email and password, or anonymous=yes alone")
+        }
+        let id = values.secret("share-id")
+        let isShared = try values.choice("share", YesOrNo.self) == .yes
+        guard id.map({ Self.isShareID($0.revealed) }) ?? !isShared else {
+            throw DestinationProblem(
+                "share-id is missing, or too easy to guess",
+                "give 22 to 64 random letters and digits: share-id=$(openssl rand -hex 16)")
+        }
+        share = isShared ? id : nil
+        emulator = values.text("emulator") == nil ? nil : try values.url("emulator")
+    }
+
+    /// At least 128 bits, if it was drawn at random.
+    static func isShareID(_ id: String) -> Bool {
+        22...64 ~= id.utf8.count
+            && id.utf8.allSatisfy {
+                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0
+            }
+    }
+
+    public var place: String { "\(url.origin)" }
+
+    /// One stream shows one person's rate.
+    public var servesOnePatient: Bool { share != nil }
+
+    /// The user is the owner of what is below it.
+    public var patientIdentity: PatientIdentity { .none }
+
+    public var example: String {
+        let body = FirebaseDocuments.batch(
+            [.example], user: "USER", share: share == nil ? nil : "SHARE")
+        return "PATCH \(url.origin)/.json\n\n" + String(decoding: body, as: UTF8.self)
+    }
+
+    // MARK: - Answers
+
+    static let answers = [
+        AnswerRow(200, .stored),
+        AnswerRow(204, .stored),
+        AnswerRow(400, contains: "exceeds the maximum size", .tooLarge),
+        AnswerRow(400, .refused),
+        // Not 403.
+        AnswerRow(401, contains: "Permission denied", .held(.forbidden)),
+        AnswerRow(401, .unauthorized),
+        AnswerRow(412, .unclear),
+        AnswerRow(423, .held(.planExceeded)),
+    ]
+
+    static func words(of answer: HTTPAnswer) -> String {
+        answer.content == .page ? "" : String(decoding: answer.body.prefix(500), as: UTF8.self)
+    }
+
+    static func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+        // A page is of a proxy or a captive portal, whatever its status says.
+        if answer.content == .page { return .unclear }
+        let words = words(of: answer)
+        return (answers + AnswerRow.general).first { $0.matches(answer, words) }?.meaning
+            ?? .unclear
+    }
+
+    // MARK: - The destination
+
+    public func make(_ parts: DestinationParts) -> any Destination {
+        FirebaseDestination(self, tokens: tokens(parts), parts)
+    }
+
+    private func accounts(_ parts: DestinationParts) -> FirebaseAccounts {
+        FirebaseAccounts(
+            transport: parts.transport, clock: parts.clock, emulator: emulator, key: key)
+    }
+
+    private func tokens(_ parts: DestinationParts) -> RenewingTokens {
+        let credential: Credential =
+            account.map { .password(account: $0.email, $0.password) } ?? .none
+        let record =
+            parts.tokens
+            ?? TokenRecord(
+                origin: url.origin, clientID: account?.email ?? "", credential: credential,
+                pair: .spent)
+        let accounts = accounts(parts)
+        return RenewingTokens(
+            record: record, clock: parts.clock, logger: parts.logger, save: parts.saveTokens
+        ) { _ in accounts }
+    }
+
+    public func probe(
+        _ parts: DestinationParts
+    ) async throws(DestinationProblem) -> ProbeReport {
+        let granted = SavedTokens()
+        var parts = parts
+        parts.saveTokens = { granted.set($0) }
+        if account == nil {
+            // Another user could neither read nor delete what this one wrote.
+            let known = parts.storedTokens
+            let isOwn = known?.credential == Credential.none && known?.origin == url.origin
+            let record = if let known, isOwn { known } else { try await anonymousUser(parts) }
+            parts.tokens = record
+            granted.set(record)
+        }
+        try await FirebaseDestination(self, tokens: tokens(parts), parts).probe()
+        return ProbeReport(
+            checked: [
+                "the user signs in", "\(url.origin) lets it write below its own name; taken back",
+            ],
+            unchecked: share == nil
+                ? [] : ["whether the rules let it share: the first sample shows it"],
+            tokens: granted.now)
+    }
+
+    private func anonymousUser(
+        _ parts: DestinationParts
+    ) async throws(DestinationProblem) -> TokenRecord {
+        switch await accounts(parts).signUp() {
+        case .granted(let pair):
+            return TokenRecord(
+                origin: url.origin, clientID: "", credential: .none, pair: pair)
+        case .refused:
+            throw DestinationProblem(
+                "Firebase makes no anonymous user for this key",
+                "switch on anonymous users under Authentication, Sign-in method, and check the key")
+        case .unclear, .notSent:
+            throw DestinationProblem(
+                "Firebase Authentication does not answer as it should",
+                "check the network, and try again")
+        }
+    }
+}
