@@ -165,21 +165,30 @@ import Testing
         }
     }
 
+    /// Half the time that a client has for its first request's head.
+    private static let silenceMax = Duration.seconds(5)
+
     @Test func fiveHundredConnectionsAtOnceDisturbNoOther() async throws {
         try await recording { fixture in
-            let clients = (0..<500).map { _ in SlowClient(socket(fixture)) }
-            try await expectAnswered(fixture, "beside 500 who say nothing")
-            for client in clients {
-                client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            }
             let clock = ContinuousClock()
-            let deadline = clock.now + .seconds(60)
             var answered = 0
-            while answered < clients.count, clock.now < deadline {
-                try await Task.sleep(for: .milliseconds(200))
-                answered = clients.count { $0.received().contains("HTTP/1.1 200") }
+            // On a machine that is busy they may be cut off for their silence before they could ask.
+            for _ in 0..<10 where answered < 500 {
+                let began = clock.now
+                let clients = (0..<500).map { _ in SlowClient(socket(fixture)) }
+                try await expectAnswered(fixture, "beside 500 who say nothing")
+                for client in clients {
+                    client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                }
+                guard clock.now - began < Self.silenceMax else { continue }
+                let deadline = clock.now + .seconds(180)
+                repeat {
+                    try await Task.sleep(for: .milliseconds(200))
+                    answered = clients.count { $0.received().contains("HTTP/1.1 200") }
+                } while answered < clients.count && clock.now < deadline
+                break
             }
-            #expect(answered == clients.count)
+            #expect(answered == 500)
             try await expectAnswered(fixture, "after it")
         }
     }

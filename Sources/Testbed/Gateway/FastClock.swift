@@ -23,6 +23,8 @@ public final class FastClock: Sendable {
     private static let testPatience: Int64 = 60_000_000
     /// How long a step waits for a gateway that is at work, in µs. It may work without end.
     private static let gatewayPatience: Int64 = 200_000
+    /// How long a step waits for a disk, in µs: beside others who write, one commit takes seconds.
+    private static let diskPatience: Int64 = 10_000_000
     /// How often a task may be put back into the queue before its work of a step is done: a frame goes from
     /// the strap's task to bluetoothd's and the bus's.
     private static let turns = 4
@@ -163,7 +165,8 @@ public final class FastClock: Sendable {
         usleep(UInt32(Self.step))
         let slept = Uptime.now().microseconds
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
-        wait(atMost: Self.gatewayPatience) { gatewayIsAtWork }
+        wait(atMost: Self.gatewayPatience) { gatewayHasThread(in: "RD") }
+        wait(atMost: Self.diskPatience) { gatewayHasThread(in: "D") }
         // A little late is usual; more than that is a pause of the host, which the world skips.
         let next = nanoseconds + min(slept - began, Self.stepMax) * 1000 * speed
         // Nothing that the gateway sees may be earlier than what was noted here.
@@ -178,8 +181,9 @@ public final class FastClock: Sendable {
         }
     }
 
-    /// Whether a thread of the gateway is running, waits for a processor, or for the disk.
-    private var gatewayIsAtWork: Bool {
+    /// Whether a thread of the gateway is in one of these states (proc(5)): R runs or waits for a processor, D
+    /// waits for the disk.
+    private func gatewayHasThread(in states: String) -> Bool {
         let process = page.load(fromByteOffset: Field.process, as: Int32.self)
         guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
         defer { closedir(threads) }
@@ -197,9 +201,7 @@ public final class FastClock: Sendable {
             guard count > 0, let name = text[..<count].lastIndex(of: UInt8(ascii: ")")),
                 name + 2 < count
             else { continue }
-            if text[name + 2] == UInt8(ascii: "R") || text[name + 2] == UInt8(ascii: "D") {
-                return true
-            }
+            if states.utf8.contains(text[name + 2]) { return true }
         }
         return false
     }
