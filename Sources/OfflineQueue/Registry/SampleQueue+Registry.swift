@@ -228,13 +228,16 @@ extension SampleQueue {
     /// From now on the sensor is worn by this patient and goes through this enrollment.
     ///
     /// An open assignment without an enrollment is bound to this one, with the samples it already
-    /// has; an equal one is returned as it is; any other is ended and a new one begins. `patient` is
-    /// needed with a practitioner's enrollment, and only then.
+    /// has; an equal one is returned as it is; any other is ended and a new one begins.
     ///
-    /// - Parameter further: destinations that the samples go to as well, from now on
-    ///   (``add(destination:to:from:)``).
-    /// - Parameter since: uptime µs of this boot at which a new assignment begins, not later than now:
-    ///   the first frame heard while the sensor was being paired. Nil for now.
+    /// - Parameters:
+    ///   - sensor: the store's number of the sensor.
+    ///   - enrollment: the delivery its samples take; nil: they are held as `not-enrolled`.
+    ///   - patient: needed with a practitioner's enrollment, and only then.
+    ///   - further: destinations that the samples go to as well, from now on
+    ///     (``add(destination:to:from:)``).
+    ///   - since: uptime µs of this boot at which a new assignment begins, not later than now: the first
+    ///     frame heard while the sensor was being paired. Nil for now.
     @discardableResult
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],
