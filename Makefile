@@ -3,14 +3,16 @@ CONFIG ?= /etc/edge-gateway/config.yaml
 DEMO_SECONDS ?= 60
 FLAKY_ROUNDS ?= 10
 export DEMO_SECONDS
+BUILD = swift build -c release --static-swift-stdlib --product
 
-.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet release manual docs package \
-	test-package test-installed lint fuzz bench clean
+.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet gateway gateway-demo simulated-day \
+	soak stand-in-exchange FastTime programs release manual docs package test-package test-installed lint fuzz bench \
+	clean
 
-demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
+demo: gateway-demo     ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
 
-run: release           ## the gateway on this machine's Bluetooth and a real exchange
+run: gateway           ## the gateway on this machine's Bluetooth and a real exchange
 	.build/release/edge-gateway run --config $(CONFIG)
 
 test: build-tests      ## everything that must stay true, third-party judges included
@@ -52,10 +54,10 @@ test-page:             ## the live page in real Chromium, against a server that 
 	@deploy/setup --test
 	Tests/LivePage/run
 
-test-bluez: release    ## the real binary against real bluetoothd in a virtual machine
+test-bluez: gateway    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
 
-day: release           ## a simulated day of twelve straps in which everything goes wrong
+day: simulated-day     ## a simulated day of twelve straps in which everything goes wrong
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
 fleet:                 ## up to a thousand gateways and one exchange, by simulation (docs/scale.md)
@@ -66,11 +68,21 @@ release:               ## every program
 	@deploy/setup
 	swift build -c release --static-swift-stdlib
 
-manual: release        ## man pages and shell completions, in .build/manual
+gateway:               ## the programs of the package
+	@deploy/setup
+	$(BUILD) edge-gateway
+	$(BUILD) edge-gateway-radio-reset
+
+# The programs around the gateway that tests and the demo run.
+gateway-demo simulated-day soak stand-in-exchange FastTime: gateway
+	$(BUILD) $@
+programs: gateway-demo simulated-day soak stand-in-exchange FastTime
+
+manual: gateway        ## man pages and shell completions, in .build/manual
 	@deploy/setup --package
 	deploy/manual .build/release/edge-gateway .build/manual
 
-docs: release          ## the libraries' documentation as web pages, in .build-docs
+docs: gateway          ## the libraries' documentation as web pages, in .build-docs
 	deploy/docs .build/release .build-docs
 
 package: manual        ## the Debian package, in .build/deb
@@ -80,7 +92,7 @@ test-package: package  ## the package in a fresh Debian tree: install, upgrade, 
 	@deploy/setup --test
 	Tests/Package/run .build/deb/*.deb
 
-test-installed: package ## the life of an installed gateway: systemd, reboot, upgrade, power cut, in a virtual machine
+test-installed: package stand-in-exchange ## the life of an installed gateway: systemd, reboot, upgrade, power cut, in a virtual machine
 	@deploy/setup --test
 	Tests/Installed/run .build/deb/*.deb .build/release/stand-in-exchange
 
