@@ -26,6 +26,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case storeSalvaged = "store-salvaged"
     case queueNearlyFull = "queue-80-percent"
     case queueFull = "queue-full"
+    case samplesLost = "samples-lost"
     case enrollAgain = "enroll-again"
     case consentMissing = "consent-missing"
     case patientHeld = "patient-held"
@@ -174,6 +175,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "the store is at its limit: new samples are refused, or the oldest that wait are "
                     + "dropped, as storage.full_policy says; all are counted",
                 "restore delivery, raise storage.max_megabytes, or export and purge")
+        case .samplesLost:
+            Row(
+                .error,
+                "samples were refused or dropped since a person last looked: the store was full or "
+                    + "could not be written, or a destination could not take them in time",
+                "edge-gateway queue status counts them by reason; edge-gateway queue acknowledge "
+                    + "ends the item")
         // Deliveries and services.
         case .enrollAgain:
             Row(

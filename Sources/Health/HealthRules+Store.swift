@@ -32,6 +32,13 @@ extension HealthRules {
                         + "edge-gateway queue acknowledge"))
         }
         if let fill = store.fill { found.append(nearlyFull(fill)) }
+        if !store.lost.isEmpty {
+            let counts = store.lost.sorted { $0.key < $1.key }.map { "\($0.value) (\($0.key))" }
+            found.append(
+                HealthCondition(
+                    .samplesLost,
+                    message: "samples were lost: \(counts.joined(separator: ", "))"))
+        }
         if !snapshot.isClockTrusted {
             found.append(
                 HealthCondition(

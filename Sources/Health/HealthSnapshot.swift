@@ -87,6 +87,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var dead = 0
         /// Samples held because no enrollment delivers them.
         public var notEnrolled = 0
+        /// Samples that were lost and nobody has acknowledged, by reason.
+        public var lost: [String: Int] = [:]
 
         public init() {}
 

@@ -110,6 +110,10 @@ struct Provocation: Sendable {
             try await $0.gateway.start()
             try await $0.command("pair", strap)
         },
+        "samples-lost": Provocation(advice: "edge-gateway queue acknowledge") {
+            try await fill($0, to: 1)
+            try await $0.gateway.start()
+        },
         "store-salvaged": Provocation(advice: "edge-gateway queue acknowledge") { world in
             try Data("no database here".utf8).write(to: URL(filePath: world.storePath))
             try await world.gateway.start()

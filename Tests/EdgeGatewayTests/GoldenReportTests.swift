@@ -35,7 +35,7 @@ import Testing
         sensor: 1, name: "Ada", bpm: 72, contact: true, rrMs: [833, 841], batteryPercent: 87,
         secondsSinceFrame: 0.5, link: "streaming", linkSeconds: 60, rssi: -60)
     private static let destination = DestinationReport(
-        name: "ward", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
+        id: 2, name: "ward", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
         held: "schema", fault: "the server answers HTTP 503", everyStrap: true, straps: 2,
         keepDays: 30, resolution: "raw", pending: 2, delivered: 7, dead: 1,
         dropped: ["max-age": 1], lastDelivery: noon)
@@ -69,6 +69,16 @@ import Testing
                 DestinationCodesReport.Code(
                     strap: "C0:00:00:00:00:01", text: #"{"userId":"gw-1"}"#, expires: noon)
             ]),
+        "destination-compare": DestinationComparisonReport(
+            names: ["firebase", "ward"],
+            days: [
+                .init(
+                    day: noon, until: noon, samples: 10,
+                    counts: [
+                        .init(delivered: 10, waiting: 0, refused: 0, dropped: 0, before: 0),
+                        .init(delivered: 3, waiting: 3, refused: 1, dropped: 2, before: 1),
+                    ])
+            ], alone: [0, 5], same: false),
         "destination-show": DestinationDetailReport(
             destination: destination, settings: ["database": "ward", "token": "(set)"],
             delivered: "durable", deliveredMeans: "it is on the disk", mayRepeat: false,

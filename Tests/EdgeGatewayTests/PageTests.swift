@@ -216,7 +216,8 @@ extension StatusReport {
         ],
         destinations: [
             DestinationReport(
-                name: "x\"y", kind: "influx", place: "http://127.0.0.1:8086", state: "active",
+                id: 2, name: "x\"y", kind: "influx", place: "http://127.0.0.1:8086",
+                state: "active",
                 everyStrap: true, straps: 1, resolution: "raw", pending: 1, delivered: 7, dead: 0,
                 dropped: [:])
         ],

@@ -102,6 +102,39 @@ import Testing
                 """)
     }
 
+    @Test func aComparisonReadsLikeThis() {
+        func counts(_ delivered: Int, waiting: Int = 0, before: Int = 0)
+            -> DestinationComparisonReport.Counts
+        {
+            .init(delivered: delivered, waiting: waiting, refused: 0, dropped: 0, before: before)
+        }
+        var report = DestinationComparisonReport(
+            names: ["firebase", "lab"],
+            days: [
+                .init(
+                    day: Self.noon, samples: 12, counts: [counts(12), counts(9, waiting: 3)]),
+                .init(
+                    day: Self.noon - 2 * 86_400, until: Self.noon - 86_400, samples: 24,
+                    counts: [counts(24), counts(20, before: 4)]),
+            ], alone: [0, 5], same: false)
+        #expect(
+            DestinationText.comparison(report) == """
+                DAY                       SAMPLES  IN firebase  IN lab
+                2026-12-01                12       12           9
+                2026-11-29 to 2026-11-30  24       24           20
+                not in lab, 2026-12-01: 3 wait
+                not in lab, 2026-11-29 to 2026-11-30: 4 from before it was added
+                the numbers differ
+                not compared: 5 samples of straps that deliver only to lab
+                """)
+        report.days = []
+        report.alone = [0, 0]
+        report.same = true
+        #expect(
+            DestinationText.comparison(report)
+                == "no samples of these days go to both firebase and lab")
+    }
+
     @Test func aListingReadsLikeThis() {
         #expect(
             QueueText.samples(SamplesReport(samples: [Self.sample("Ada")], more: true)) == """

@@ -90,6 +90,41 @@ import Testing
         }
     }
 
+    @Test func twoDestinationsAreComparedByDayUntilBothHaveTheSame() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            for name in ["old", "new"] {
+                try await fixture.command(
+                    "destination", "add", "file", "path=\(Self.place(fixture, "\(name).ndjson"))",
+                    "--name", name, "--every-strap")
+            }
+            try await fixture.command("destination", "pause", "new")
+            let before = try await fixture.gateway.status().balance.stored
+            try await fixture.eventually("more") { $0.balance.stored >= before + 5 }
+            let behind = try await fixture.gateway.command(["destination", "compare", "old", "new"])
+            #expect(behind.status == 1 && behind.output.contains("the numbers differ"), "\(behind)")
+            #expect(behind.output.contains("not in new, "), "\(behind)")
+            try await fixture.command("destination", "resume", "new")
+            try await Self.settle(fixture)
+            let same = try await fixture.command(
+                "destination", "compare", "old", "new", "--days", "2")
+            #expect(same.contains("both have the same number of samples of each day"), "\(same)")
+            for (words, advice) in [
+                (["old", "old"], "ONE OTHER"), (["old", "none"], "destination list"),
+                (["old", "new", "--days", "0"], "--days 30"),
+            ] {
+                let outcome = try await fixture.gateway.command(["destination", "compare"] + words)
+                #expect(outcome.status == 2 && outcome.complaint.contains(advice), "\(outcome)")
+            }
+            let history = try await fixture.command("history", "--destination", "new")
+            #expect(history.contains("new") && !history.contains("old"), "\(history)")
+            let letters = try await fixture.command("queue", "dead", "list", "--destination", "new")
+            #expect(letters.contains("no dead letters"))
+            let unknown = try await fixture.gateway.command(["history", "--destination", "none"])
+            #expect(unknown.status == 2 && unknown.complaint.contains("destination list"))
+        }
+    }
+
     @Test func aDestinationThatIsStuckOrPausedCostsTheExchangeNothing() async throws {
         try await TestWorld.run { fixture in
             try await fixture.put(on: 0)

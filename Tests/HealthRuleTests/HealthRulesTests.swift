@@ -73,6 +73,7 @@ import Testing
             $0.store.fill = .init(percent: 83, isFull: false, refusesNew: true)
         },
         Row(.queueFull) { $0.store.fill = .init(percent: 100, isFull: true, refusesNew: true) },
+        Row(.samplesLost) { $0.store.lost = ["max-age": 3, "queue-full": 1] },
         Row(.deadLetters) { $0.store.dead = 2 },
         Row(.notEnrolled) { $0.store.notEnrolled = 2 },
         Row(.pageUnavailable) {

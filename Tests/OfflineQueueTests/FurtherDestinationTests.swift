@@ -213,6 +213,9 @@ struct FurtherDestinationTests {
         let letters = try await scene.queue.deadLetters()
         #expect(letters.map(\.sampleID) == [2, 1, 1])
         #expect(Set(letters.map(\.enrollmentID)) == [scene.own, scene.elsewhere])
+        #expect(try await scene.queue.deadLetters(of: scene.own).map(\.sampleID) == [2, 1])
+        #expect(try await scene.queue.deadLetters(of: scene.elsewhere).map(\.sampleID) == [1])
+        #expect(try await scene.queue.deadLetters(of: scene.own, before: 2).map(\.sampleID) == [1])
         // Given up at one, it stays for the other.
         try await scene.queue.purge(deadLetters: [1], destination: scene.own)
         #expect(try await scene.queue.deadLetters().map(\.sampleID) == [2, 1])
@@ -345,6 +348,25 @@ struct FurtherDestinationTests {
         try await scene.queue.add(
             destination: scene.elsewhere, to: scene.assignment.id, from: .kept)
         #expect(try await scene.queue.deliverAll(scene.elsewhere).count == 4)
+        #expect(try await scene.queue.audit().isClean)
+    }
+
+    @Test func whatIsOlderThanItsKeepDaysIsNotDroppedBeforeTheDestinationHadTheTimeToTakeIt()
+        async throws
+    {
+        let scene = try await Scene(store, clock, isAdded: false)
+        try await scene.beat(3)
+        clock.advance(seconds: 5 * 86_400)
+        var terms = EnrollmentTerms.elsewhere("late")
+        terms.keepMicroseconds = 2 * Coverage.dayMicroseconds
+        let late = try await scene.queue.enroll(terms).id
+        try await scene.queue.add(destination: late, to: scene.assignment.id, from: .kept)
+        clock.advance(seconds: 86_400)
+        try await scene.queue.prune()
+        #expect(try await scene.balance(late).pending == 3)
+        clock.advance(seconds: 86_401)
+        try await scene.queue.prune()
+        #expect(try await scene.balance(late).dropped == [SampleQueue.maxAge: 3])
         #expect(try await scene.queue.audit().isClean)
     }
 

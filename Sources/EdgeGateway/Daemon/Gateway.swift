@@ -80,7 +80,7 @@ struct Gateway: Sendable {
             queue: queue, recorder: recorder,
             coverage: TodaysCoverage(queue: queue, clock: clock), clock: clock)
         enrollments = Enrollments(queue: queue, deliveries: deliveries)
-        destinations = Destinations(queue: queue, deliveries: deliveries)
+        destinations = Destinations(queue: queue, deliveries: deliveries, clock: clock)
         status = StatusService(
             queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
             health: health, clock: clock,
@@ -104,7 +104,8 @@ struct Gateway: Sendable {
             changes: enrollmentChanges, erasing: erasing, deliveries: deliveries, clock: clock,
             logger: logger)
         gaps = GapService(queue: queue, clock: clock)
-        deadLetters = DeadLetterService(queue: queue, deliveries: deliveries)
+        deadLetters = DeadLetterService(
+            queue: queue, destinations: destinations, deliveries: deliveries)
         store = QueueService(
             queue: queue, deadLetters: deadLetters, deliveries: deliveries, clock: clock,
             logger: logger)

@@ -20,8 +20,9 @@ struct DestinationCommand: AsyncParsableCommand {
         subcommands: [
             DestinationKindsCommand.self, DestinationAddCommand.self, DestinationListCommand.self,
             DestinationShowCommand.self, DestinationTestCommand.self, DestinationCodeCommand.self,
-            DestinationStrapsCommand.self, DestinationPauseCommand.self,
-            DestinationResumeCommand.self, DestinationRemoveCommand.self,
+            DestinationCompareCommand.self, DestinationStrapsCommand.self,
+            DestinationPauseCommand.self, DestinationResumeCommand.self,
+            DestinationRemoveCommand.self,
         ])
 }
 

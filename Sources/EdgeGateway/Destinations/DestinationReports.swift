@@ -4,6 +4,8 @@ import Foundation
 
 /// A place that samples are delivered to.
 struct DestinationReport: Codable, Equatable {
+    /// The store's number for it, for queries: names are in no path.
+    var id: Int64
     var name: String
     /// `exchange`, or a kind as `destination kinds` lists them.
     var kind: String
@@ -56,6 +58,47 @@ struct DestinationTestReport: Codable, Equatable {
     var checked: [String]
     /// What could not be tried without leaving data there, a line each.
     var unchecked: [String]
+}
+
+/// `POST /v1/destinations/compare`
+struct DestinationCompareRequest: Codable {
+    /// Two destinations.
+    var names: [String]
+    /// How many days, today included; 30 if left out.
+    var days: Int?
+}
+
+/// What two destinations have of the samples that go to both.
+struct DestinationComparisonReport: Codable, Equatable {
+    /// One destination's part of a day's samples; the numbers add up to ``Day/samples``.
+    struct Counts: Codable, Equatable {
+        var delivered: Int
+        /// Not delivered yet, held or not.
+        var waiting: Int
+        var refused: Int
+        var dropped: Int
+        /// Gone before the destination was added.
+        var before: Int
+    }
+
+    struct Day: Codable, Equatable {
+        /// When the day (UTC) begins; left out while the samples' clock is not known.
+        var day: Date?
+        /// When the last day begins, for samples that were recorded before counts were kept by day.
+        var until: Date?
+        /// Samples that go to both.
+        var samples: Int
+        /// In the order of ``names``.
+        var counts: [Counts]
+    }
+
+    var names: [String]
+    /// Newest first.
+    var days: [Day]
+    /// Samples of these days that go to one of them alone, in the order of ``names``: they are not compared.
+    var alone: [Int]
+    /// Whether one has as many samples of each day as the other.
+    var same: Bool
 }
 
 /// `POST /v1/destinations/code`

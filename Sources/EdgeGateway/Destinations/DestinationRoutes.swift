@@ -24,6 +24,11 @@ struct DestinationRoutes {
                 try await service.codes(ask.name)
             }
         }
+        router.post("v1/destinations/compare") { [destinations] request, _ in
+            try await Answers.answer(request) { (ask: DestinationCompareRequest) in
+                try await destinations.compare(ask)
+            }
+        }
         router.post("v1/destinations/test") { [service] request, _ in
             try await Answers.answer(request) { (ask: DestinationRequest) in
                 try await service.test(ask.name)

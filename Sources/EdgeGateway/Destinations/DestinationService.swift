@@ -205,8 +205,9 @@ struct DestinationService: Sendable {
         _ enrollment: Enrollment, to assignments: [Assignment], _ beginning: DestinationBeginning,
         isEvery: Bool
     ) async throws {
-        // The store has added it to every strap from now on; what is kept of them is added here.
-        let every = isEvery && beginning == .kept ? try await queue.openAssignments() : []
+        // The store has added it to every strap from now on; what is kept, also of patients who wear none any
+        // more, is added here.
+        let every = isEvery && beginning == .kept ? try await queue.assignments() : []
         for assignment in assignments + every where assignment.enrollmentID != enrollment.id {
             try await queue.add(
                 destination: enrollment.id, to: assignment.id, from: beginning)

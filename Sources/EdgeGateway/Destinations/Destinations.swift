@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Uplink
@@ -5,9 +6,13 @@ import Uplink
 /// The places that samples are delivered to, as commands see them.
 struct Destinations: Sendable {
     static let dayMicroseconds: Int64 = 86_400_000_000
+    /// Days that one comparison shows, by default and at most: a month to move house in, and more than ten
+    /// years.
+    static let comparedDays = (standard: 30, most: 4_000)
 
     let queue: SampleQueue
     let deliveries: Deliveries
+    let clock: any GatewayClock
 
     /// Every destination with the state of its delivery, exchanges too.
     func reports() async throws -> [DestinationReport] {
@@ -48,7 +53,7 @@ struct Destinations: Sendable {
             case .destination: terms.system ?? ""
             }
         return DestinationReport(
-            name: terms.name, kind: kind, place: terms.origin,
+            id: enrollment.id, name: terms.name, kind: kind, place: terms.origin,
             state: enrollment.isPaused ? "paused" : enrollment.state.rawValue,
             held: enrollment.isPaused ? nil : enrollment.holdReason,
             fault: await deliveries.fault(of: enrollment.id),
@@ -58,6 +63,29 @@ struct Destinations: Sendable {
             resolution: terms.resolution, pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, dropped: balance.dropped,
             lastDelivery: last.map(Date.init(microseconds:)))
+    }
+
+    /// What two destinations have of the samples that go to both, day by day.
+    func compare(_ ask: DestinationCompareRequest) async throws -> DestinationComparisonReport {
+        guard ask.names.count == 2, ask.names[0] != ask.names[1] else {
+            throw ProblemReport(
+                code: .badRequest, message: "a comparison needs two destinations",
+                advice: "edge-gateway destination compare ONE OTHER")
+        }
+        let days = ask.days ?? Self.comparedDays.standard
+        guard 1...Self.comparedDays.most ~= days else {
+            throw ProblemReport(
+                code: .badRequest, message: "days must be 1 to \(Self.comparedDays.most)",
+                advice: "edge-gateway destination compare ONE OTHER --days 30")
+        }
+        let first = try await known(ask.names[0])
+        let second = try await known(ask.names[1])
+        let now = clock.read().wall.microseconds
+        let since = max(0, now - Int64(days - 1) * Self.dayMicroseconds)
+        let found = try await queue.compare(first.id, second.id, since: since)
+        return DestinationComparisonReport(
+            names: ask.names, days: found.days.map(DestinationComparisonReport.Day.init),
+            alone: [found.firstOnly, found.secondOnly], same: found.isSame)
     }
 
     /// The destination of this name, exchanges too.
@@ -80,5 +108,20 @@ struct Destinations: Sendable {
                 advice: "pair --enrollment \(name) sends a strap there; erase takes it away")
         }
         return enrollment
+    }
+}
+
+extension DestinationComparisonReport.Day {
+    fileprivate init(_ day: ComparedDay) {
+        func date(_ day: Int64) -> Date { Date(microseconds: day &* Coverage.dayMicroseconds) }
+        self.init(
+            day: (day.days?.lowerBound).map(date),
+            until: day.days.flatMap { $0.count > 1 ? date($0.upperBound) : nil },
+            samples: day.samples,
+            counts: [day.first, day.second].map { books in
+                DestinationComparisonReport.Counts(
+                    delivered: books.delivered, waiting: books.waiting, refused: books.dead,
+                    dropped: books.dropped, before: books.before)
+            })
     }
 }

@@ -102,7 +102,7 @@ actor LiveFeed {
 
     /// The last requests to exchanges.
     func uploads() async throws -> HistoryReport {
-        try await history.requests(limit: Self.uploadsMax)
+        try await history.requests(destination: nil, limit: Self.uploadsMax)
     }
 
     /// Has the radio hand frames over sooner while there are viewers.

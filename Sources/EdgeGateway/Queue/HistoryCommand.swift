@@ -12,6 +12,7 @@ struct HistoryCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway history
+              edge-gateway history --destination influx --limit 100
               edge-gateway history --hours --last 6 --sensor C0:00:00:00:00:01
             """)
 
@@ -25,6 +26,10 @@ struct HistoryCommand: AsyncParsableCommand {
         help: ArgumentHelp("With --hours: only this sensor.", valueName: "address"),
         completion: .sensorAddress)
     var sensor: String?
+    @Option(
+        help: ArgumentHelp("Only the deliveries to this destination.", valueName: "name"),
+        completion: .destinationName)
+    var destination: String?
     @Option(help: ArgumentHelp("How many deliveries to list, 1 to 10000.", valueName: "count"))
     var limit = 20
     @OptionGroup var daemon: DaemonOptions
@@ -33,12 +38,19 @@ struct HistoryCommand: AsyncParsableCommand {
         guard (1...SampleQueue.historyHoursMax).contains(last) else {
             throw ValidationError("--last takes 1 to \(SampleQueue.historyHoursMax)")
         }
+        guard !hours || destination == nil else {
+            throw ValidationError("--destination lists deliveries; leave --hours out")
+        }
     }
 
     func run() async throws {
         let client = try await daemon.client()
         guard hours else {
-            let report: HistoryReport = try await client.get("/v1/history?limit=\(limit)")
+            var path = "/v1/history?limit=\(limit)"
+            if let destination {
+                path += "&destination=\(try await client.destinationID(destination))"
+            }
+            let report: HistoryReport = try await client.get(path)
             if daemon.json { return try Terminal.printJSON(report) }
             return Terminal.print(QueueText.uploads(report))
         }

@@ -7,10 +7,10 @@ struct HistoryService: Sendable {
     let queue: SampleQueue
     let clock: any GatewayClock
 
-    /// The latest requests of all deliveries.
-    func requests(limit: Int) async throws -> HistoryReport {
+    /// The latest requests of all deliveries, or of the one to a destination by its number.
+    func requests(destination: Int64?, limit: Int) async throws -> HistoryReport {
         try Listing.check(limit: limit)
-        let uploads = try await queue.uploads(limit: limit + 1)
+        let uploads = try await queue.uploads(enrollment: destination, limit: limit + 1)
         let names = try await StoreNames(queue)
         return HistoryReport(
             uploads: uploads.prefix(limit).map { upload in

@@ -19,9 +19,15 @@ struct ImportService: Sendable {
                 code: .unknownEnrollment, message: "there is no enrollment to deliver them",
                 advice: "edge-gateway enroll LINK, then import again")
         }
+        let further = try await queue.enrollments().filter {
+            $0.terms.kind == .destination || $0.terms.kind == .file
+        }
         let target = ImportTarget(
             enrollmentID: enrollment.id, patient: ask.patient,
-            assignments: ask.assignments.map(Set.init))
+            assignments: ask.assignments.map(Set.init),
+            further: Dictionary(
+                further.map { ($0.terms.name, $0.id) }, uniquingKeysWith: { first, _ in first }),
+            without: Set(ask.without ?? []))
         let path = try await session.begin(ask.upload)
         let summary: ImportSummary
         do {
@@ -35,12 +41,12 @@ struct ImportService: Sendable {
             var problem = ProblemReport(error)
             problem.message += "; \(taken) samples were imported before that, and stay"
             problem.advice += " Then import the same file again: the import continues from there."
-            await deliveries.wake(enrollment.id)
+            await deliveries.wakeAll()
             throw problem
         }
         _ = await session.end()
         logger.info("imported", metadata: ["samples": "\(summary.added)"])
-        await deliveries.wake(enrollment.id)
+        await deliveries.wakeAll()
         return ImportReport(
             added: summary.added, known: summary.known, settled: summary.settled,
             notSelected: summary.notSelected)

@@ -119,9 +119,9 @@ struct QueuePurgeCommand: AsyncParsableCommand {
 struct QueueAcknowledgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acknowledge",
-        abstract: "Acknowledges reports on a broken or missing store.",
+        abstract: "Acknowledges lost samples, and reports on a broken or missing store.",
         discussion: """
-            Ends the health items store-salvaged, store-damaged and store-missing.
+            Ends the health items samples-lost, store-salvaged, store-damaged and store-missing.
 
             Example: edge-gateway queue acknowledge
             """)
@@ -155,5 +155,18 @@ extension ControlClient {
                 message: "no sensor with this address is paired; edge-gateway sensors lists them")
         }
         return sensor.id
+    }
+
+    /// The store's number of a destination.
+    ///
+    /// - Throws: ``CommandFailure`` if it does not know the name.
+    func destinationID(_ name: String) async throws -> Int64 {
+        let destinations: [DestinationReport] = try await get("/v1/destinations")
+        guard let destination = destinations.first(where: { $0.name == name }) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "there is no destination of that name; edge-gateway destination list")
+        }
+        return destination.id
     }
 }

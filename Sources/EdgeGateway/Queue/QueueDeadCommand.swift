@@ -15,15 +15,20 @@ struct QueueDeadCommand: AsyncParsableCommand {
 struct DeadListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists dead letters, the newest first.",
-        discussion: "Example: edge-gateway queue dead list --limit 100")
+        discussion: "Example: edge-gateway queue dead list --destination influx --limit 100")
 
     @Option(help: ArgumentHelp("How many to list, 1 to 10000.", valueName: "count"))
     var limit = 20
+    @Option(
+        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        completion: .destinationName)
+    var destination: String?
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let report: DeadLettersReport = try await daemon.client().get(
-            "/v1/queue/dead?limit=\(limit)")
+        let client = try await daemon.client()
+        let report: DeadLettersReport = try await client.get(
+            try await client.deadLettersPath(limit: limit, destination))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(QueueText.letters(report))
     }
@@ -48,13 +53,17 @@ struct DeadShowCommand: AsyncParsableCommand {
 struct DeadExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Writes all dead letters to a file, one JSON object per line.",
+        abstract: "Writes dead letters to a file, one JSON object per line.",
         discussion: "Example: edge-gateway queue dead export dead.ndjson")
 
     private static let lettersAtOnce = 1_000
 
     @Argument(help: "The file to write; an existing one is not overwritten.", completion: .file())
     var file: String
+    @Option(
+        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        completion: .destinationName)
+    var destination: String?
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
@@ -63,7 +72,8 @@ struct DeadExportCommand: AsyncParsableCommand {
         let output = try OutputFile(file)
         let encoder = ReportCoding.encoder()
         var count = 0
-        var path = "/v1/queue/dead?limit=\(Self.lettersAtOnce)"
+        let first = try await client.deadLettersPath(limit: Self.lettersAtOnce, destination)
+        var path = first
         while true {
             let report: DeadLettersReport = try await client.get(path)
             for letter in report.letters {
@@ -71,7 +81,7 @@ struct DeadExportCommand: AsyncParsableCommand {
             }
             count += report.letters.count
             guard report.more, let last = report.letters.last else { break }
-            path = "/v1/queue/dead?limit=\(Self.lettersAtOnce)&before=\(last.id)"
+            path = "\(first)&before=\(last.id)"
         }
         try output.finish()
         if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
@@ -85,6 +95,10 @@ struct DeadChoice: ParsableArguments {
     var ids: [Int64] = []
     @Flag(help: "All of them.")
     var all = false
+    @Option(
+        help: ArgumentHelp("Only those of this destination.", valueName: "name"),
+        completion: .destinationName)
+    var destination: String?
 
     func validate() throws {
         guard ids.isEmpty == all else {
@@ -92,8 +106,13 @@ struct DeadChoice: ParsableArguments {
         }
     }
 
-    var request: DeadLettersRequest { DeadLettersRequest(ids: all ? nil : ids, all: all) }
-    var text: String { all ? "all dead letters" : "\(ids.count) dead letters" }
+    var request: DeadLettersRequest {
+        DeadLettersRequest(ids: all ? nil : ids, all: all, destination: destination)
+    }
+    var text: String {
+        (all ? "all dead letters" : "\(ids.count) dead letters")
+            + (destination.map { " of \($0)" } ?? "")
+    }
     /// A hundred thousand take a minute.
     static let timeout = Duration.seconds(600)
 }
@@ -107,7 +126,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 
             Examples:
               edge-gateway queue dead requeue 4711 4712
-              edge-gateway queue dead requeue --all
+              edge-gateway queue dead requeue --all --destination influx
             """)
 
     @OptionGroup var choice: DeadChoice
@@ -137,5 +156,14 @@ struct DeadPurgeCommand: AsyncParsableCommand {
             "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print("deleted \(report.samples) samples; they count as dropped (purged)")
+    }
+}
+
+extension ControlClient {
+    /// The path that lists dead letters, of all destinations or of one by its name.
+    fileprivate func deadLettersPath(limit: Int, _ destination: String?) async throws -> String {
+        var path = "/v1/queue/dead?limit=\(limit)"
+        if let destination { path += "&destination=\(try await destinationID(destination))" }
+        return path
     }
 }

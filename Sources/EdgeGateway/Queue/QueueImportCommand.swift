@@ -7,9 +7,12 @@ struct QueueImportCommand: AsyncParsableCommand {
         commandName: "import", abstract: "Imports the waiting samples of another gateway.",
         discussion: """
             Write the file there with `queue export`. Samples keep their identifiers: importing a \
-            file twice, or delivering from both gateways, stores nothing twice.
+            file twice, or delivering from both gateways, stores nothing twice. Samples that wait for \
+            further destinations go to those of the same names here.
 
-            Example: edge-gateway queue import ward-3.ndjson --enrollment e1
+            Examples:
+              edge-gateway queue import ward-3.ndjson --enrollment e1
+              edge-gateway queue import ward-3.ndjson --without influx
             """)
 
     /// Ten million samples on a slow card.
@@ -33,6 +36,11 @@ struct QueueImportCommand: AsyncParsableCommand {
             "Only the assignment with this number in the file; may be repeated.",
             valueName: "number"))
     var assignment: [Int64] = []
+    @Option(
+        help: ArgumentHelp(
+            "Leave out what waits for this further destination; may be repeated.",
+            valueName: "name"))
+    var without: [String] = []
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
@@ -44,7 +52,8 @@ struct QueueImportCommand: AsyncParsableCommand {
             "/v1/queue/import",
             ImportRequest(
                 upload: upload, enrollment: enrollment, patient: patient,
-                assignments: assignment.isEmpty ? nil : assignment),
+                assignments: assignment.isEmpty ? nil : assignment,
+                without: without.isEmpty ? nil : without),
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(Self.text(report))
@@ -97,7 +106,9 @@ struct QueueImportCommand: AsyncParsableCommand {
         var lines = ["added \(report.added) samples, which wait for delivery"]
         if report.known > 0 { lines.append("\(report.known) were here before") }
         if report.settled > 0 {
-            lines.append("\(report.settled) were delivered, dropped or dead at the other gateway")
+            lines.append(
+                "\(report.settled) were delivered, dropped or dead at the other gateway, or left out"
+            )
         }
         if report.notSelected > 0 {
             lines.append("\(report.notSelected) belong to assignments that were not selected")

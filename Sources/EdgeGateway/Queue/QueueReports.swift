@@ -95,6 +95,8 @@ struct DeadLettersReport: Codable, Equatable {
 struct DeadLettersRequest: Codable {
     var ids: [Int64]?
     var all: Bool?
+    /// Only those of the destination with this name; left out: wherever the samples died.
+    var destination: String?
 }
 
 /// How many samples something was done with.
@@ -150,13 +152,16 @@ struct ImportRequest: Codable {
     var patient: String?
     /// Numbers of the file's assignments; its only one if left out.
     var assignments: [Int64]?
+    /// Names of further destinations for which the file's samples wait and that are left out.
+    var without: [String]?
 }
 struct ImportReport: Codable, Equatable {
     /// Samples that are new, and will be delivered.
     var added: Int
     /// Samples that are or were here already.
     var known: Int
-    /// Samples that were delivered, dropped or dead where they come from.
+    /// Samples that were delivered, dropped or dead where they come from, or wait for a destination that
+    /// was left out.
     var settled: Int
     /// Samples of assignments that were not asked for.
     var notSelected: Int

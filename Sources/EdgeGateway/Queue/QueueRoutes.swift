@@ -38,7 +38,10 @@ struct QueueRoutes {
         }
         router.get("v1/history") { [history] request, _ in
             try await Answers.answer {
-                try await history.requests(limit: Int(Query(request).number("limit") ?? 50))
+                let query = Query(request)
+                return try await history.requests(
+                    destination: query.number("destination"),
+                    limit: Int(query.number("limit") ?? 50))
             }
         }
         router.get("v1/history/hours") { [history] request, _ in
@@ -58,7 +61,7 @@ struct QueueRoutes {
             let query = Query(request)
             return try await Answers.answer {
                 try await deadLetters.list(
-                    before: query.number("before"),
+                    destination: query.number("destination"), before: query.number("before"),
                     limit: Int(query.number("limit") ?? 100))
             }
         }

@@ -76,13 +76,14 @@ struct QueueExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Writes samples to a file, to take them elsewhere.",
         discussion: """
-            Without options it writes the samples that are not delivered yet, for `queue import` at \
+            Without options it writes the samples that wait for any destination, for `queue import` at \
             another gateway. The store stays as it is. The file names sensors and patients; only its \
             owner can read it. Times are UTC: 2026-12-01 or "2026-12-01 08:30:00".
 
             Examples:
               sudo edge-gateway queue export /media/usb/ward-3.ndjson
               sudo edge-gateway queue export day.csv --format csv --all --since 2026-12-01
+              sudo edge-gateway queue export late.csv --format csv --destination influx
               sudo edge-gateway queue export beats.csv --beats --sensor C0:00:00:00:00:01
             """)
 
@@ -102,9 +103,18 @@ struct QueueExportCommand: AsyncParsableCommand {
         help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
         completion: .sensorAddress)
     var sensor: String?
+    @Option(
+        help: ArgumentHelp(
+            "Only samples that wait for this destination; with --all, that go there.",
+            valueName: "name"),
+        completion: .destinationName)
+    var destination: String?
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
+        if beats, destination != nil {
+            throw ValidationError("--beats takes the samples of every destination")
+        }
         if beats, format == .ndjson {
             throw ValidationError("--beats writes CSV; leave --format out, or --beats")
         }
@@ -121,7 +131,8 @@ struct QueueExportCommand: AsyncParsableCommand {
         let path = settings.storePath
         try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(
-            since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased())
+            since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased(),
+            destination: destination)
         let output = try OutputFile(file)
         if beats { return try export(beatsAt: path, filter, to: output) }
         let summary = try StoreAccess.read(path) {

@@ -52,11 +52,12 @@ enum QueueText {
     static func letters(_ report: DeadLettersReport) -> String {
         if report.letters.isEmpty { return "there are no dead letters" }
         return Terminal.table(
-            ["ID", "TIME (UTC)", "BPM", "SENSOR", "REASON", "ANSWER"],
+            ["ID", "TIME (UTC)", "BPM", "SENSOR", "DESTINATION", "REASON", "ANSWER"],
             report.letters.map {
                 [
                     String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-",
-                    sensor($0.name, $0.address), $0.reason, $0.diagnostics,
+                    sensor($0.name, $0.address), destination($0.enrollment), $0.reason,
+                    $0.diagnostics,
                 ]
             }) + more(report.more)
     }
@@ -65,7 +66,7 @@ enum QueueText {
         let facts = [
             ("id", String(letter.id)), ("uuid", letter.uuid), ("time", time(letter.time)),
             ("died", time(letter.died)), ("sensor", sensor(letter.name, letter.address)),
-            ("enrollment", letter.enrollment ?? "-"),
+            ("destination", letter.enrollment ?? "-"),
             ("bpm", letter.bpm.map(String.init) ?? "-"), ("frame", letter.frame),
             ("reason", letter.reason), ("answer", letter.diagnostics),
         ]
@@ -91,7 +92,7 @@ enum QueueText {
     static func uploads(_ report: HistoryReport) -> String {
         if report.uploads.isEmpty { return "nothing was sent yet" }
         return Terminal.table(
-            ["ENDED (UTC)", "SAMPLES", "OF (UTC)", "ENROLLMENT", "OUTCOME"],
+            ["ENDED (UTC)", "SAMPLES", "OF (UTC)", "DESTINATION", "OUTCOME"],
             report.uploads.map {
                 [time($0.at), String($0.samples), time($0.first), $0.enrollment, $0.outcome]
             }) + more(report.more)
@@ -115,6 +116,12 @@ enum QueueText {
 
     private static func sensor(_ name: String, _ address: String) -> String {
         name.isEmpty ? address : String(name.prefix(sensorCharactersMax))
+    }
+
+    private static let destinationCharactersMax = 10
+
+    private static func destination(_ name: String?) -> String {
+        name.map { String($0.prefix(destinationCharactersMax)) } ?? "-"
     }
 
     static func time(_ date: Date?) -> String { date.map(Terminal.time) ?? "unknown" }

@@ -1,21 +1,24 @@
 import GRDB
 
 extension SampleQueue {
-    /// The dead letters of all destinations, newest sample first, `limit` at most; only those of samples
-    /// numbered below `before`.
+    /// The reason under which dead letters are counted that a person has given up.
+    public static let purged = "purged"
+
+    /// The dead letters of all destinations or of one, newest sample first, `limit` at most; only those of
+    /// samples numbered below `before`.
     public func deadLetters(
-        before: Int64? = nil, limit: Int = 100
+        of destination: Int64? = nil, before: Int64? = nil, limit: Int = 100
     ) throws(QueueError) -> [DeadLetter] {
-        try deadLetters("d.sample < ?", before ?? .max, limit: limit)
+        try deadLetters("d.sample < ?1", before ?? .max, destination, limit: limit)
     }
 
     /// The dead letter of one sample, of its own destination if it died there; nil if it died nowhere.
     public func deadLetter(_ sample: Int64) throws(QueueError) -> DeadLetter? {
-        try deadLetters("d.sample = ?", sample, limit: 1).first
+        try deadLetters("d.sample = ?1", sample, nil, limit: 1).first
     }
 
     private func deadLetters(
-        _ condition: String, _ sample: Int64, limit: Int
+        _ condition: String, _ sample: Int64, _ destination: Int64?, limit: Int
     ) throws(QueueError) -> [DeadLetter] {
         try read("list dead letters") { db in
             // One statement a table, so that each walks its own key backwards.
@@ -35,8 +38,9 @@ extension SampleQueue {
                             JOIN run r ON r.id = s.run
                             JOIN boot b ON b.id = r.boot
                             WHERE d.is_requeued = 0 AND \(condition)
-                            ORDER BY d.sample DESC LIMIT ?
-                            """, arguments: [sample, max(0, limit)]
+                                AND (?2 IS NULL OR coalesce(\(further), a.enrollment) = ?2)
+                            ORDER BY d.sample DESC LIMIT ?3
+                            """, arguments: [sample, destination, max(0, limit)]
                     ).map(DeadLetter.init(row:))
                 }
             let sorted = letters.sorted { $0.sampleID > $1.sampleID }
@@ -82,7 +86,7 @@ extension SampleQueue {
         try write("purge dead letters") { db in
             let all = try Self.letters(of: samples, destination, db)
             for (sample, books) in all {
-                try books.giveUp(db, sample, isDead: true, reason: "purged")
+                try books.giveUp(db, sample, isDead: true, reason: Self.purged)
             }
             return all.count
         }

@@ -12,8 +12,10 @@ public enum DestinationBeginning: Sendable, Hashable {
 struct Present: Sendable {
     /// The number of the next sample.
     var nextSample: Int64
-    /// The day by the clock as it stands, trusted or not, in days since 1970-01-01.
-    var today: Int64
+    /// UTC µs, by the clock as it stands, trusted or not.
+    var wall: Int64
+    /// The same in days since 1970-01-01.
+    var today: Int64 { wall / Coverage.dayMicroseconds }
 }
 
 // An assignment's own destination is its enrollment, for ever. Further ones come and go: a segment that is
@@ -42,9 +44,7 @@ extension SampleQueue {
 
     /// Where begins what begins now.
     var present: Present {
-        Present(
-            nextSample: nextSample,
-            today: clock.read().wallMicroseconds / Coverage.dayMicroseconds)
+        Present(nextSample: nextSample, wall: clock.read().wallMicroseconds)
     }
 
     /// The same inside of another change; the caller flushes before and forgets the assignment's tail after.
@@ -72,11 +72,15 @@ extension SampleQueue {
         if isActive == true, beginning == .now { return }
         try db.execute(
             sql: """
-                INSERT INTO further_destination (assignment, destination, first_sample, state)
-                VALUES (?, ?, ?, 'active')
-                ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active'
+                INSERT INTO further_destination (assignment, destination, first_sample, state,
+                    added_wall_us)
+                VALUES (?, ?, ?, 'active', ?)
+                ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active',
+                    added_wall_us = excluded.added_wall_us
                 """,
-            arguments: [assignment, destination, beginning == .now ? present.nextSample : 0])
+            arguments: [
+                assignment, destination, beginning == .now ? present.nextSample : 0, present.wall,
+            ])
         guard beginning == .kept else {
             try db.beginLedger(of: assignment, destination: destination, today: present.today)
             return

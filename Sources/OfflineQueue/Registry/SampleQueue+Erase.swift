@@ -123,6 +123,7 @@ extension SampleQueue {
                 try db.inTransaction {
                     try Self.overwritingFreedPages(db) {
                         try Self.deleteRegistry(db, erasure, condition, arguments)
+                        try Self.forgetErasedLosses(db)
                         FaultPoint.eraseRegistry.reach()
                     }
                     return .commit

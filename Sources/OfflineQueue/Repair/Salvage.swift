@@ -70,6 +70,7 @@ struct Salvage: Sendable {
                 try writer.insertSamples(of: page, isFirst: isFirst, keepsSettled: keepsSettled, db)
             }
             try writer.finish(db)
+            try SampleQueue.forgetErasedLosses(db)
             try db.execute(
                 sql: """
                     INSERT INTO salvage (at_wall_us, broken_file, cause, carried, damaged, orphaned,

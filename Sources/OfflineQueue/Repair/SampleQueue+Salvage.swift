@@ -111,12 +111,14 @@ extension SampleQueue {
         }
     }
 
-    /// Acknowledges the reports, the damaged rows and a missing store; ``health()`` names none
+    /// Acknowledges the reports, the damaged rows, a missing store and lost samples; ``health()`` and
+    /// ``totals()`` name none
     /// any more.
     public func acknowledgeSalvages() throws(QueueError) {
         try write("acknowledge salvages") { db in
             try db.execute(sql: "UPDATE salvage SET is_acknowledged = 1")
             try StoreFindings.acknowledge(db)
+            try Self.acknowledgeLosses(db)
         }
         salvage = nil
         findings = StoreFindings()

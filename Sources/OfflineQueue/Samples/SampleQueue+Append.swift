@@ -96,7 +96,8 @@ extension SampleQueue {
         let doubled = copies
         let offset = wallOffset ?? Self.offset(in: chunk)
         let isNewOffset = wallOffset == nil && offset != nil
-        let plan = Commit(run: run, nextSample: nextSample, tails: tails)
+        let plan = Commit(
+            run: run, nextSample: nextSample, tails: tails, wallOffset: offset)
         let isLast = count == buffer.count
         let events = ledgerEvents.prefix { isLast || $0.frames < count }
         let told = isLast ? uptime : chunk.last?.uptimeMicroseconds ?? uptime
@@ -157,6 +158,8 @@ extension SampleQueue {
 /// The running totals of one commit; adopted by the queue only if the transaction succeeds.
 struct Commit {
     let run: Int64
+    /// UTC − uptime, µs; nil while it is not known.
+    private let wallOffset: Int64?
     var nextSample: Int64
     var tails: [Int64: SampleQueue.Tail]
     private var changes: [Int64: Change] = [:]
@@ -177,8 +180,11 @@ struct Commit {
         var lastSampleUptime: Int64?
     }
 
-    init(run: Int64, nextSample: Int64, tails: [Int64: SampleQueue.Tail]) {
+    init(
+        run: Int64, nextSample: Int64, tails: [Int64: SampleQueue.Tail], wallOffset: Int64?
+    ) {
         self.run = run
+        self.wallOffset = wallOffset
         self.nextSample = nextSample
         self.tails = tails
     }
@@ -215,8 +221,8 @@ struct Commit {
         _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
     ) throws {
         let uptime = arrival.uptimeMicroseconds
-        let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         let wall = arrival.trustedWallMicroseconds
+        let segment = try segment(for: arrival.assignmentID, uptime: uptime, wall: wall, db)
         var change = change(of: segment, uptime: uptime)
         if let fault = arrival.faultStored {
             try db.cachedStatement(
@@ -290,13 +296,16 @@ struct Commit {
         return change
     }
 
-    /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none or
-    /// the hole since its last sample has grown too wide.
+    /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none, the hole
+    /// since its last sample has grown too wide, or another day (UTC) has begun.
     private mutating func segment(
-        for assignment: Int64, uptime: Int64, _ db: Database
+        for assignment: Int64, uptime: Int64, wall: Int64? = nil, _ db: Database
     ) throws -> SampleQueue.Tail {
+        let time = wall ?? wallOffset.map { $0 &+ uptime }
+        let day = time.map { $0 / Coverage.dayMicroseconds }
         if let tail = tails[assignment],
-            nextSample - tail.lastSample <= SampleQueue.segmentHoleMax
+            nextSample - tail.lastSample <= SampleQueue.segmentHoleMax,
+            day == nil || tail.day == day
         {
             return tail
         }
@@ -310,7 +319,17 @@ struct Commit {
         ).execute(arguments: [
             assignment, run, nextSample, before, before, before, uptime, uptime,
         ])
-        let tail = SampleQueue.Tail(segment: db.lastInsertedRowID, lastSample: before)
+        let tail = SampleQueue.Tail(
+            segment: db.lastInsertedRowID, lastSample: before, day: day)
+        try Self.beginFurtherDeliveries(db, of: tail.segment, assignment, after: before)
+        tails[assignment] = tail
+        return tail
+    }
+
+    /// Opens the books of a new segment at the further destinations of its assignment.
+    static func beginFurtherDeliveries(
+        _ db: Database, of segment: Int64, _ assignment: Int64, after cursor: Int64
+    ) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO further_delivery (segment, destination, settled_through, before,
@@ -318,9 +337,7 @@ struct Commit {
                 SELECT ?, destination, ?, 0, 0, 0, 0 FROM further_destination
                 WHERE assignment = ? AND state = 'active'
                 """
-        ).execute(arguments: [tail.segment, before, assignment])
-        tails[assignment] = tail
-        return tail
+        ).execute(arguments: [segment, cursor, assignment])
     }
 }
 

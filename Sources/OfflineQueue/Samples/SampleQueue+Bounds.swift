@@ -124,7 +124,7 @@ extension SampleQueue {
 
     /// Drops samples that arrived before `horizon` (UTC µs; nil: none) and still wait, of every segment whose
     /// clock is known; for a further destination also those that waited for it longer than it has them
-    /// kept, at `now`. ``pruneRowsMax`` at most.
+    /// kept, at `now`, but nothing until it has been there for so long. ``pruneRowsMax`` at most.
     static func dropAged(
         _ db: Database, horizon: Int64?, now: Int64, into dropped: inout [DroppedRange]
     ) throws {
@@ -136,13 +136,18 @@ extension SampleQueue {
                 WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND ?1 IS NOT NULL
                 UNION ALL
-                SELECT s.id, d.destination, d.settled_through, s.last_sample, b.wall_offset_us,
-                    max(coalesce(?1, ?2 - e.keep_us), coalesce(?2 - e.keep_us, ?1)) AS horizon
-                FROM further_delivery d JOIN enrollment e ON e.id = d.destination
-                JOIN segment s ON s.id = d.segment
-                JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                WHERE d.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
-                    AND coalesce(?1, e.keep_us) IS NOT NULL
+                SELECT id, destination, settled_through, last_sample, wall_offset_us,
+                    max(coalesce(?1, kept), coalesce(kept, ?1)) AS horizon
+                FROM (
+                    SELECT s.id, d.destination, d.settled_through, s.last_sample, b.wall_offset_us,
+                        iif(x.added_wall_us > ?2 - e.keep_us, NULL, ?2 - e.keep_us) AS kept
+                    FROM further_delivery d JOIN enrollment e ON e.id = d.destination
+                    JOIN segment s ON s.id = d.segment
+                    JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                    LEFT JOIN further_destination x
+                        ON x.assignment = s.assignment AND x.destination = d.destination
+                    WHERE d.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL)
+                WHERE coalesce(?1, kept) IS NOT NULL
                 ORDER BY 3
                 """, arguments: [horizon, now])
         var budget = pruneRowsMax

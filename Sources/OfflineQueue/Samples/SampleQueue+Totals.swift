@@ -12,6 +12,8 @@ public struct StoreTotals: Sendable, Hashable {
     public var dead = 0
     /// Samples held because no enrollment delivers them.
     public var notEnrolled = 0
+    /// Samples that were refused or dropped, not by a person's decision, and not acknowledged yet, by reason.
+    public var lost: [String: Int] = [:]
 }
 
 extension SampleQueue {
@@ -20,6 +22,7 @@ extension SampleQueue {
         try read("read totals") { [patientHolds] db in
             var totals = StoreTotals()
             for view in BooksView.allCases { try totals.add(db, view, patientHolds) }
+            totals.lost = try Self.unacknowledgedLosses(db)
             return totals
         }
     }

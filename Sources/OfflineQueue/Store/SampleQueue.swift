@@ -26,8 +26,9 @@ import GRDB
 //     boot        a start of the kernel: its id, and its offset UTC − uptime once it is trusted
 //     run         a start of the program: its boot and the random nonce that identities are made of
 //     sensor, enrollment, assignment      who wears what, and where it goes (Registry.swift)
-//     segment     the samples of one assignment in one run, without a wide hole between their ids:
-//                 first_sample…last_sample, two cursors, and all counters
+//     segment     the samples of one assignment in one run on one day (UTC), without a wide hole between
+//                 their ids: first_sample…last_sample, two cursors, and all counters, which so are
+//                 counts by day
 //     further_destination, further_delivery, further_dead_letter      where an assignment's samples go
 //                 beside its enrollment: which, with what cursor and counters, and what was refused there
 //     sample      id, segment, uptime, wall (only if trusted at arrival), flags, crc, frame
@@ -113,6 +114,8 @@ public actor SampleQueue {
     struct Tail: Sendable {
         var segment: Int64
         var lastSample: Int64
+        /// When the segment began, in days since 1970-01-01 UTC; nil if the clock was not known then.
+        var day: Int64?
     }
 
     nonisolated let thread: any SerialExecutor

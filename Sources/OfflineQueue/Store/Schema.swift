@@ -12,6 +12,7 @@ enum Schema {
         migrator.registerMigration("v4") { try step($0, version4) }
         migrator.registerMigration("v5") { try step($0, version5) }
         migrator.registerMigration("v6") { try step($0, version6) }
+        migrator.registerMigration("v7") { try step($0, version7) }
         return migrator
     }
 

@@ -115,7 +115,9 @@ struct SetAside: Codable, Sendable {
         }
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
-        var commit = Commit(run: run, nextSample: try RunStart.lastSample(db) + 1, tails: [:])
+        var commit = Commit(
+            run: run, nextSample: try RunStart.lastSample(db) + 1, tails: [:],
+            wallOffset: wallOffset)
         try commit.insert(arrivals[...], settings, db)
         for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
         where known.contains(assignment) {

@@ -7,7 +7,7 @@ struct ExportLine: Sendable {
     static let header = "{\"format\":\"\(formatName)\",\"version\":\(formatVersion)}"
     static let columns = [
         "uuid", "time", "boot", "uptime_us", "sensor", "assignment", "enrollment", "patient", "bpm",
-        "rr_1024", "flags", "frame", "state",
+        "rr_1024", "flags", "frame", "state", "further",
     ]
 
     /// The last line: without it, the file is not whole.
@@ -18,17 +18,29 @@ struct ExportLine: Sendable {
     private let sample: SampleRow
     private let segment: ExportedSegment
     private let state: SampleState
+    /// The states at further destinations, by their names.
+    private let further: [(name: String, state: SampleState)]
 
-    init(_ sample: SampleRow, _ segment: ExportedSegment, isRequeued: Bool?) {
+    /// `letters` tells of each destination at which the sample has died whether it was put back since.
+    init(
+        _ sample: SampleRow, _ segment: ExportedSegment, letters: [ExportedLetters.Place: Bool]
+    ) {
         self.sample = sample
         self.segment = segment
-        let isWaiting = sample.id > segment.settledThrough || isRequeued == true
-        state =
-            isWaiting
-            ? (segment.isHeld ? .held : .pending) : isRequeued == false ? .dead : .settled
+        state = segment.own.state(of: sample.id, letters[.own])
+        further = segment.further.map { id, books in
+            (books.name ?? "", books.state(of: sample.id, letters[.further(id)]))
+        }
     }
 
-    var isUnsent: Bool { state == .pending || state == .held }
+    /// Whether it waits anywhere.
+    var isUnsent: Bool { state.isUnsent || further.contains { $0.state.isUnsent } }
+
+    /// Its state at the destination of this name; nil if it does not go there.
+    func state(at destination: String) -> SampleState? {
+        if segment.own.name == destination { return state }
+        return further.first { $0.name == destination }?.state
+    }
 
     private var uuid: String {
         SampleIdentity(
@@ -61,7 +73,7 @@ struct ExportLine: Sendable {
         add("uptime_us", String(sample.uptime))
         add("sensor", Self.quoted(segment.sensor))
         add("assignment", String(segment.assignmentID))
-        add("enrollment", segment.enrollment.map(Self.quoted))
+        add("enrollment", segment.own.name.map(Self.quoted))
         add("patient", segment.patient.map(Self.quoted))
         if let measurement {
             add("bpm", String(measurement.bpm))
@@ -73,6 +85,10 @@ struct ExportLine: Sendable {
         add("flags", String(UInt32(truncatingIfNeeded: sample.flags)))
         add("frame", Self.quoted(Self.hex(sample.frame)))
         add("state", Self.quoted(state.rawValue))
+        if !further.isEmpty {
+            let states = further.map { "\(Self.quoted($0.name)):\(Self.quoted($0.state.rawValue))" }
+            add("further", "{\(states.joined(separator: ","))}")
+        }
         return line + "}"
     }
 
@@ -80,11 +96,12 @@ struct ExportLine: Sendable {
         let measurement = measurement
         let fields: [String] = [
             uuid, time ?? "", segment.bootID, String(sample.uptime), segment.sensor,
-            String(segment.assignmentID), segment.enrollment ?? "", segment.patient ?? "",
+            String(segment.assignmentID), segment.own.name ?? "", segment.patient ?? "",
             measurement.map { String($0.bpm) } ?? "",
             measurement?.rrIntervals.map(String.init).joined(separator: " ") ?? "",
             String(UInt32(truncatingIfNeeded: sample.flags)), Self.hex(sample.frame),
             state.rawValue,
+            further.map { "\($0.name)=\($0.state.rawValue)" }.joined(separator: " "),
         ]
         return fields.map(CSVField.text).joined(separator: ",")
     }
@@ -114,6 +131,9 @@ enum SampleState: String, Sendable, Hashable, Codable {
     case held
     /// It is delivered, or dropped by policy.
     case settled
-    /// The exchange refused it for good.
+    /// The destination refused it for good.
     case dead
+
+    /// Whether it is still to be delivered.
+    var isUnsent: Bool { self == .pending || self == .held }
 }

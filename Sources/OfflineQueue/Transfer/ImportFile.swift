@@ -13,6 +13,8 @@ struct ImportLine: Sendable {
     var flags: UInt32
     var frame: [UInt8]
     var state: SampleState
+    /// The names of further destinations that it waits for.
+    var waitsFor: [String]
 }
 
 extension ImportLine {
@@ -27,9 +29,10 @@ extension ImportLine {
         var flags: UInt32
         var frame: String
         var state: SampleState
+        var further: [String: SampleState]?
 
         enum CodingKeys: String, CodingKey {
-            case uuid, time, boot, sensor, assignment, patient, flags, frame, state
+            case uuid, time, boot, sensor, assignment, patient, flags, frame, state, further
             case uptime = "uptime_us"
         }
     }
@@ -39,8 +42,10 @@ extension ImportLine {
         ImportMinute(
             nonce: nonce, minute: (timeMicroseconds ?? uptime) / ImportMinute.microseconds)
     }
-    /// It waits where it comes from.
-    var isWaiting: Bool { state == .pending || state == .held }
+    /// It waits for the assignment's own destination where it comes from.
+    var isWaiting: Bool { state.isUnsent }
+    /// More than any gateway has.
+    private static let furtherMax = 64
 
     /// Reads one line; throws what is wrong with it.
     init(_ bytes: [UInt8], _ decoder: JSONDecoder) throws(ImportFault) {
@@ -57,6 +62,10 @@ extension ImportLine {
         guard texts.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) }) else {
             throw ImportFault(reason: "boot, sensor or patient is empty or too long")
         }
+        let further = fields.further ?? [:]
+        guard further.count <= Self.furtherMax,
+            further.keys.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) })
+        else { throw ImportFault(reason: "further names too many destinations, or one wrongly") }
         guard (0...UTCText.microsecondsMax).contains(fields.uptime) else {
             throw ImportFault(reason: "uptime_us is out of range")
         }
@@ -74,7 +83,8 @@ extension ImportLine {
             nonce: identity.runNonce, number: identity.sample, timeMicroseconds: time,
             bootID: fields.boot, uptime: fields.uptime, sensor: fields.sensor.uppercased(),
             assignment: fields.assignment, patient: fields.patient, flags: fields.flags,
-            frame: frame, state: fields.state)
+            frame: frame, state: fields.state,
+            waitsFor: further.filter { $0.value.isUnsent }.keys.sorted())
     }
 
     private static func reason(_ error: any Error) -> String {

@@ -12,12 +12,20 @@ struct SampleImport: Sendable {
         var isOwn: Bool
         var boot: Int64
     }
+    /// An assignment of the file in one of its runs, and where samples of it go here: the first destination
+    /// is the own one of an assignment here.
+    private struct Place: Hashable, Sendable {
+        var source: ImportSurvey.Key
+        var destinations: [Int64]
+    }
     private struct Segment: Sendable {
         var id: Int64
         var shift: Int64
         var count = 0
         var lastSample: Int64
         var lastUptime: Int64
+        /// Its day (UTC), in days since 1970-01-01; nil without a time.
+        var day: Int64?
     }
 
     private let survey: ImportSurvey
@@ -28,7 +36,7 @@ struct SampleImport: Sendable {
     var summary = ImportSummary()
 
     private var runs: [UInt64: Run] = [:]
-    private var assignments: [ImportSurvey.Key: Int64] = [:]
+    private var assignments: [Place: Int64] = [:]
     private var segments: [Int64: Segment] = [:]
     private var seen: ImportedNumbers?
     private var lastNumber: (nonce: UInt64, number: Int64)?
@@ -61,7 +69,8 @@ struct SampleImport: Sendable {
     private mutating func add(
         _ sample: ImportLine, _ insertion: SampleInsertion, _ db: Database
     ) throws {
-        guard sample.isWaiting else {
+        let destinations = destinations(of: sample)
+        guard !destinations.isEmpty else {
             summary.settled += 1
             return
         }
@@ -73,8 +82,8 @@ struct SampleImport: Sendable {
         }
         try takeRoom(for: sample, db)
         let id = place(sample)
-        let assignment = try assignment(of: sample, run, db)
-        var segment = try segment(of: assignment, run, id: id, uptime: sample.uptime, db)
+        let assignment = try assignment(of: sample, to: destinations, run, db)
+        var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
                 id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
@@ -87,6 +96,15 @@ struct SampleImport: Sendable {
     }
 
     // MARK: - Where a sample goes
+
+    /// The destinations here for which it waits there.
+    private func destinations(of sample: ImportLine) -> [Int64] {
+        var found = sample.isWaiting ? [target.enrollmentID] : []
+        for name in sample.waitsFor where !target.without.contains(name) {
+            if let id = target.further[name], !found.contains(id) { found.append(id) }
+        }
+        return found
+    }
 
     /// The sample's id here: as far from the one before it as it was there, or next to it.
     private mutating func place(_ sample: ImportLine) -> Int64 {
@@ -167,14 +185,15 @@ struct SampleImport: Sendable {
         }.first
     }
 
-    /// An assignment of its own for each of the file's in each of its runs, ended as it begins: that
-    /// sensor is not worn here.
+    /// An assignment of its own for each of the file's in each of its runs and for each choice of
+    /// destinations, ended as it begins: that sensor is not worn here.
     private mutating func assignment(
-        of sample: ImportLine, _ run: Run, _ db: Database
+        of sample: ImportLine, to destinations: [Int64], _ run: Run, _ db: Database
     ) throws -> Int64 {
-        let key = ImportSurvey.Key(nonce: sample.nonce, assignment: sample.assignment)
-        if let known = assignments[key] { return known }
-        guard let span = survey.spans[key] else { return 0 }
+        let source = ImportSurvey.Key(nonce: sample.nonce, assignment: sample.assignment)
+        let place = Place(source: source, destinations: destinations)
+        if let known = assignments[place] { return known }
+        guard let span = survey.spans[source] else { return 0 }
         try db.execute(
             sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
             arguments: [sample.sensor])
@@ -185,20 +204,31 @@ struct SampleImport: Sendable {
                 VALUES ((SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                sample.sensor, target.enrollmentID, target.patient, run.boot, span.firstUptime,
-                span.firstTime, run.boot, span.lastUptime, span.lastTime,
+                sample.sensor, destinations.first, patient(at: destinations), run.boot,
+                span.firstUptime, span.firstTime, run.boot, span.lastUptime, span.lastTime,
             ])
         let id = db.lastInsertedRowID
-        assignments[key] = id
+        for further in destinations.dropFirst() {
+            try db.execute(
+                sql: """
+                    INSERT INTO further_destination (assignment, destination, first_sample, state)
+                    VALUES (?, ?, 0, 'active')
+                    """, arguments: [id, further])
+        }
+        assignments[place] = id
         newAssignments.insert(id)
         return id
     }
 
     private mutating func segment(
-        of assignment: Int64, _ run: Run, id: Int64, uptime: Int64, _ db: Database
+        of assignment: Int64, _ run: Run, id: Int64, _ sample: ImportLine, _ db: Database
     ) throws -> Segment {
+        let uptime = sample.uptime
+        let day = sample.timeMicroseconds.map { $0 / Coverage.dayMicroseconds }
         if let known = segments[assignment] {
-            if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax {
+            if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax,
+                known.day == day
+            {
                 return known
             }
             try write(known, db)
@@ -210,8 +240,16 @@ struct SampleImport: Sendable {
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [assignment, run.id, id, id - 1, id - 1, id - 1, uptime, uptime, shift])
-        return Segment(
-            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime)
+        let segment = Segment(
+            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime, day: day
+        )
+        try Commit.beginFurtherDeliveries(db, of: segment.id, assignment, after: id - 1)
+        return segment
+    }
+
+    /// The patient that an assignment names: none where the enrollment itself does.
+    private func patient(at destinations: [Int64]) -> String? {
+        destinations.first == target.enrollmentID ? target.patient : survey.patient
     }
 
     private func write(_ segment: Segment, _ db: Database) throws {

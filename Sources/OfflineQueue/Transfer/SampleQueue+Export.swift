@@ -12,7 +12,7 @@ public enum ExportFormat: String, Sendable, Hashable, CaseIterable {
 
 /// Which samples are written out.
 public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
-    /// Those that wait, for whatever.
+    /// Those that wait for a destination, for whatever reason.
     case unsent
     /// Every sample that is there, delivered ones too.
     case everything
@@ -26,12 +26,25 @@ public struct ExportFilter: Sendable, Hashable {
     public var until: Int64?
     /// Only samples of the sensor with this address, upper case.
     public var sensor: String?
+    /// Only samples that go to the destination of this name; with ``ExportSelection/unsent`` those that wait
+    /// for it.
+    public var destination: String?
 
-    /// Leaves out what lies before `since`, or at or after `until`, or is of another sensor.
-    public init(since: Int64? = nil, until: Int64? = nil, sensor: String? = nil) {
+    /// Leaves out what lies before `since`, or at or after `until`, is of another sensor, or does not go to
+    /// `destination`.
+    public init(
+        since: Int64? = nil, until: Int64? = nil, sensor: String? = nil, destination: String? = nil
+    ) {
         self.since = since
         self.until = until
         self.sensor = sensor
+        self.destination = destination
+    }
+
+    fileprivate func admits(_ line: ExportLine, _ selection: ExportSelection) -> Bool {
+        guard let destination else { return selection == .everything || line.isUnsent }
+        guard let state = line.state(at: destination) else { return false }
+        return selection == .everything || state.isUnsent
     }
 
     fileprivate func admits(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
@@ -112,9 +125,7 @@ private struct SampleExport {
         case .ndjson: add(ExportLine.header)
         case .csv: add(ExportLine.columns.joined(separator: ","))
         }
-        let letters = try Row.fetchCursor(
-            db, sql: "SELECT sample, is_requeued FROM dead_letter ORDER BY sample")
-        var letter = try letters.next().map { (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?) }
+        var letters = try ExportedLetters(db)
         let first = try firstID()
         let span = max(1, (try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0) &- first)
         var next = first
@@ -130,19 +141,12 @@ private struct SampleExport {
                 progress(Double(sample.id - first) / Double(span))
                 next = sample.id + max(1, span / 1_000)
             }
-            while let at = letter?.id, at < sample.id {
-                letter = try letters.next().map {
-                    (id: $0[0] as Int64?, isRequeued: $0[1] as Bool?)
-                }
-            }
-            let isRequeued = letter?.id == sample.id ? letter?.isRequeued : nil
             guard sample.isIntact, let segment = try segment(sample.segment) else {
                 summary.damaged += 1
                 continue
             }
-            let line = ExportLine(sample, segment, isRequeued: isRequeued)
-            guard selection == .everything || line.isUnsent, filter.admits(sample, segment)
-            else { continue }
+            let line = ExportLine(sample, segment, letters: try letters.of(sample.id))
+            guard filter.admits(line, selection), filter.admits(sample, segment) else { continue }
             add(format == .ndjson ? line.json : line.csv)
             summary.samples += 1
             if piece.count >= Self.pieceBytes { try hand(sink) }
@@ -163,7 +167,10 @@ private struct SampleExport {
                 SELECT min(id) FROM (
                     SELECT min(settled_through + 1) AS id FROM segment
                         WHERE settled_through < last_sample
-                    UNION ALL SELECT min(sample) FROM dead_letter WHERE is_requeued = 1)
+                    UNION ALL SELECT min(d.settled_through + 1) FROM further_delivery d
+                        JOIN segment s ON s.id = d.segment WHERE d.settled_through < s.last_sample
+                    UNION ALL SELECT min(sample) FROM dead_letter WHERE is_requeued = 1
+                    UNION ALL SELECT min(sample) FROM further_dead_letter WHERE is_requeued = 1)
                 """) ?? .max
     }
 
@@ -188,7 +195,21 @@ private struct SampleExport {
 
 /// What the samples of a segment have in common.
 struct ExportedSegment: Sendable {
-    var settledThrough: Int64
+    /// How far one of its destinations is.
+    struct Delivery: Sendable {
+        /// Nil without an enrollment.
+        var name: String?
+        var settledThrough: Int64
+        var isHeld: Bool
+
+        func state(of sample: Int64, _ isRequeued: Bool?) -> SampleState {
+            if sample > settledThrough || isRequeued == true { return isHeld ? .held : .pending }
+            return isRequeued == false ? .dead : .settled
+        }
+    }
+
+    var own: Delivery
+    var further: [(id: Int64, delivery: Delivery)]
     var identityShift: Int64
     var assignmentID: Int64
     var nonce: UInt64
@@ -196,8 +217,6 @@ struct ExportedSegment: Sendable {
     var wallOffset: Int64?
     var sensor: String
     var patient: String?
-    var enrollment: String?
-    var isHeld: Bool
 
     init?(_ db: Database, _ id: Int64) throws {
         let row = try Row.fetchOne(
@@ -216,7 +235,23 @@ struct ExportedSegment: Sendable {
                     WHERE s.id = ?
                     """), arguments: [id])
         guard let row, let nonce = row[3] as Int64? else { return nil }
-        settledThrough = row[0] ?? 0
+        own = Delivery(name: row[8], settledThrough: row[0] ?? 0, isHeld: row[9] ?? true)
+        let isUntimed = row[5] as Int64? == nil
+        further = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT d.destination, e.name, d.settled_through,
+                        e.state <> 'active' OR e.hold_reason IS NOT NULL
+                    FROM further_delivery d JOIN enrollment e ON e.id = d.destination
+                    WHERE d.segment = ? ORDER BY e.name
+                    """), arguments: [id]
+        ).map { row in
+            (
+                row[0] ?? 0,
+                Delivery(
+                    name: row[1], settledThrough: row[2] ?? 0, isHeld: isUntimed || row[3] ?? true)
+            )
+        }
         identityShift = row[1] ?? 0
         assignmentID = row[2] ?? 0
         self.nonce = UInt64(bitPattern: nonce)
@@ -224,7 +259,47 @@ struct ExportedSegment: Sendable {
         wallOffset = row[5]
         sensor = row[6] ?? ""
         patient = row[7]
-        enrollment = row[8]
-        isHeld = row[9] ?? true
+    }
+}
+
+/// The dead letters of a store, read along with its samples.
+struct ExportedLetters {
+    /// Where a sample died.
+    enum Place: Hashable {
+        case own
+        case further(Int64)
+    }
+
+    private let rows: RowCursor
+    private var next: (sample: Int64, place: Place, isRequeued: Bool)?
+
+    init(_ db: Database) throws {
+        rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT sample, is_requeued, NULL FROM dead_letter
+                UNION ALL SELECT sample, is_requeued, destination FROM further_dead_letter
+                ORDER BY 1
+                """)
+        try advance()
+    }
+
+    /// Those of one sample, and whether they were put back since; samples are asked for in order.
+    mutating func of(_ sample: Int64) throws -> [Place: Bool] {
+        var found: [Place: Bool] = [:]
+        while let letter = next, letter.sample <= sample {
+            if letter.sample == sample { found[letter.place] = letter.isRequeued }
+            try advance()
+        }
+        return found
+    }
+
+    private mutating func advance() throws {
+        next = try rows.next().map { row in
+            (
+                row[0] ?? 0, (row[2] as Int64?).map(Place.further) ?? .own,
+                row[1] as Bool? ?? false
+            )
+        }
     }
 }

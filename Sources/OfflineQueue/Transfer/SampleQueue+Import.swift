@@ -3,8 +3,12 @@ import GRDB
 
 /// Where imported samples go.
 public struct ImportTarget: Sendable, Hashable {
-    /// The enrollment that delivers them.
+    /// The enrollment that delivers what waits for the own destination of its assignment.
     public var enrollmentID: Int64
+    /// Where samples go that wait for a further destination, by its name in the file.
+    public var further: [String: Int64]
+    /// Further destinations, by their names in the file, that are left out.
+    public var without: Set<String>
     /// The patient, with a practitioner's enrollment and only then.
     public var patient: String?
     /// Which assignments of the file, by its own numbers; nil: the only one there is. A file may hold
@@ -12,8 +16,13 @@ public struct ImportTarget: Sendable, Hashable {
     public var assignments: Set<Int64>?
 
     /// Without `assignments` the file's only one; without `patient` the enrollment's own.
-    public init(enrollmentID: Int64, patient: String? = nil, assignments: Set<Int64>? = nil) {
+    public init(
+        enrollmentID: Int64, patient: String? = nil, assignments: Set<Int64>? = nil,
+        further: [String: Int64] = [:], without: Set<String> = []
+    ) {
         self.enrollmentID = enrollmentID
+        self.further = further
+        self.without = without
         self.patient = patient
         self.assignments = assignments
     }
@@ -25,7 +34,7 @@ public struct ImportSummary: Sendable, Hashable {
     public internal(set) var added = 0
     /// Samples that are or were here already.
     public internal(set) var known = 0
-    /// Samples the file says are done with: delivered, dropped or dead.
+    /// Samples that wait for nothing that was asked for: delivered, dropped or dead, or left out.
     public internal(set) var settled = 0
     /// Samples of assignments that were not asked for.
     public internal(set) var notSelected = 0
@@ -58,8 +67,10 @@ extension SampleQueue {
     /// that a delivery never makes an average of half a window. What was imported before, or was recorded
     /// here, adds nothing; so an import that was broken off goes on where it was when it is repeated.
     ///
-    /// Throws `invalid-file` with the line's number, and `invalid-argument` if the target does not fit:
-    /// then nothing was stored. Throws `disk-full` if the store's limit is in the way: then the slices
+    /// Samples that wait for a further destination go to that of the target for its name.
+    ///
+    /// Throws `invalid-file` with the line's number, and `invalid-argument` if the target does not fit, or
+    /// has no place for a further destination of the file: then nothing was stored. Throws `disk-full` if the store's limit is in the way: then the slices
     /// before stay.
     @discardableResult
     public nonisolated func importSamples(
@@ -137,6 +148,11 @@ struct ImportSurvey: Sendable {
         var nonce: UInt64
         var assignment: Int64
     }
+    /// A further destination that samples of an assignment wait for.
+    private struct Waiting: Hashable {
+        var assignment: Int64
+        var name: String
+    }
     /// From when until when it has samples.
     struct Span: Sendable {
         var firstUptime: Int64
@@ -152,8 +168,9 @@ struct ImportSurvey: Sendable {
     private(set) var spans: [Key: Span] = [:]
     private var boots: [UInt64: String] = [:]
     /// Whose samples they are to be, and by assignment the first line that names another patient.
-    private let patient: String?
+    let patient: String?
     private var strangers: [Int64: Int] = [:]
+    private var waiting: Set<Waiting> = []
 
     /// When samples can have been measured, UTC µs.
     private let times: ClosedRange<Int64>
@@ -188,7 +205,15 @@ struct ImportSurvey: Sendable {
     }
 
     mutating func add(_ sample: ImportLine, line: Int) throws(ImportFault) {
-        if sample.isWaiting, let named = sample.patient, named != patient {
+        for name in sample.waitsFor {
+            waiting.insert(Waiting(assignment: sample.assignment, name: name))
+        }
+        guard waiting.count <= Self.spansMax else {
+            throw ImportFault(reason: "too many destinations")
+        }
+        if sample.isWaiting || !sample.waitsFor.isEmpty, let named = sample.patient,
+            named != patient
+        {
             strangers[sample.assignment] = strangers[sample.assignment] ?? line
         }
         if let boot = boots[sample.nonce], boot != sample.bootID {
@@ -225,6 +250,14 @@ struct ImportSurvey: Sendable {
             throw QueueError(
                 .invalidArgument, "import samples",
                 "line \(line): the sample is of another patient than the enrollment's")
+        }
+        let missing = Set(waiting.filter { chosen.contains($0.assignment) }.map(\.name))
+            .subtracting(target.further.keys).subtracting(target.without)
+        if let name = missing.min() {
+            throw QueueError(
+                .invalidArgument, "import samples",
+                "samples wait for \(name), which is not a destination of this gateway: add it under "
+                    + "this name, or leave it out")
         }
         return chosen
     }
