@@ -111,7 +111,8 @@ class Front(BaseHTTPRequestHandler):
 
     def insert(self, table: str, query: dict, body: bytes) -> None:
         owner = self.owner()
-        columns = query["columns"].split(",") if "columns" in query else None
+        # PostgREST takes names in quotes, too.
+        columns = [name.strip('"') for name in query["columns"].split(",")] if "columns" in query else None
         try:
             rows = json.loads(body)
         except ValueError:
