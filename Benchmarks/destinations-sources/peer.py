@@ -17,7 +17,7 @@ import sqlite3
 import sys
 import time
 
-BATCH = {"file": 500, "influx": 1000, "victoria": 1000, "postgrest": 500, "cloudcare": 300}
+BATCH = {"file": 250, "influx": 500, "victoria": 500, "postgrest": 250, "cloudcare": 300}
 BATCH_STANDARD = 100
 
 

@@ -100,6 +100,18 @@ struct FurtherDestinationTests {
         #expect(try await queue.audit().isClean)
     }
 
+    @Test func whatCanWaitIsSettledWithinACommitsAgeWhereNothingIsRecorded() async throws {
+        let scene = try await Scene(store, clock)
+        try await scene.beat(10)
+        try await settleSoon(scene, 4)
+        clock.advance(seconds: 4)
+        await scene.queue.commitIfDue()
+        #expect(try await scene.balance(scene.elsewhere).delivered == 0)
+        clock.advance(seconds: 1)
+        await scene.queue.commitIfDue()
+        #expect(try await scene.balance(scene.elsewhere).delivered == 4)
+    }
+
     @Test func aProcessThatDiesBeforeItDeliversTheSameAgain() async throws {
         let scene = try await Scene(store, clock)
         try await scene.beat(10)

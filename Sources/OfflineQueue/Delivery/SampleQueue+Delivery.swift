@@ -60,14 +60,15 @@ extension SampleQueue {
         FaultPoint.settled.reach()
     }
 
-    /// The same with the next transaction, or before the delivery is given other samples: for a destination
-    /// that knows a repetition whenever it comes. Until then the samples count as pending, and after a crash
-    /// they are delivered again.
+    /// The same with the next transaction, before the delivery is given other samples, or when a group
+    /// commit would be due: for a destination that knows a repetition whenever it comes. Until then the
+    /// samples count as pending, and after a crash they are delivered again.
     public func settleSoon(
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
     ) throws(QueueError) {
         try mustBeWritable("settle samples")
-        unwritten[enrollment, default: UnwrittenOutcomes()].add(outcomes, upload)
+        unwritten[enrollment, default: UnwrittenOutcomes()].add(
+            outcomes, upload, at: clock.read().uptimeMicroseconds)
     }
 
     /// Writes what waits to be written of a delivery. What does not fit its books is given up, and its

@@ -5,13 +5,16 @@ import GRDB
 struct UnwrittenOutcomes: Sendable {
     private(set) var samples: [SettledSample] = []
     private(set) var uploads: [UploadRecord] = []
+    /// When the first of them came, uptime µs.
+    private(set) var since: Int64?
 
     init(samples: [SettledSample] = [], uploads: [UploadRecord] = []) {
         self.samples = samples
         self.uploads = uploads
     }
 
-    mutating func add(_ samples: [SettledSample], _ upload: UploadRecord?) {
+    mutating func add(_ samples: [SettledSample], _ upload: UploadRecord?, at uptime: Int64) {
+        since = since ?? uptime
         self.samples += samples
         if let upload { uploads.append(upload) }
     }

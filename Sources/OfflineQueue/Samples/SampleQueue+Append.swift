@@ -57,6 +57,11 @@ extension SampleQueue {
         } else {
             keepLedgersIfDue(uptime: uptime)
         }
+        // Where nothing is recorded, no commit takes them along.
+        let oldest = unwritten.values.compactMap(\.since).min()
+        if let oldest, uptime - oldest >= settings.commitAgeMicrosecondsMax {
+            try? write("settle samples") { _ in }
+        }
     }
 
     /// Writes everything buffered, now: at a disconnect, before a batch, at shutdown.

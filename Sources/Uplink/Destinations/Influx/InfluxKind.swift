@@ -29,8 +29,8 @@ public struct InfluxKind: HTTPKind {
         .patient,
         .gaps,
     ]
-    /// Some 100 KB of line protocol; InfluxDB advises up to 5,000 lines a request.
-    public static let pace = DestinationPace(batch: 1_000)
+    /// Some 50 KB of line protocol: InfluxDB advises up to 5,000 lines, the gateway's memory fewer.
+    public static let pace = DestinationPace(batch: 500)
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: true, mayRace: false,
         words: "InfluxDB has the point on its disk, and a repetition replaces it; VictoriaMetrics "
