@@ -1,14 +1,24 @@
 # What a person or CI runs. Each target installs what it needs through deploy/setup.
 CONFIG ?= /etc/edge-gateway/config.yaml
 DEMO_SECONDS ?= 60
+DESTINATIONS ?=
 FLAKY_ROUNDS ?= 10
-export DEMO_SECONDS
+export DEMO_SECONDS DESTINATIONS
 
-.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet release manual docs package \
+.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez day fleet release manual docs package \
 	test-package test-installed lint fuzz bench clean
 
-demo: release          ## recorded hearts on simulated straps, delivered to a stand-in exchange
+# DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
+demo: demo-destinations release ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
+
+demo-destinations:
+ifneq ($(strip $(DESTINATIONS)),)
+	@deploy/setup --destinations '$(DESTINATIONS)'
+endif
+ifneq ($(findstring webhook,$(DESTINATIONS)),)
+	@Tests/Conformance/setup
+endif
 
 run: release           ## the gateway on this machine's Bluetooth and a real exchange
 	.build/release/edge-gateway run --config $(CONFIG)
