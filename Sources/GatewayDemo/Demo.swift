@@ -91,7 +91,11 @@ struct Demo {
             return agrees
         } catch {
             if !Task.isCancelled { complain("the gateway's log ends:\n\(gateway.logTail())") }
-            await Task { _ = await gateway.remove() }.value
+            await Task {
+                // It would finish what it does, such as a pairing, and somebody waits for the demo's end.
+                await gateway.kill()
+                await gateway.remove()
+            }.value
             throw error
         }
     }

@@ -23,10 +23,16 @@ actor DemoDestinations {
         for system in all {
             guard let destination = status.destinations.first(where: { $0.name == system.kind })
             else { throw SystemFault("the gateway does not know the destination \(system.kind)") }
+            let counts: (stored: Int, repeated: Int)
+            do {
+                counts = try await system.counts()
+            } catch {
+                throw SystemFault(
+                    "\(system.kind): \(system.title) does not say what it has: \(error)")
+            }
             books.append(
                 DestinationBooks(
-                    destination, stored: status.balance.stored, system: system,
-                    counts: try await system.counts()))
+                    destination, stored: status.balance.stored, system: system, counts: counts))
         }
         return books
     }

@@ -126,7 +126,10 @@ public final class SystemHost: Sendable {
     /// - Throws: ``SystemFault`` with its complaint when it leaves with another status than 0.
     @discardableResult
     public func run(_ program: String, _ words: [String]) async throws -> String {
-        let outcome = try await Command.run(program, words, directory: directory)
+        // Also when the caller is cancelled: what is killed in the middle leaves children that still write.
+        let outcome = try await Task { [directory] in
+            try await Command.run(program, words, directory: directory)
+        }.value
         guard outcome.status == 0 else {
             throw SystemFault(
                 "\(program) left with \(outcome.status): \(outcome.output)\(outcome.complaint)")
