@@ -34,11 +34,12 @@ public struct PostgRESTSystem: DestinationSystem {
                 asItself + [
                     programs + "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-N",
                 ])
-            // Changing the user forgets the signal at the parent's death: it is asked for again.
+            // Changing the user forgets the signal at the parent's death: it is asked for again, as the one at
+            // which PostgreSQL takes its shared memory with it.
             try await host.launch(
                 "/usr/bin/setpriv",
                 asItself + [
-                    "/usr/bin/setpriv", "--pdeathsig", "KILL", "--", programs + "postgres",
+                    "/usr/bin/setpriv", "--pdeathsig", "QUIT", "--", programs + "postgres",
                     "-D", data, "-k", host.directory, "-c", "listen_addresses=", "-c", "fsync=off",
                 ], environment: ["LC_ALL": "C"], end: SIGQUIT)
             try await waitForDatabase(host)
