@@ -1,16 +1,26 @@
 # What a person or CI runs. Each target installs what it needs through deploy/setup.
 CONFIG ?= /etc/edge-gateway/config.yaml
 DEMO_SECONDS ?= 60
+DESTINATIONS ?=
 FLAKY_ROUNDS ?= 10
-export DEMO_SECONDS
+export DEMO_SECONDS DESTINATIONS
 BUILD = swift build -c release --static-swift-stdlib --product
 
-.PHONY: demo run test build-tests test-long test-flaky test-page test-bluez day fleet gateway gateway-demo simulated-day \
-	soak stand-in-exchange FastTime programs release manual docs package test-package test-installed lint fuzz bench \
-	clean
+.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez day fleet gateway \
+	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
+	test-installed lint fuzz bench clean
 
-demo: gateway-demo     ## recorded hearts on simulated straps, delivered to a stand-in exchange
+# DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
+demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
 	@.build/release/gateway-demo
+
+demo-destinations:
+ifneq ($(strip $(DESTINATIONS)),)
+	@deploy/setup --destinations '$(DESTINATIONS)'
+endif
+ifneq ($(findstring webhook,$(DESTINATIONS)),)
+	@Tests/Conformance/setup
+endif
 
 run: gateway           ## the gateway on this machine's Bluetooth and a real exchange
 	.build/release/edge-gateway run --config $(CONFIG)

@@ -1,10 +1,12 @@
 import Foundation
 import Testbed
 
-/// `make demo`: the gateway's main job on simulated straps and a stand-in exchange.
+/// `make demo`: the gateway's main job on simulated straps and a stand-in exchange, and with
+/// `DESTINATIONS=KIND,…` on real systems beside it.
 ///
 /// The product is the real `edge-gateway` binary, driven only by its commands, on a real
-/// dbus-daemon. Exits with 0 only if the balance agrees with the exchange's own count.
+/// dbus-daemon. Exits with 0 only if the balance agrees with the own counts of the exchange and of
+/// each system.
 @main
 struct Demo {
     /// The network is away during this part of the demo.
@@ -15,26 +17,65 @@ struct Demo {
     /// The port of the live page that the documentation names.
     private static let pagePort: UInt16 = 8470
     static let samplesPerSecondOfStatus = Duration.milliseconds(500)
+    /// What a shell says of a program that a signal ended, without the signal's number.
+    private static let endedBySignal: Int32 = 128
 
     static func main() async {
         signal(SIGPIPE, SIG_IGN)
-        let seconds = ProcessInfo.processInfo.environment["DEMO_SECONDS"].flatMap(Int.init) ?? 60
+        let environment = ProcessInfo.processInfo.environment
+        let seconds = environment["DEMO_SECONDS"].flatMap(Int.init) ?? 60
         guard (5...86400).contains(seconds) else {
             complain("DEMO_SECONDS takes 5 to 86400")
             exit(2)
         }
+        let kinds: [SystemKind]
         do {
-            let agrees = try await run(seconds: seconds)
-            exit(agrees ? 0 : 1)
+            kinds = try SystemKind.list(environment["DESTINATIONS"])
         } catch {
+            complain("DESTINATIONS: \(error)")
+            exit(2)
+        }
+        let demo = Task { try await run(seconds: seconds, kinds: kinds) }
+        let interruption = Interruption { demo.cancel() }
+        do {
+            let agrees = try await demo.value
+            exit(interruption.signal.map { endedBySignal + $0 } ?? (agrees ? 0 : 1))
+        } catch {
+            if let signal = interruption.signal {
+                complain("ended by signal \(signal)")
+                exit(endedBySignal + signal)
+            }
             complain("\(error)")
             exit(1)
         }
     }
 
-    private static func run(seconds: Int) async throws -> Bool {
+    /// Runs the demo; whatever happens, what it started is ended.
+    private static func run(seconds: Int, kinds: [SystemKind]) async throws -> Bool {
         var view = DemoView()
-        let world = try await DemoWorld.start(environment: ProcessInfo.processInfo.environment)
+        // A world that is half made could not be ended.
+        let world = try await Task {
+            try await DemoWorld.start(environment: ProcessInfo.processInfo.environment)
+        }.value
+        let systems = DemoDestinations()
+        let outcome: Result<Bool, any Error>
+        do {
+            try await systems.start(kinds)
+            outcome = .success(try await run(world, systems, seconds: seconds, view: &view))
+        } catch {
+            outcome = .failure(error)
+        }
+        // Not cancelled with the demo: waiting for the end of a program takes a task that can wait.
+        await Task {
+            await systems.stop()
+            await world.stop()
+        }.value
+        return try outcome.get()
+    }
+
+    private static func run(
+        _ world: DemoWorld, _ systems: DemoDestinations, seconds: Int, view: inout DemoView
+    ) async throws -> Bool {
         var settings = [
             "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "2",
             "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
@@ -45,23 +86,32 @@ struct Demo {
         }
         let gateway = try GatewayProcess(busAddress: world.bus?.address, settings: settings)
         do {
-            let agrees = try await play(world, gateway, seconds: seconds, view: &view)
+            let agrees = try await play(world, systems, gateway, seconds: seconds, view: &view)
             await gateway.remove()
-            await world.stop()
             return agrees
         } catch {
-            complain("the gateway's log ends:\n\(gateway.logTail())")
-            await gateway.remove()
-            await world.stop()
+            if !Task.isCancelled { complain("the gateway's log ends:\n\(gateway.logTail())") }
+            await Task {
+                // It would finish what it does, such as a pairing, and somebody waits for the demo's end.
+                await gateway.kill()
+                await gateway.remove()
+            }.value
             throw error
         }
     }
 
     private static func play(
-        _ world: DemoWorld, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+        _ world: DemoWorld, _ systems: DemoDestinations, _ gateway: GatewayProcess, seconds: Int,
+        view: inout DemoView
     ) async throws -> Bool {
         view.say(world.description)
+        let beside = await systems.all
+        if !beside.isEmpty { view.say(await systems.description) }
         try await gateway.start()
+        for system in beside {
+            let words = ["destination", "add", system.kind] + system.settingWords
+            try await run(gateway, words + ["--every-strap"], view: &view)
+        }
         for (enrollment, link) in world.links {
             try await run(gateway, ["enroll", "-", "--name", enrollment], input: link, view: &view)
         }
@@ -70,7 +120,7 @@ struct Demo {
             let words = ["--enrollment", patient.enrollment, "--name", patient.name]
             try await run(gateway, ["pair", patient.address] + words, view: &view)
         }
-        try await watch(world, gateway, seconds: seconds, view: &view)
+        try await watch(world, systems, gateway, seconds: seconds, view: &view)
         // The straps fall silent, so that the counts can be compared.
         if let bluez = world.bluez {
             await bluez.setSendsFrames(false)
@@ -80,15 +130,18 @@ struct Demo {
                 try await run(gateway, ["forget", patient.address], view: &view)
             }
         }
-        let status = try await drain(gateway, seconds: seconds, view: &view)
+        let status = try await drain(systems, gateway, seconds: seconds, view: &view)
+        let books = try await systems.books(status)
         let stop = await gateway.stop()
         view.say("SIGTERM: left with \(stop.status) after \(milliseconds(stop.took)) ms")
-        return try await Judgement(world: world, status: status, stop: stop).print(on: &view)
+        return try await Judgement(world: world, status: status, books: books, stop: stop)
+            .print(on: &view)
     }
 
     /// Shows the gateway for `seconds`, cutting the network for a while.
     private static func watch(
-        _ world: DemoWorld, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+        _ world: DemoWorld, _ systems: DemoDestinations, _ gateway: GatewayProcess, seconds: Int,
+        view: inout DemoView
     ) async throws {
         let clock = ContinuousClock()
         let began = clock.now
@@ -104,23 +157,28 @@ struct Demo {
                     try await exchange.restoreNetwork()
                 }
             }
+            let status = try await gateway.status()
             view.show(
-                try await gateway.status(), second: passed / 1000, of: seconds, isCut: isCut)
+                status, try await systems.books(status), second: passed / 1000, of: seconds,
+                isCut: isCut)
             try await Task.sleep(for: samplesPerSecondOfStatus)
         }
         if isCut { try await world.exchange?.restoreNetwork() }
     }
 
-    /// Waits until nothing is unsent.
+    /// Waits until nothing is unsent, for the exchange and for each system.
     private static func drain(
-        _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
+        _ systems: DemoDestinations, _ gateway: GatewayProcess, seconds: Int, view: inout DemoView
     ) async throws -> GatewayStatus {
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(drainSecondsMax)
         while true {
             let status = try await gateway.status()
-            view.show(status, second: seconds, of: seconds, isCut: false)
-            let done = status.balance.unsent == 0 && status.balance.buffered == 0
+            view.show(
+                status, try await systems.books(status), second: seconds, of: seconds, isCut: false)
+            let done =
+                status.balance.unsent == 0 && status.balance.buffered == 0
+                && status.destinations.allSatisfy { $0.pending == 0 }
             if done || clock.now > deadline { return status }
             try await Task.sleep(for: samplesPerSecondOfStatus)
         }

@@ -16,12 +16,15 @@ struct DemoView {
     }
 
     /// Shows the state `second` seconds into the demo.
-    mutating func show(_ status: GatewayStatus, second: Int, of seconds: Int, isCut: Bool) {
+    mutating func show(
+        _ status: GatewayStatus, _ books: [DestinationBooks], second: Int, of seconds: Int,
+        isCut: Bool
+    ) {
         if isTerminal {
-            paint(picture(status, second: second, of: seconds, isCut: isCut))
+            paint(picture(status, books, second: second, of: seconds, isCut: isCut))
         } else if second - printedSecond >= Self.secondsPerLine || second >= seconds {
             printedSecond = second
-            say(line(status, second: second, isCut: isCut))
+            say(line(status, books, second: second, isCut: isCut))
         }
     }
 
@@ -37,7 +40,8 @@ struct DemoView {
     }
 
     private func picture(
-        _ status: GatewayStatus, second: Int, of seconds: Int, isCut: Bool
+        _ status: GatewayStatus, _ books: [DestinationBooks], second: Int, of seconds: Int,
+        isCut: Bool
     ) -> [String] {
         let balance = status.balance
         var lines = [
@@ -56,15 +60,29 @@ struct DemoView {
             "", "  stored \(balance.stored)   delivered \(balance.delivered)",
             "  queued \(balance.unsent) \(bar)", "",
         ]
+        if !books.isEmpty {
+            lines.append("  destination   system       delivered    queued       has")
+            for book in books {
+                lines.append(
+                    "  " + column(book.name, 14) + column(book.title, 12)
+                        + right(String(book.delivered), 10)
+                        + right(String(book.waiting + book.held), 10)
+                        + right(String(book.has), 10))
+            }
+            lines.append("")
+        }
         return lines
     }
 
-    private func line(_ status: GatewayStatus, second: Int, isCut: Bool) -> String {
+    private func line(
+        _ status: GatewayStatus, _ books: [DestinationBooks], second: Int, isCut: Bool
+    ) -> String {
         let rates = status.sensors.map { "\($0.name) \($0.bpm.map(String.init) ?? "-") bpm" }
         let balance = status.balance
         return right("\(second) s", 6) + "  network \(isCut ? "CUT" : "up ")  "
             + rates.joined(separator: "  ")
             + "  stored \(balance.stored)  delivered \(balance.delivered)  queued \(balance.unsent)"
+            + books.map { "  \($0.title) \($0.has)" }.joined()
     }
 
     private func column(_ text: String, _ width: Int) -> String {

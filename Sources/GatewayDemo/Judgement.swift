@@ -1,14 +1,17 @@
 import GATTHeartRate
 import Testbed
 
-/// The balance at the end, with the straps' and the exchange's own counts beside the gateway's.
+/// The balance at the end, with the own counts of the straps, the exchange and each system beside the
+/// gateway's.
 struct Judgement {
     let world: DemoWorld
     let status: GatewayStatus
+    let books: [DestinationBooks]
     let stop: (status: Int32, took: Duration)
 
     /// Longest time the daemon may take to leave.
     private static let stopMillisecondsMax = 5000
+    private static let headingWidth = 19
 
     /// Prints the balance and every disagreement.
     ///
@@ -32,11 +35,21 @@ struct Judgement {
         check(balance.unsent == 0, "samples were not delivered in time", &disagreements)
         if let bluez = world.bluez { await compare(bluez, on: &view, &disagreements) }
         if let exchange = world.exchange { await compare(exchange, on: &view, &disagreements) }
+        for book in books {
+            view.say(heading("\(book.name) stored") + "\(book.stored) = \(book.sum)")
+            view.say(
+                heading("\(book.title) has") + "\(book.has) samples, \(book.repeated) came twice")
+            disagreements += book.disagreements
+        }
         check(
             stop.status == 0 && Demo.milliseconds(stop.took) < Self.stopMillisecondsMax,
             "the daemon did not leave in time", &disagreements)
         for disagreement in disagreements { view.say("DISAGREES: \(disagreement)") }
-        if disagreements.isEmpty { view.say("The books agree: each sample is there exactly once.") }
+        if disagreements.isEmpty {
+            let place = books.isEmpty ? "there" : "at each destination"
+            let times = books.allSatisfy { $0.repeated == 0 } ? " exactly once" : ""
+            view.say("The books agree: each sample is \(place)\(times).")
+        }
         return disagreements.isEmpty
     }
 
@@ -75,6 +88,11 @@ struct Judgement {
                 worn == arrived, "\(patient.name)'s heart is not what the exchange has",
                 &disagreements)
         }
+    }
+
+    /// The begin of a line of the balance.
+    private func heading(_ words: String) -> String {
+        words + String(repeating: " ", count: max(1, Self.headingWidth - words.count))
     }
 
     private func check(_ holds: Bool, _ complaint: String, _ disagreements: inout [String]) {

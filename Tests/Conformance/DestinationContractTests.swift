@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 import Uplink
 
@@ -6,31 +7,32 @@ import Uplink
 @Suite(.serialized) struct DestinationContractTests {
     @Test(arguments: ["ndjson", "json"])
     func aWebhookGetsEverySampleSigned(format: String) async throws {
-        try await DestinationContract().check(try await WebhookSystem(format: format))
+        try await DestinationContract().check(try await WebhookSystem.start(format: format))
     }
 
     @Test func influxDBHasEverySampleOnce() async throws {
-        try await DestinationContract().check(try await InfluxSystem())
+        try await DestinationContract().check(try await InfluxSystem.start())
     }
 
     @Test func victoriaMetricsHasEverySample() async throws {
-        try await DestinationContract().check(try await VictoriaSystem())
+        try await DestinationContract().check(try await VictoriaSystem.start())
     }
 
     @Test(arguments: [["format": "json"], ["format": "array", "version": "3.1.1"]])
     func aSubscriberOfABrokerGetsEverySample(settings: [String: String]) async throws {
-        try await DestinationContract().check(try await MosquittoSystem(settings))
+        try await DestinationContract().check(try await CutMosquittoSystem.start(settings))
     }
 
     @Test func cloudCareHasEverySampleOnceThoughItKnowsThemByTheirMillisecond() async throws {
-        try await DestinationContract().check(try await CloudCareSystem())
+        try await DestinationContract().check(try await CloudCareSystem.start())
     }
 
     @Test func firebaseHasEverySampleOnceAndSharesThem() async throws {
-        try await DestinationContract().check(try await FirebaseSystem())
+        try await DestinationContract().check(try await FirebaseSystem.start())
     }
 
     @Test func postgreSQLHasEverySampleOnce() async throws {
-        try await DestinationContract().check(try await PostgRESTSystem())
+        try await DestinationContract().check(
+            try await PostgRESTSystem.start(python: SystemHost.judgesPython))
     }
 }

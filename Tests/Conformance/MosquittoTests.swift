@@ -1,6 +1,7 @@
 import Basics
 import Logging
 import OfflineQueue
+import Testbed
 import Testing
 import Uplink
 
@@ -22,9 +23,9 @@ import Uplink
     }
 
     private static func with(
-        _ settings: [String: String] = [:], _ body: (MosquittoSystem) async throws -> Void
+        _ settings: [String: String] = [:], _ body: (CutMosquittoSystem) async throws -> Void
     ) async throws {
-        let system = try await MosquittoSystem(settings, seed: 0)
+        let system = try await CutMosquittoSystem.start(settings, seed: 0)
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await body(system))
@@ -38,7 +39,7 @@ import Uplink
     @Test(arguments: ["5", "3.1.1"])
     func whoSubscribesLaterSeesTheStrapsAndWhetherTheGatewayIsThere(version: String) async throws {
         try await Self.with(["discovery": "on", "version": version]) { system in
-            let destination = system.kind.make(Self.parts)
+            let destination = try system.destination().make(Self.parts)
             Self.now.advance(by: .seconds(1))
             let stored = DeliveryAnswer.entries([EntryAnswer(.stored)])
             #expect(await destination.deliver([Self.point(71)], alone: false) == stored)
@@ -75,7 +76,7 @@ import Uplink
     ) async throws {
         try await Self.with(settings) { system in
             let problem = await #expect(throws: DestinationProblem.self) {
-                _ = try await system.kind.probe(Self.parts)
+                _ = try await system.destination().probe(Self.parts)
             }
             let found = try #require(problem)
             #expect(found.message == "the broker answers \(words)" && found.advice.contains(advice))
@@ -85,7 +86,7 @@ import Uplink
 
     @Test func whatTheRulesRefuseLaterIsHeld() async throws {
         try await Self.with(["gateway": "attic"]) { system in
-            let destination = system.kind.make(Self.parts)
+            let destination = try system.destination().make(Self.parts)
             #expect(
                 await destination.deliver([Self.point(71)], alone: false)
                     == .held(.forbidden, retryAt: nil))

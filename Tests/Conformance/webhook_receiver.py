@@ -3,8 +3,8 @@
     webhook_receiver.py SECRET [ndjson|json]
 
 Prints its port as the only line, then answers on 127.0.0.1 until it is ended.
-GET /counts tells {"stored": distinct data points, "repeated": how many came again, "refused": bad signatures,
-"gap" and "coverage": distinct entries of the gap ledger}.
+GET /counts tells {"stored": distinct heart rates, "intervals": distinct RR intervals, "repeated": how many came
+again, "refused": bad signatures, "gap" and "coverage": distinct entries of the gap ledger}.
 """
 
 import json
@@ -19,7 +19,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 webhook = Webhook(sys.argv[1])
 form = sys.argv[2] if len(sys.argv) > 2 else "ndjson"
 seen: set[str] = set()
-counts = {"stored": 0, "repeated": 0, "refused": 0, "verified": 0, "gap": 0, "coverage": 0}
+counts = {"stored": 0, "intervals": 0, "repeated": 0, "refused": 0, "verified": 0, "gap": 0, "coverage": 0}
 lock = threading.Lock()
 
 
@@ -65,7 +65,8 @@ class Receiver(BaseHTTPRequestHandler):
                     seen.add(identity)
                     continue
                 identity = point["data_point"]["header"]["uuid"]
-                counts["repeated" if identity in seen else "stored"] += 1
+                kind = "stored" if "heart_rate" in point["data_point"]["body"] else "intervals"
+                counts["repeated" if identity in seen else kind] += 1
                 seen.add(identity)
         self.answer(204)
 

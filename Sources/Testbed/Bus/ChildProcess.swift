@@ -68,16 +68,18 @@ public final class ChildProcess: Sendable {
     ///   - program: an absolute path.
     ///   - arguments: without the program's own name.
     ///   - environment: instead of this process's own.
-    ///   - log: path of a file for what it prints.
+    ///   - log: path of a file for its standard error.
+    ///   - output: path of a file for its standard output, which nobody reads otherwise.
     public static func launch(
-        _ program: String, _ arguments: [String], environment: [String: String], log: String
+        _ program: String, _ arguments: [String], environment: [String: String], log: String,
+        output file: String? = nil
     ) async throws -> ChildProcess {
         try await withCheckedThrowingContinuation { continuation in
             let thread = Thread {
                 do {
                     let (child, output) = try spawn(
                         "/usr/bin/setpriv", ["--pdeathsig", "KILL", "--", program] + arguments,
-                        environment: environment, log: log)
+                        environment: environment, log: log, file: file)
                     close(output)
                     continuation.resume(returning: child)
                     child.reap()
@@ -131,7 +133,8 @@ public final class ChildProcess: Sendable {
     }
 
     private static func spawn(
-        _ program: String, _ arguments: [String], environment: [String: String]? = nil, log: String
+        _ program: String, _ arguments: [String], environment: [String: String]? = nil, log: String,
+        file: String? = nil
     ) throws -> (ChildProcess, output: Int32) {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else {
@@ -143,7 +146,12 @@ public final class ChildProcess: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        if let file {
+            posix_spawn_file_actions_addopen(
+                &actions, 1, file, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        } else {
+            posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
+        }
         posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_APPEND, 0o600)
 
         // A listening socket that a child inherits keeps its port long after it was closed here.

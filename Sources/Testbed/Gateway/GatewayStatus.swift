@@ -20,6 +20,22 @@ public struct GatewayStatus: Decodable, Sendable {
         public var pending: Int
     }
 
+    /// A destination beside the enrollments, with its own books.
+    public struct Destination: Decodable, Sendable {
+        /// What it was added as.
+        public var name: String
+        /// Why its delivery is held, if it is.
+        public var held: String?
+        /// Samples that wait, held ones included.
+        public var pending: Int
+        /// Samples it has.
+        public var delivered: Int
+        /// Samples refused for good.
+        public var dead: Int
+        /// Samples withheld from it, by reason.
+        public var dropped: [String: Int]
+    }
+
     /// Where every frame is.
     public struct Balance: Decodable, Sendable, Equatable {
         /// Frames taken over.
@@ -74,6 +90,8 @@ public struct GatewayStatus: Decodable, Sendable {
     public var health: [Health]
     /// Known sensors.
     public var sensors: [Sensor]
+    /// Destinations that were added.
+    public var destinations: [Destination]
     /// Where every frame is.
     public var balance: Balance
 }

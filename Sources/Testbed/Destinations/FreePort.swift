@@ -1,9 +1,17 @@
 import Glibc
 
 /// Ports of this machine's loopback.
-enum FreePort {
+public enum FreePort {
+    /// One that was free a moment ago.
+    ///
+    /// - Throws: ``SystemFault``, when there is none.
+    public static func anywhere() throws -> Int {
+        guard let port = taken(0) else { throw SystemFault("there is no free port on 127.0.0.1") }
+        return Int(port)
+    }
+
     /// `wanted` if no other program has it, else one that the kernel chooses; nil if there is none.
-    static func near(_ wanted: UInt16) -> UInt16? { taken(wanted) ?? taken(0) }
+    public static func near(_ wanted: UInt16) -> UInt16? { taken(wanted) ?? taken(0) }
 
     /// Binds a port for a moment.
     private static func taken(_ port: UInt16) -> UInt16? {
