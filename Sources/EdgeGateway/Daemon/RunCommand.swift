@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,12 +15,7 @@ struct RunCommand: AsyncParsableCommand {
         completion: .file())
     var config: String?
 
-    /// malloc gives each thread a heap of its own, up to eight a processor, and none can use what is free in
-    /// another: with five destinations that was 3.6 MiB. Few threads allocate at a time.
-    private static let heapsMax: Int32 = 2
-
     func run() async throws {
-        mallopt(M_ARENA_MAX, Self.heapsMax)
         do {
             let settings = try await SettingsLoader().load(path: config)
             try await Daemon(settings: settings).run()
