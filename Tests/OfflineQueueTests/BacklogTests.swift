@@ -19,7 +19,7 @@ struct BacklogTests {
 
     @Test(arguments: [
         SampleQueue.walkSQL, SampleQueue.rangeSQL, Settlement.pendingSQL,
-        SampleQueue.settledSQL, SampleQueue.deleteSQL,
+        Pruning.settledSQL, Pruning.deleteSQL,
     ])
     func everyWalkIsARangeOfThePrimaryKey(sql: String) async throws {
         try await store.open(clock).close()

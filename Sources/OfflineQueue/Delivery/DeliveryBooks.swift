@@ -133,7 +133,7 @@ struct DeliveryBooks: Sendable, Hashable {
         try db.cachedStatement(
             sql: """
                 DELETE FROM sample WHERE id = ?1
-                    AND ?1 <= (SELECT \(SampleQueue.floorSQL) FROM segment s WHERE s.id = ?2)
+                    AND ?1 <= (SELECT \(Pruning.floorSQL) FROM segment s WHERE s.id = ?2)
                     AND NOT EXISTS (SELECT 1 FROM dead_letter WHERE sample = ?1)
                     AND NOT EXISTS (SELECT 1 FROM further_dead_letter WHERE sample = ?1)
                 """
@@ -141,6 +141,21 @@ struct DeliveryBooks: Sendable, Hashable {
         guard db.changesCount > 0 else { return }
         try db.cachedStatement(sql: "UPDATE segment SET pruned = pruned + 1 WHERE id = ?")
             .execute(arguments: [segment])
+    }
+
+    /// Moves a delivery's cursor and counts what it passes as dropped; the rows stay for `prune`.
+    func drop(
+        _ db: Database, after cursor: Int64, through: Int64, reason: String
+    ) throws -> DroppedRange {
+        let count =
+            try Int.fetchOne(
+                db.cachedStatement(
+                    sql: "SELECT count(*) FROM sample WHERE id > ? AND id <= ? AND segment = ?"),
+                arguments: [cursor, through, segment]) ?? 0
+        try note(db, dropped: count, reason)
+        try move(db, through: through, dropped: count)
+        return DroppedRange(
+            books: self, ids: (min(cursor, through - 1) + 1)...through, reason: reason)
     }
 
     // MARK: - Where they stand
@@ -156,12 +171,4 @@ struct DeliveryBooks: Sendable, Hashable {
     private func letterArguments(_ sample: Int64) -> StatementArguments {
         further.map { [sample, $0] } ?? [sample]
     }
-}
-
-extension SampleQueue {
-    /// The last sample of the segment `s` that every destination is done with.
-    static let floorSQL = """
-        min(s.settled_through, coalesce((SELECT min(f.settled_through) FROM further_delivery f
-            WHERE f.segment = s.id), s.settled_through))
-        """
 }

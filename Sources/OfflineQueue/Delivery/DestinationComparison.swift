@@ -49,7 +49,7 @@ extension SampleQueue {
     ) throws(QueueError) -> DestinationComparison {
         try flush()
         return try read("compare destinations") { db in
-            for destination in [first, second] { _ = try Self.enrollment(db, destination) }
+            for destination in [first, second] { _ = try db.enrollment(destination) }
             let begin = since - since % Coverage.dayMicroseconds
             return DestinationComparison(
                 try SegmentOfDestination.all(db, first, since: begin),

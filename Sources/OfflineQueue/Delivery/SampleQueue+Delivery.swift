@@ -27,7 +27,7 @@ extension SampleQueue {
                 try Self.walk(db, enrollment: enrollment, limit: limit, patients)
             }
             guard walk.samples.isEmpty, let damaged = walk.damaged else {
-                lent.lend(walk.samples, to: enrollment)
+                deliveries.lend(walk.samples, to: enrollment)
                 return (walk.samples, walk.samples.count >= limit || walk.damaged != nil)
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)
@@ -48,15 +48,15 @@ extension SampleQueue {
         try settleUnwritten(enrollment)
         let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
         let wall = clock.read().trustedWallMicroseconds
-        try write("settle samples") { [lent] db in
-            try outcomes.settle(db, enrollment, lent, wall: wall)
+        try write("settle samples") { [deliveries] db in
+            try deliveries.write(outcomes, of: enrollment, db, wall: wall)
             if isAnswered {
                 try db.cachedStatement(sql: "DELETE FROM request WHERE enrollment = ?")
                     .execute(arguments: [enrollment])
             }
             FaultPoint.settleUpload.reach()
         }
-        lent.settled(outcomes.samples, by: enrollment)
+        deliveries.written(outcomes, of: enrollment)
         FaultPoint.settled.reach()
     }
 
@@ -66,34 +66,32 @@ extension SampleQueue {
     public func settleSoon(
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
     ) throws(QueueError) {
-        try mustBeWritable("settle samples")
-        unwritten[enrollment, default: UnwrittenOutcomes()].add(
-            outcomes, upload, at: clock.read().uptimeMicroseconds)
+        try store.mustBeWritable("settle samples")
+        deliveries.add(outcomes, upload, of: enrollment, at: clock.read().uptimeMicroseconds)
     }
 
     /// Writes what waits to be written of a delivery. What does not fit its books is given up, and its
     /// samples are delivered again.
     func settleUnwritten(_ enrollment: Int64) throws(QueueError) {
-        guard let outcomes = unwritten.removeValue(forKey: enrollment) else { return }
+        guard let outcomes = deliveries.takeUnwritten(of: enrollment) else { return }
         let wall = clock.read().trustedWallMicroseconds
         do throws(QueueError) {
-            try write("settle samples") { [lent] db in
-                try outcomes.settle(db, enrollment, lent, wall: wall)
+            try write("settle samples") { [deliveries] db in
+                try deliveries.write(outcomes, of: enrollment, db, wall: wall)
             }
         } catch {
             if [.diskFull, .inputOutput, .readOnly].contains(error.code) {
-                unwritten[enrollment] = outcomes
+                deliveries.putBack(outcomes, of: enrollment)
             }
             throw error
         }
-        takesOutcomesAlong = true
-        lent.settled(outcomes.samples, by: enrollment)
+        deliveries.written(outcomes, of: enrollment)
     }
 
     /// Notes, durably, that a request of this delivery is about to be sent.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
         let uptime = clock.read().uptimeMicroseconds
-        try write("begin request") { [boot] db in
+        try write("begin request") { [boot = run.boot] db in
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)")
                 .execute(arguments: [enrollment, boot, uptime])
         }
@@ -103,30 +101,13 @@ extension SampleQueue {
     /// this boot, µs. Of another boot it is taken to have been sent just now.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Int64? {
         let now = clock.read().uptimeMicroseconds
-        return try read("read request") { [boot] db in
+        return try read("read request") { [boot = run.boot] db in
             let row = try Row.fetchOne(
                 db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
                 arguments: [enrollment])
             guard let row else { return nil }
             return row[0] == boot ? min(row[1] ?? now, now) : now
         }
-    }
-
-    static func record(
-        _ db: Database, _ upload: UploadRecord, enrollment: Int64, wall: Int64?
-    ) throws {
-        _ = try Self.enrollment(db, enrollment)
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO upload (enrollment, at_wall_us, first_sample, last_sample,
-                    first_time_us, last_time_us, count, outcome)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """
-        ).execute(arguments: [
-            enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
-            upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
-            upload.count, upload.outcome.bounded,
-        ])
     }
 
     /// What a walk over the pending rows of a delivery found.

@@ -7,6 +7,6 @@ extension SampleQueue {
     /// which goes before it. It is kept in memory only: after a start the first refusal says it
     /// again.
     public func setHolds(enrollment id: Int64, patients: [String: String]) {
-        patientHolds[id] = patients.isEmpty ? nil : patients.mapValues(\.bounded)
+        deliveries.hold(patients, of: id)
     }
 }

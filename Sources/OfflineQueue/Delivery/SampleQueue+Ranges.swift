@@ -33,14 +33,13 @@ extension SampleQueue {
         try settleUnwritten(enrollment)
         // As in nextBatch: each turn settles one damaged row.
         for _ in 0..<Self.batchSamplesMax {
-            let nonce = runNonce
-            let found = try read("read ranges") { db in
+            let found = try read("read ranges") { [nonce = run.nonce] db in
                 try Self.ranges(
                     db, enrollment: enrollment, perSegment: max(perSegment, 1), limit: limit,
                     patients, runNonce: nonce)
             }
             guard let damaged = found.damaged else {
-                lent.lend(found.ranges.flatMap(\.samples), to: enrollment)
+                deliveries.lend(found.ranges.flatMap(\.samples), to: enrollment)
                 return found.ranges
             }
             try settle(enrollment: enrollment, [damaged], upload: nil)

@@ -36,7 +36,7 @@ struct UnwrittenOutcomes: Sendable {
             FaultPoint.settleSegment.reach()
         }
         for upload in uploads {
-            try SampleQueue.record(db, upload, enrollment: enrollment, wall: wall)
+            try db.record(upload, enrollment: enrollment, wall: wall)
         }
     }
 
@@ -56,5 +56,22 @@ struct UnwrittenOutcomes: Sendable {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             return false
         }
+    }
+}
+
+extension Database {
+    fileprivate func record(_ upload: UploadRecord, enrollment: Int64, wall: Int64?) throws {
+        _ = try self.enrollment(enrollment)
+        try cachedStatement(
+            sql: """
+                INSERT INTO upload (enrollment, at_wall_us, first_sample, last_sample,
+                    first_time_us, last_time_us, count, outcome)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
+            upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
+            upload.count, upload.outcome.bounded,
+        ])
     }
 }

@@ -1,10 +1,6 @@
 import GRDB
 
 extension SampleQueue {
-    /// How often a run in which nothing is committed writes down that it lives, µs: time that
-    /// has no known cause after a power cut. A minute costs about 1,500 small commits a day.
-    static let aliveMicroseconds: Int64 = 60_000_000
-
     /// Says what would explain a silence of this assignment's strap from now on; nil while frames are
     /// expected, because it streams.
     ///
@@ -16,7 +12,7 @@ extension SampleQueue {
     ) {
         tell(
             LedgerEvent(
-                frames: buffer.count, assignment: assignment, uptime: uptimeMicroseconds,
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptimeMicroseconds,
                 kind: .note(cause)))
     }
 
@@ -25,42 +21,15 @@ extension SampleQueue {
     public func note(cadence: Int64, of assignment: Int64, at uptimeMicroseconds: Int64) {
         tell(
             LedgerEvent(
-                frames: buffer.count, assignment: assignment, uptime: uptimeMicroseconds,
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptimeMicroseconds,
                 kind: .cadence(cadence)))
     }
 
-    /// A frame was refused at the door.
-    func noteRefusal(_ arrival: Arrival) {
-        let uptime = arrival.uptimeMicroseconds
-        let last = ledgerEvents.lastIndex { $0.assignment == arrival.assignmentID }
-        if let last, case .refused(let through) = ledgerEvents[last].kind,
-            !GapLedger.isGap(from: through, until: uptime)
-        {
-            ledgerEvents[last].kind = .refused(through: max(through, uptime))
-            return
-        }
-        tell(
-            LedgerEvent(
-                frames: buffer.count, assignment: arrival.assignmentID, uptime: uptime,
-                kind: .refused(through: uptime)))
-    }
+    /// Whether the ledgers need not wait for frames to become durable.
+    var areLedgersCurrent: Bool { buffer.isEmpty && run.hasBegun }
 
-    /// Tells the ledgers of it, at once if no frame is before it.
     private func tell(_ event: LedgerEvent) {
-        guard ledgers[event.assignment] != nil else { return }
-        if buffer.isEmpty, ledgerEvents.isEmpty, run != 0 {
-            ledgers.tell([], [event])
-        } else if ledgerEvents.count < LedgerEvent.waitingMax || event.kind == .end {
-            ledgerEvents.append(event)
-        }
-    }
-
-    /// The cause that was noted last of an open assignment.
-    func noted(_ assignment: Int64) -> GapCause? {
-        for event in ledgerEvents.reversed() where event.assignment == assignment {
-            if case .note(let cause) = event.kind { return cause }
-        }
-        return ledgers[assignment]?.ledger.noted
+        ledgers.tell(event, isCurrent: areLedgersCurrent)
     }
 
     /// One transaction in which an assignment may end (`body` returns it) or begin, with the ledgers.
@@ -69,18 +38,18 @@ extension SampleQueue {
     /// refuses that, the ledger ends when it takes them.
     func changeAssignment<Value>(
         _ operation: String, at reading: ClockReading,
-        _ body: (Database, inout [Int64: KeptLedger]) throws -> (ended: Int64?, Value)
+        _ body: (Database, inout GapLedgers) throws -> (ended: Int64?, Value)
     ) throws(QueueError) -> Value {
         try? flush()
         let isStored = buffer.isEmpty
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
-        let (ended, value) = try write(operation) { [run, boot] db in
+        let (ended, value) = try write(operation) { [run] db in
             let (ended, value) = try body(db, &kept)
             FaultPoint.assignmentChanged.reach()
             if isStored {
-                if let ended { kept[ended]?.end(at: reading.uptimeMicroseconds) }
-                try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+                if let ended { kept.end(ended, at: reading.uptimeMicroseconds) }
+                try kept.write(db, run, uptime: uptime)
                 FaultPoint.assignmentGaps.reach()
             }
             return (ended, value)
@@ -89,62 +58,26 @@ extension SampleQueue {
         if !isStored, let ended {
             tell(
                 LedgerEvent(
-                    frames: buffer.count, assignment: ended, uptime: reading.uptimeMicroseconds,
-                    kind: .end))
+                    frames: buffer.arrivals.count, assignment: ended,
+                    uptime: reading.uptimeMicroseconds, kind: .end))
         }
         return value
     }
 
     /// While no samples come there are no commits to tell how long this run lived.
     func keepLedgersIfDue(uptime: Int64) {
-        let (age, overflow) = uptime.subtractingReportingOverflow(aliveUptime)
-        guard buffer.isEmpty, !ledgers.isEmpty, overflow || age >= Self.aliveMicroseconds
-        else { return }
-        // A failure is tried again in a minute; what could not be written is still known.
-        aliveUptime = uptime
+        guard buffer.isEmpty, ledgers.isAliveDue(uptime: uptime) else { return }
         var kept = ledgers
         do {
-            try write("keep gap ledger") { [run, boot] db in
-                try Self.keepAll(&kept, db, run: run, boot: boot, uptime: uptime)
+            try write("keep gap ledger") { [run] db in
+                try kept.write(db, run, uptime: uptime)
                 FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
-            committedUptime = uptime
-            fault = nil
-            failingSince = nil
+            commits.wroteLedgers(uptime: uptime)
         } catch {
-            fault = error
-            failingSince = failingSince ?? uptime
+            commits.failed(error, uptime: uptime)
         }
-    }
-
-    /// Writes all ledgers as they are at `uptime`, and that this run lives.
-    static func keepAll(
-        _ ledgers: inout [Int64: KeptLedger], _ db: Database, run: Int64, boot: Int64,
-        uptime: Int64
-    ) throws {
-        try keep(&ledgers, db, run: run, boot: boot, uptime: uptime)
-        try setAlive(db, run: run, uptime: uptime)
-    }
-
-    /// Writes what changed in the ledgers, and forgets those that have ended.
-    static func keep(
-        _ ledgers: inout [Int64: KeptLedger], _ db: Database, run: Int64, boot: Int64,
-        uptime: Int64
-    ) throws {
-        var isWritten = false
-        for id in ledgers.keys.sorted() {
-            let isChanged =
-                try ledgers[id]?.write(db, assignment: id, boot: boot, uptime: uptime) ?? false
-            isWritten = isWritten || isChanged
-            if ledgers[id]?.isEnded == true { ledgers[id] = nil }
-        }
-        if isWritten { try setAlive(db, run: run, uptime: uptime) }
-    }
-
-    private static func setAlive(_ db: Database, run: Int64, uptime: Int64) throws {
-        try db.cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
-            .execute(arguments: [uptime, run])
     }
 
     // MARK: - Reading
@@ -206,30 +139,14 @@ extension SampleQueue {
             begin: Instant(
                 boot: assignment["began_boot"] ?? 0, uptime: assignment["began_uptime_us"] ?? 0),
             end: Instant(
-                boot: assignment["ended_boot"] ?? boot, uptime: assignment["ended_uptime_us"] ?? now
-            ),
+                boot: assignment["ended_boot"] ?? run.boot,
+                uptime: assignment["ended_uptime_us"] ?? now),
             gaps: (stored + unstored.filter { $0.assignment == id })
                 .sorted(by: GapRow.isEarlier))
     }
 
     /// The gaps that only memory knows to their end.
     func unstoredGaps(_ db: Database, at uptime: Int64) throws -> [GapRow] {
-        var gaps: [GapRow] = []
-        var told = ledgers
-        told.tell(buffer[...], ledgerEvents)
-        for (id, kept) in told.sorted(by: { $0.key < $1.key }) {
-            let sensor = try Int64.fetchOne(
-                db, sql: "SELECT sensor FROM assignment WHERE id = ?", arguments: [id])
-            for interval in kept.unstored(at: uptime) {
-                gaps.append(
-                    GapRow(
-                        assignment: id, sensor: sensor ?? 0, cause: interval.cause,
-                        from: Instant(boot: boot, uptime: interval.from),
-                        until: Instant(
-                            boot: boot, uptime: interval.until ?? max(uptime, interval.from)),
-                        isOpen: interval.until == nil))
-            }
-        }
-        return gaps
+        try ledgers.unstored(db, buffer.arrivals, boot: run.boot, at: uptime)
     }
 }

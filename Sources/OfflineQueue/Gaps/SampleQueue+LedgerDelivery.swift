@@ -15,7 +15,7 @@ extension SampleQueue {
         let reading = clock.read()
         guard let wall = reading.trustedWallMicroseconds else { return [] }
         let today = wall / Coverage.dayMicroseconds
-        return try read("read gap ledger") { [boot] db in
+        return try read("read gap ledger") { [boot = run.boot] db in
             let boots = try Boots(db)
             let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)
             var gaps: [LedgerEntry] = []

@@ -2,36 +2,56 @@ import GRDB
 
 // Rows of the registry, and the statements several calls share.
 
-extension SampleQueue {
-    static func sensor(_ db: Database, _ id: Int64) throws -> Sensor {
+extension Database {
+    func sensor(_ id: Int64) throws -> Sensor {
         guard
             let row = try Row.fetchOne(
-                db, sql: "SELECT * FROM sensor WHERE id = ?", arguments: [id])
+                self, sql: "SELECT * FROM sensor WHERE id = ?", arguments: [id])
         else { throw QueueError(.unknownReference, "find sensor", "no sensor \(id)") }
         return Sensor(row: row)
     }
 
-    static func enrollment(_ db: Database, _ id: Int64) throws -> Enrollment {
+    /// Makes a sensor known, or a forgotten one known again; its details are replaced either way.
+    func addSensor(
+        _ address: String, _ details: SensorDetails, wall: Int64?
+    ) throws -> Sensor {
+        let address = address.uppercased()
+        guard (1...SampleQueue.textCharactersMax).contains(address.count) else {
+            throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
+        }
+        try execute(
+            sql: """
+                INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
+                ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
+                    paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
+                """, arguments: [address, wall])
+        let id = try Int64.fetchOne(
+            self, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
+        try setDetails(of: id ?? 0, details)
+        return try sensor(id ?? 0)
+    }
+
+    func enrollment(_ id: Int64) throws -> Enrollment {
         guard
             let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT * FROM enrollment WHERE id = ?"), arguments: [id])
+                cachedStatement(sql: "SELECT * FROM enrollment WHERE id = ?"), arguments: [id])
         else { throw QueueError(.unknownReference, "find enrollment", "no enrollment \(id)") }
         return Enrollment(row: row)
     }
 
-    static func assignment(_ db: Database, _ id: Int64) throws -> Assignment {
-        guard let assignment = try assignments(db, "a.id = ?", [id]).first else {
+    func assignment(_ id: Int64) throws -> Assignment {
+        guard let assignment = try assignments(where: "a.id = ?", [id]).first else {
             throw QueueError(.unknownReference, "find assignment", "no assignment \(id)")
         }
         return assignment
     }
 
     /// The assignments for which `condition` holds; their times count only if trusted.
-    static func assignments(
-        _ db: Database, _ condition: String, _ arguments: StatementArguments
+    func assignments(
+        where condition: String, _ arguments: StatementArguments = []
     ) throws -> [Assignment] {
         try Row.fetchAll(
-            db,
+            self,
             sql: """
                 SELECT a.id, a.sensor, a.enrollment, a.patient, a.ended_boot IS NULL AS is_open,
                     coalesce(a.began_wall_us, a.began_uptime_us + b.wall_offset_us) AS began,
@@ -44,8 +64,8 @@ extension SampleQueue {
         ).map(Assignment.init(row:))
     }
 
-    static func check(_ db: Database, patient: String?, for enrollment: Int64) throws {
-        let terms = try Self.enrollment(db, enrollment).terms
+    func check(patient: String?, for enrollment: Int64) throws {
+        let terms = try self.enrollment(enrollment).terms
         switch terms.kind {
         case .practitionerKey where patient == nil:
             throw QueueError(
@@ -57,11 +77,11 @@ extension SampleQueue {
         }
     }
 
-    static func bind(
-        _ db: Database, _ id: Int64, _ enrollment: Int64, _ patient: String?
+    func bind(
+        _ id: Int64, to enrollment: Int64, _ patient: String?
     ) throws -> Assignment {
         let isFurther = try Int64.fetchOne(
-            db,
+            self,
             sql: """
                 SELECT 1 FROM further_destination WHERE assignment = ?1 AND destination = ?2
                 """, arguments: [id, enrollment])
@@ -70,21 +90,21 @@ extension SampleQueue {
                 .invalidArgument, "assign sensor",
                 "its samples go there already, as a further destination")
         }
-        try db.execute(
+        try execute(
             sql: "UPDATE assignment SET enrollment = ?, patient = ? WHERE id = ?",
             arguments: [enrollment, patient, id])
-        return try assignment(db, id)
+        return try assignment(id)
     }
 
     /// Ends the sensor's open assignment and returns it, if there is one.
-    static func end(
-        _ db: Database, sensor: Int64, boot: Int64, reading: ClockReading
+    func endAssignment(
+        of sensor: Int64, boot: Int64, reading: ClockReading
     ) throws -> Int64? {
         let open = try Int64.fetchOne(
-            db, sql: "SELECT id FROM assignment WHERE sensor = ? AND ended_boot IS NULL",
+            self, sql: "SELECT id FROM assignment WHERE sensor = ? AND ended_boot IS NULL",
             arguments: [sensor])
         guard let open else { return nil }
-        try db.execute(
+        try execute(
             sql: """
                 UPDATE assignment SET ended_boot = ?, ended_uptime_us = ?, ended_wall_us = ?
                 WHERE id = ?
@@ -95,8 +115,8 @@ extension SampleQueue {
         return open
     }
 
-    static func setDetails(_ db: Database, sensor: Int64, _ details: SensorDetails) throws {
-        try db.execute(
+    func setDetails(of sensor: Int64, _ details: SensorDetails) throws {
+        try execute(
             sql: """
                 UPDATE sensor SET name = ?, adapter = ?, body_location = ?, manufacturer = ?,
                     model = ?, firmware = ?, serial = ?
@@ -108,13 +128,16 @@ extension SampleQueue {
                 details.model?.bounded, details.firmware?.bounded, details.serial?.bounded, sensor,
             ])
     }
+}
 
-    static func arguments(_ terms: EnrollmentTerms) -> StatementArguments {
+extension EnrollmentTerms {
+    /// In the order of the columns that ``SampleQueue`` writes.
+    var arguments: StatementArguments {
         [
-            terms.name.bounded, terms.kind.rawValue, terms.origin, terms.fhirBase, terms.clientID,
-            terms.patient, terms.device, terms.codeSystem, terms.code, terms.identifierSystem,
-            terms.resolution, terms.system, terms.settings, terms.takesEveryStrap,
-            terms.keepMicroseconds.map { max(0, $0) },
+            name.bounded, kind.rawValue, origin, fhirBase, clientID,
+            patient, device, codeSystem, code, identifierSystem,
+            resolution, system, settings, takesEveryStrap,
+            keepMicroseconds.map { max(0, $0) },
         ]
     }
 }

@@ -37,97 +37,14 @@ extension SampleQueue {
         // What has arrived goes where it went until now.
         try flush()
         try write("add destination") { [present] db in
-            try Self.add(db, destination, to: assignment, from: beginning, present)
+            try db.add(destination, to: assignment, from: beginning, present)
         }
-        tails[assignment] = nil
+        segments.close(assignment)
     }
 
     /// Where begins what begins now.
     var present: Present {
-        Present(nextSample: nextSample, wall: clock.read().wallMicroseconds)
-    }
-
-    /// The same inside of another change; the caller flushes before and forgets the assignment's tail after.
-    static func add(
-        _ db: Database, _ destination: Int64, to assignment: Int64,
-        from beginning: DestinationBeginning, _ present: Present
-    ) throws {
-        let operation = "add destination"
-        let known = try Self.assignment(db, assignment)
-        let kind = try Self.enrollment(db, destination).terms.kind
-        guard known.enrollmentID != destination else {
-            throw QueueError(
-                .invalidArgument, operation, "the sensor's samples go there in any case")
-        }
-        guard kind == .destination || kind == .file else {
-            throw QueueError(
-                .invalidArgument, operation, "an exchange gets samples by an assignment to it")
-        }
-        let isActive = try Bool.fetchOne(
-            db,
-            sql: """
-                SELECT state = 'active' FROM further_destination
-                WHERE assignment = ? AND destination = ?
-                """, arguments: [assignment, destination])
-        if isActive == true, beginning == .now { return }
-        try db.execute(
-            sql: """
-                INSERT INTO further_destination (assignment, destination, first_sample, state,
-                    added_wall_us)
-                VALUES (?, ?, ?, 'active', ?)
-                ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active',
-                    added_wall_us = excluded.added_wall_us
-                """,
-            arguments: [
-                assignment, destination, beginning == .now ? present.nextSample : 0, present.wall,
-            ])
-        guard beginning == .kept else {
-            try db.beginLedger(of: assignment, destination: destination, today: present.today)
-            return
-        }
-        try db.execute(
-            sql: "DELETE FROM ledger_delivery WHERE assignment = ? AND destination = ?",
-            arguments: [assignment, destination])
-        // Rows that pruning has passed are dead letters of other destinations: theirs alone.
-        try db.execute(
-            sql: """
-                INSERT INTO further_delivery (segment, destination, settled_through, delivered,
-                    dead, dropped, before)
-                SELECT s.id, ?2, s.pruned_through, 0, 0, 0, s.pruned + (
-                    SELECT count(*) FROM (
-                        SELECT sample FROM dead_letter
-                        WHERE segment = s.id AND sample <= s.pruned_through
-                        UNION SELECT sample FROM further_dead_letter
-                        WHERE segment = s.id AND sample <= s.pruned_through))
-                FROM segment s WHERE s.assignment = ?1 AND s.pruned_through < s.last_sample
-                ON CONFLICT DO NOTHING
-                """, arguments: [assignment, destination])
-    }
-
-    /// Has the samples of every open assignment go to a destination that takes every strap, from now on.
-    /// Where it was removed from an assignment it stays removed.
-    static func addToOpenAssignments(
-        _ db: Database, _ destination: Int64, _ present: Present
-    ) throws {
-        let assignments = try Int64.fetchAll(
-            db,
-            sql: """
-                SELECT id FROM assignment WHERE ended_boot IS NULL AND enrollment IS NOT ?1
-                    AND id NOT IN (SELECT assignment FROM further_destination WHERE destination = ?1)
-                """, arguments: [destination])
-        for assignment in assignments {
-            try add(db, destination, to: assignment, from: .now, present)
-        }
-    }
-
-    /// Has the samples of an assignment that begins go to every destination that takes every strap.
-    static func addDestinations(_ db: Database, ofEveryStrapTo assignment: Int64) throws {
-        try db.execute(
-            sql: """
-                INSERT INTO further_destination (assignment, destination, first_sample, state)
-                SELECT a.id, e.id, 0, 'active' FROM assignment a JOIN enrollment e
-                WHERE a.id = ? AND e.takes_every_strap AND a.enrollment IS NOT e.id
-                """, arguments: [assignment])
+        Present(nextSample: segments.nextSample, wall: clock.read().wallMicroseconds)
     }
 
     /// Ends the delivery of an assignment's samples to a further destination: what waits for it is dropped
@@ -135,7 +52,7 @@ extension SampleQueue {
     public func remove(destination: Int64, from assignment: Int64) throws(QueueError) {
         try flush()
         let dropped = try write("remove destination") { db in
-            _ = try Self.assignment(db, assignment)
+            _ = try db.assignment(assignment)
             let letters = try Row.fetchAll(
                 db,
                 sql: """
@@ -158,9 +75,8 @@ extension SampleQueue {
                         AND d.settled_through < s.last_sample
                     """, arguments: [destination, assignment])
             let dropped = try waiting.map { row in
-                try Self.drop(
-                    db, DeliveryBooks(segment: row[0] ?? 0, further: destination),
-                    after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.destinationRemoved)
+                try DeliveryBooks(segment: row[0] ?? 0, further: destination).drop(
+                    db, after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.destinationRemoved)
             }
             try db.execute(
                 sql: """
@@ -169,14 +85,14 @@ extension SampleQueue {
                     """, arguments: [assignment, destination])
             return dropped
         }
-        lent.drop(dropped)
-        tails[assignment] = nil
+        deliveries.drop(dropped)
+        segments.close(assignment)
     }
 
     /// The same for every assignment.
     func removeEverywhere(destination: Int64) throws(QueueError) {
         let assignments = try read("remove destination") { db in
-            try Self.assignments(db, further: destination)
+            try db.assignments(further: destination)
         }
         for assignment in assignments.sorted() {
             try remove(destination: destination, from: assignment)
@@ -194,11 +110,95 @@ extension SampleQueue {
                     """, arguments: [assignment])
         }
     }
+}
+
+extension Database {
+    /// As ``SampleQueue/add(destination:to:from:)``, inside of another change: the caller flushes before and
+    /// closes the assignment's segment after.
+    func add(
+        _ destination: Int64, to assignment: Int64,
+        from beginning: DestinationBeginning, _ present: Present
+    ) throws {
+        let operation = "add destination"
+        let known = try self.assignment(assignment)
+        let kind = try self.enrollment(destination).terms.kind
+        guard known.enrollmentID != destination else {
+            throw QueueError(
+                .invalidArgument, operation, "the sensor's samples go there in any case")
+        }
+        guard kind == .destination || kind == .file else {
+            throw QueueError(
+                .invalidArgument, operation, "an exchange gets samples by an assignment to it")
+        }
+        let isActive = try Bool.fetchOne(
+            self,
+            sql: """
+                SELECT state = 'active' FROM further_destination
+                WHERE assignment = ? AND destination = ?
+                """, arguments: [assignment, destination])
+        if isActive == true, beginning == .now { return }
+        try execute(
+            sql: """
+                INSERT INTO further_destination (assignment, destination, first_sample, state,
+                    added_wall_us)
+                VALUES (?, ?, ?, 'active', ?)
+                ON CONFLICT DO UPDATE SET first_sample = excluded.first_sample, state = 'active',
+                    added_wall_us = excluded.added_wall_us
+                """,
+            arguments: [
+                assignment, destination, beginning == .now ? present.nextSample : 0, present.wall,
+            ])
+        guard beginning == .kept else {
+            try beginLedger(of: assignment, destination: destination, today: present.today)
+            return
+        }
+        try execute(
+            sql: "DELETE FROM ledger_delivery WHERE assignment = ? AND destination = ?",
+            arguments: [assignment, destination])
+        // Rows that pruning has passed are dead letters of other destinations: theirs alone.
+        try execute(
+            sql: """
+                INSERT INTO further_delivery (segment, destination, settled_through, delivered,
+                    dead, dropped, before)
+                SELECT s.id, ?2, s.pruned_through, 0, 0, 0, s.pruned + (
+                    SELECT count(*) FROM (
+                        SELECT sample FROM dead_letter
+                        WHERE segment = s.id AND sample <= s.pruned_through
+                        UNION SELECT sample FROM further_dead_letter
+                        WHERE segment = s.id AND sample <= s.pruned_through))
+                FROM segment s WHERE s.assignment = ?1 AND s.pruned_through < s.last_sample
+                ON CONFLICT DO NOTHING
+                """, arguments: [assignment, destination])
+    }
+
+    /// Has the samples of every open assignment go to a destination that takes every strap, from now on.
+    /// Where it was removed from an assignment it stays removed.
+    func addToOpenAssignments(_ destination: Int64, _ present: Present) throws {
+        let assignments = try Int64.fetchAll(
+            self,
+            sql: """
+                SELECT id FROM assignment WHERE ended_boot IS NULL AND enrollment IS NOT ?1
+                    AND id NOT IN (SELECT assignment FROM further_destination WHERE destination = ?1)
+                """, arguments: [destination])
+        for assignment in assignments {
+            try add(destination, to: assignment, from: .now, present)
+        }
+    }
+
+    /// Has the samples of an assignment that begins go to every destination that takes every strap.
+    func addDestinations(ofEveryStrapTo assignment: Int64) throws {
+        try execute(
+            sql: """
+                INSERT INTO further_destination (assignment, destination, first_sample, state)
+                SELECT a.id, e.id, 0, 'active' FROM assignment a JOIN enrollment e
+                WHERE a.id = ? AND e.takes_every_strap AND a.enrollment IS NOT e.id
+                """, arguments: [assignment])
+    }
 
     /// The assignments whose samples go to a further destination, or went there.
-    static func assignments(_ db: Database, further destination: Int64) throws -> Set<Int64> {
+    func assignments(further destination: Int64) throws -> Set<Int64> {
         try Int64.fetchSet(
-            db, sql: "SELECT assignment FROM further_destination WHERE destination = ?",
+            self, sql: "SELECT assignment FROM further_destination WHERE destination = ?",
             arguments: [destination])
     }
 }

@@ -22,8 +22,8 @@ extension SampleQueue {
         try flush()
         let (condition, arguments) = Self.assignments(of: erasure.scope)
         let assignments = try read("erase patient") { db in
-            _ = try Self.enrollment(db, erasure.enrollment)
-            return try Self.assignments(db, condition, arguments)
+            _ = try db.enrollment(erasure.enrollment)
+            return try db.assignments(where: condition, arguments)
         }
         guard !assignments.contains(where: \.isOpen) else {
             throw QueueError(.invalidArgument, "erase patient", "a sensor still records for it")
@@ -34,30 +34,26 @@ extension SampleQueue {
         let (isEmpty, dropped) = try write("erase patient") { db in
             try Self.overwritingFreedPages(db) { try Self.empty(db, condition, arguments) }
         }
-        lent.drop(dropped)
+        deliveries.drop(dropped)
         guard isEmpty else { return false }
         if erasure.patient == nil { try removeEverywhere(destination: erasure.enrollment) }
         try eraseRegistry(erasure, condition, arguments)
         FaultPoint.erased.reach()
         for id in assignments.map(\.id) {
             assignmentIDs.remove(id)
-            tails[id] = nil
-            refusals[id] = nil
+            segments.close(id)
+            buffer.forgetRefusals(of: id)
         }
-        if let patient = erasure.patient {
-            patientHolds[erasure.enrollment]?[patient] = nil
-        } else {
-            patientHolds[erasure.enrollment] = nil
-        }
+        deliveries.release(erasure.patient, of: erasure.enrollment)
         return true
     }
 
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
     /// another program reads the store; then the log empties itself later.
     public func emptyLog() throws(QueueError) {
-        try mustBeWritable("empty the log")
+        try store.mustBeWritable("empty the log")
         do {
-            try database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+            try store.database.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
         } catch {
             throw QueueError("empty the log", error)
         }
@@ -92,19 +88,19 @@ extension SampleQueue {
                 WHERE d.settled_through < s.last_sample AND \(condition)
                 """, arguments: arguments + arguments)
         let dropped = try waiting.map { row in
-            try drop(
-                db, DeliveryBooks(segment: row[0] ?? 0, further: row[1]), after: row[2] ?? 0,
-                through: row[3] ?? 0, reason: erased)
+            try DeliveryBooks(segment: row[0] ?? 0, further: row[1]).drop(
+                db, after: row[2] ?? 0, through: row[3] ?? 0, reason: erased)
         }
         let settled = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, b.wall_offset_us
+                SELECT s.id, s.pruned_through, \(Pruning.floorSQL) AS floor, b.wall_offset_us
                 \(segmentJoins) WHERE s.pruned_through < floor AND \(condition)
                 """, arguments: arguments)
         var pruned = 0
         for segment in settled where pruned < pruneRowsMax {
-            pruned += try prune(db, segment, horizon: .max, limit: pruneRowsMax - pruned)
+            pruned += try Pruning.prune(
+                db, segment, before: .max, limit: pruneRowsMax - pruned)
         }
         return (pruned == 0, dropped)
     }
@@ -117,7 +113,7 @@ extension SampleQueue {
         _ erasure: Erasure, _ condition: String, _ arguments: StatementArguments
     ) throws(QueueError) {
         do {
-            try database.writeWithoutTransaction { db in
+            try store.database.writeWithoutTransaction { db in
                 try db.execute(sql: "PRAGMA foreign_keys = OFF")
                 defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
                 try db.inTransaction {

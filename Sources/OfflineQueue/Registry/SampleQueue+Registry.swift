@@ -11,27 +11,8 @@ extension SampleQueue {
     ) throws(QueueError) -> Sensor {
         let wall = clock.read().trustedWallMicroseconds
         return try write("add sensor") { db in
-            try Self.addSensor(db, address, details, wall: wall)
+            try db.addSensor(address, details, wall: wall)
         }
-    }
-
-    private static func addSensor(
-        _ db: Database, _ address: String, _ details: SensorDetails, wall: Int64?
-    ) throws -> Sensor {
-        let address = address.uppercased()
-        guard (1...textCharactersMax).contains(address.count) else {
-            throw QueueError(.invalidArgument, "add sensor", "the address is empty or too long")
-        }
-        try db.execute(
-            sql: """
-                INSERT INTO sensor (address, paired_wall_us) VALUES (?, ?)
-                ON CONFLICT (address) DO UPDATE SET is_forgotten = 0,
-                    paired_wall_us = iif(is_forgotten, excluded.paired_wall_us, paired_wall_us)
-                """, arguments: [address, wall])
-        let id = try Int64.fetchOne(
-            db, sql: "SELECT id FROM sensor WHERE address = ?", arguments: [address])
-        try setDetails(db, sensor: id ?? 0, details)
-        return try sensor(db, id ?? 0)
     }
 
     /// Notes that a sensor is known by another address from now on: bluetoothd uses the identity address
@@ -52,8 +33,8 @@ extension SampleQueue {
     /// Replaces what is known of a sensor.
     public func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
         try write("update sensor") { db in
-            _ = try Self.sensor(db, id)
-            try Self.setDetails(db, sensor: id, details)
+            _ = try db.sensor(id)
+            try db.setDetails(of: id, details)
         }
     }
 
@@ -71,9 +52,9 @@ extension SampleQueue {
     /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
     public func forgetSensor(_ id: Int64) throws(QueueError) {
         let reading = clock.read()
-        try changeAssignment("forget sensor", at: reading) { [boot] db, _ in
-            _ = try Self.sensor(db, id)
-            let ended = try Self.end(db, sensor: id, boot: boot, reading: reading)
+        try changeAssignment("forget sensor", at: reading) { [boot = run.boot] db, _ in
+            _ = try db.sensor(id)
+            let ended = try db.endAssignment(of: id, boot: boot, reading: reading)
             try db.execute(
                 sql: "UPDATE sensor SET is_forgotten = 1 WHERE id = ?", arguments: [id])
             return (ended, ())
@@ -111,14 +92,14 @@ extension SampleQueue {
                         hold_since_wall_us)
                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
                     """,
-                arguments: Self.arguments(terms) + [
+                arguments: terms.arguments + [
                     wall, id, hold?.bounded, hold == nil ? nil : wall,
                 ])
             let added = db.lastInsertedRowID
             if terms.takesEveryStrap {
-                try Self.addToOpenAssignments(db, added, present)
+                try db.addToOpenAssignments(added, present)
             }
-            return try Self.enrollment(db, added)
+            return try db.enrollment(added)
         }
     }
 
@@ -153,13 +134,13 @@ extension SampleQueue {
     private func flush(toBegin terms: EnrollmentTerms) throws(QueueError) {
         guard terms.takesEveryStrap else { return }
         try flush()
-        tails = [:]
+        segments.closeAll()
     }
 
     private static func update(
         _ db: Database, _ id: Int64, _ terms: EnrollmentTerms, _ present: Present
     ) throws {
-        let known = try Self.enrollment(db, id).terms
+        let known = try db.enrollment(id).terms
         guard known.patient == nil || known.patient == terms.patient, known.kind == terms.kind,
             known.system == terms.system
         else {
@@ -172,8 +153,8 @@ extension SampleQueue {
                     identifier_system = ?, resolution = ?, system = ?, settings = ?,
                     takes_every_strap = ?, keep_us = ?
                 WHERE id = ?
-                """, arguments: Self.arguments(terms) + [id])
-        if terms.takesEveryStrap { try addToOpenAssignments(db, id, present) }
+                """, arguments: terms.arguments + [id])
+        if terms.takesEveryStrap { try db.addToOpenAssignments(id, present) }
     }
 
     /// Says whether the authorization is in force.
@@ -181,7 +162,7 @@ extension SampleQueue {
         enrollment id: Int64, _ state: Enrollment.State
     ) throws(QueueError) {
         try write("set enrollment state") { db in
-            _ = try Self.enrollment(db, id)
+            _ = try db.enrollment(id)
             try db.execute(
                 sql: "UPDATE enrollment SET state = ? WHERE id = ?",
                 arguments: [state.rawValue, id])
@@ -195,7 +176,7 @@ extension SampleQueue {
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
         let wall = clock.read().trustedWallMicroseconds
         try write("set hold") { db in
-            _ = try Self.enrollment(db, id)
+            _ = try db.enrollment(id)
             try db.execute(
                 sql: """
                     UPDATE enrollment SET hold_reason = ?1,
@@ -221,7 +202,7 @@ extension SampleQueue {
     ) throws(QueueError) -> (Sensor, Assignment) {
         let wall = clock.read().trustedWallMicroseconds
         return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
-            try Self.addSensor(db, address, details, wall: wall)
+            try db.addSensor(address, details, wall: wall)
         }
     }
 
@@ -244,7 +225,7 @@ extension SampleQueue {
         since: Int64? = nil
     ) throws(QueueError) -> Assignment {
         try assign("assign sensor", enrollment, patient, also: further, since: since) { db in
-            let known = try Self.sensor(db, sensor)
+            let known = try db.sensor(sensor)
             guard !known.isForgotten else {
                 throw QueueError(.unknownReference, "assign sensor", "the sensor is forgotten")
             }
@@ -261,17 +242,17 @@ extension SampleQueue {
         let now = clock.read()
         let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
         let (sensor, assignment) = try changeAssignment(operation, at: reading) {
-            [boot, present] db, ledgers -> (Int64?, (Sensor, Assignment)) in
+            [boot = run.boot, present] db, ledgers -> (Int64?, (Sensor, Assignment)) in
             let sensor = try sensor(db)
-            if let enrollment { try Self.check(db, patient: patient, for: enrollment) }
+            if let enrollment { try db.check(patient: patient, for: enrollment) }
             func also(_ assignment: Assignment) throws -> (Sensor, Assignment) {
                 for destination in further {
-                    try Self.add(db, destination, to: assignment.id, from: .now, present)
+                    try db.add(destination, to: assignment.id, from: .now, present)
                 }
                 return (sensor, assignment)
             }
-            let open = try Self.assignments(
-                db, "a.sensor = ? AND a.ended_boot IS NULL", [sensor.id])
+            let open = try db.assignments(
+                where: "a.sensor = ? AND a.ended_boot IS NULL", [sensor.id])
             if let open = open.first {
                 if open.enrollmentID == enrollment, open.patient == patient {
                     return (nil, try also(open))
@@ -279,10 +260,10 @@ extension SampleQueue {
                 if open.enrollmentID == nil, let enrollment,
                     open.patient == nil || open.patient == patient
                 {
-                    return (nil, try also(Self.bind(db, open.id, enrollment, patient)))
+                    return (nil, try also(db.bind(open.id, to: enrollment, patient)))
                 }
             }
-            let ended = try Self.end(db, sensor: sensor.id, boot: boot, reading: reading)
+            let ended = try db.endAssignment(of: sensor.id, boot: boot, reading: reading)
             try db.execute(
                 sql: """
                     INSERT INTO assignment (sensor, enrollment, patient, began_boot,
@@ -294,15 +275,14 @@ extension SampleQueue {
                     reading.trustedWallMicroseconds,
                 ])
             let id = db.lastInsertedRowID
-            try Self.addDestinations(db, ofEveryStrapTo: id)
+            try db.addDestinations(ofEveryStrapTo: id)
             // The strap is the same one: what is known of it goes on.
-            let ledger = GapLedger(
-                beginning: reading.uptimeMicroseconds, noted: ended.flatMap { noted($0) })
-            ledgers[id] = KeptLedger(ledger: ledger)
-            return (ended, try also(Self.assignment(db, id)))
+            ledgers.begin(
+                id, at: reading.uptimeMicroseconds, noted: ended.flatMap { ledgers.noted($0) })
+            return (ended, try also(db.assignment(id)))
         }
         assignmentIDs.insert(assignment.id)
-        if !further.isEmpty { tails[assignment.id] = nil }
+        if !further.isEmpty { segments.close(assignment.id) }
         return (sensor, assignment)
     }
 
@@ -312,31 +292,31 @@ extension SampleQueue {
         assignment id: Int64, enrollment: Int64, patient: String? = nil
     ) throws(QueueError) {
         try write("bind assignment") { db in
-            let known = try Self.assignment(db, id)
+            let known = try db.assignment(id)
             if known.enrollmentID == enrollment, known.patient == patient { return }
             guard known.enrollmentID == nil, known.patient == nil || known.patient == patient else {
                 throw QueueError(.alreadySet, "bind assignment", "it is bound to another")
             }
-            try Self.check(db, patient: patient, for: enrollment)
-            _ = try Self.bind(db, id, enrollment, patient)
+            try db.check(patient: patient, for: enrollment)
+            _ = try db.bind(id, to: enrollment, patient)
         }
     }
 
     /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
     public func endAssignment(sensor: Int64) throws(QueueError) {
         let reading = clock.read()
-        try changeAssignment("end assignment", at: reading) { [boot] db, _ in
-            (try Self.end(db, sensor: sensor, boot: boot, reading: reading), ())
+        try changeAssignment("end assignment", at: reading) { [boot = run.boot] db, _ in
+            (try db.endAssignment(of: sensor, boot: boot, reading: reading), ())
         }
     }
 
     /// The assignments in force, one a sensor at most.
     public func openAssignments() throws(QueueError) -> [Assignment] {
-        try read("list assignments") { db in try Self.assignments(db, "a.ended_boot IS NULL", []) }
+        try read("list assignments") { db in try db.assignments(where: "a.ended_boot IS NULL") }
     }
 
     /// Every assignment there ever was, oldest first.
     public func assignments() throws(QueueError) -> [Assignment] {
-        try read("list assignments") { db in try Self.assignments(db, "TRUE", []) }
+        try read("list assignments") { db in try db.assignments(where: "TRUE") }
     }
 }

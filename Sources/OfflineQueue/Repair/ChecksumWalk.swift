@@ -14,6 +14,13 @@ struct ChecksumWalk: Sendable {
     /// Whether the tables beside the samples are next.
     var isAtEnd = false
 
+    /// The walk is over; the next begins after a pause.
+    mutating func rest(_ uptime: Int64) {
+        isAtEnd = false
+        through = 0
+        restsUntil = uptime.addingReportingOverflow(Self.pauseMicroseconds).partialValue
+    }
+
     func store(_ db: Database) throws {
         try db.execute(
             sql: "INSERT OR REPLACE INTO walk (id, through) VALUES (1, ?)", arguments: [through])
@@ -26,11 +33,13 @@ extension SampleQueue {
     /// a broken structure is salvaged by ``commitIfDue()``.
     public func checkNextRows() {
         let uptime = clock.read().uptimeMicroseconds
-        guard absence == nil, !isClosed, damage == nil, uptime >= walk.restsUntil else { return }
+        guard store.absence == nil, !store.isClosed, repair.damage == nil,
+            uptime >= repair.walk.restsUntil
+        else { return }
         // From the disk, and not from what SQLite remembers of it.
-        database.releaseMemory()
-        if walk.isAtEnd { return endWalk(uptime) }
-        let after = walk.through
+        store.database.releaseMemory()
+        if repair.walk.isAtEnd { return endWalk(uptime) }
+        let after = repair.walk.through
         let rows = try? read("check rows") { db in
             try Row.fetchAll(
                 db.cachedStatement(
@@ -42,8 +51,8 @@ extension SampleQueue {
         }
         guard let rows else { return }
         report(rows.filter { !$0.isIntact }.map(\.id))
-        walk.through = rows.last?.id ?? after
-        walk.isAtEnd = rows.count < ChecksumWalk.rowsMax
+        repair.walk.through = rows.last?.id ?? after
+        repair.walk.isAtEnd = rows.count < ChecksumWalk.rowsMax
     }
 
     private func report(_ damaged: [Int64]) {
@@ -59,16 +68,13 @@ extension SampleQueue {
             }
             return try StoreFindings(db)
         }
-        if let found { findings.damagedRows = found.damagedRows }
+        if let found { repair.found(damagedRows: found.damagedRows) }
     }
 
     /// The log, the small tables, and what is not damaged any more because it is gone.
     private func endWalk(_ uptime: Int64) {
-        walk.isAtEnd = false
-        walk.through = 0
-        walk.restsUntil =
-            uptime.addingReportingOverflow(ChecksumWalk.pauseMicroseconds).partialValue
-        if let found = WriteAheadLog(of: path, readsIndex: false).damage {
+        repair.walk.rest(uptime)
+        if let found = WriteAheadLog(of: store.path, readsIndex: false).damage {
             return note(QueueError(.corrupt, "check log", found))
         }
         let lines = try? read("check tables") { db in
@@ -83,12 +89,12 @@ extension SampleQueue {
             }
         }
         if let line = lines?.first { return note(QueueError(.corrupt, "check tables", line)) }
-        guard findings.damagedRows > 0 else { return }
+        guard repair.findings.damagedRows > 0 else { return }
         let found = try? write("report damaged rows") { db in
             try db.execute(
                 sql: "DELETE FROM damaged_row WHERE sample NOT IN (SELECT id FROM sample)")
             return try StoreFindings(db)
         }
-        if let found { findings.damagedRows = found.damagedRows }
+        if let found { repair.found(damagedRows: found.damagedRows) }
     }
 }

@@ -25,3 +25,8 @@ extension Row {
         return Value.fromDatabaseValue(self[name] as DatabaseValue)
     }
 }
+
+extension String {
+    /// The text, cut to what the store keeps.
+    var bounded: String { String(prefix(SampleQueue.textCharactersMax)) }
+}

@@ -4,10 +4,10 @@ extension SampleQueue {
     /// The books of `scope`, read from the segments' counters: of the samples one a segment that waits is read.
     public func balance(of scope: BalanceScope = .everything) throws(QueueError) -> Balance {
         let books = Self.books(of: scope)
-        var balance = try read("read balance") { [patientHolds] db in
+        var balance = try read("read balance") { [holds = deliveries.patientHolds] db in
             var balance = Balance()
             for (condition, arguments, view) in books {
-                try balance.add(db, condition, arguments, view, patientHolds)
+                try balance.add(db, condition, arguments, view, holds)
             }
             return balance
         }
@@ -40,17 +40,17 @@ extension SampleQueue {
 
     private func buffered(in scope: BalanceScope) throws(QueueError) -> Int {
         guard !buffer.isEmpty else { return 0 }
-        if scope == .everything { return buffer.count }
+        if scope == .everything { return buffer.arrivals.count }
         let (condition, arguments) = Self.assignments(of: scope)
         let assignments = try read("read balance") { db in
             var ids = try Int64.fetchSet(
                 db, sql: "SELECT a.id FROM assignment a WHERE \(condition)", arguments: arguments)
             if case .enrollment(let id) = scope {
-                try ids.formUnion(Self.assignments(db, further: id))
+                try ids.formUnion(db.assignments(further: id))
             }
             return ids
         }
-        return buffer.count { assignments.contains($0.assignmentID) }
+        return buffer.arrivals.count { assignments.contains($0.assignmentID) }
     }
 
     /// Segments (`s`) with the books (`d`) of one of their destinations, and that destination (`e`).

@@ -42,8 +42,8 @@ extension SampleQueue {
         state: ListedSample.State? = nil, sensor: Int64? = nil, limit: Int = 100
     ) throws(QueueError) -> [ListedSample] {
         let limit = min(max(limit, 0), Self.listedMax)
-        return try read("list samples") { [patientHolds] db in
-            let segments = try ListedSegment.all(db, sensor: sensor, patientHolds)
+        return try read("list samples") { [holds = deliveries.patientHolds] db in
+            let segments = try ListedSegment.all(db, sensor: sensor, holds)
             var found: [ListedSample] = []
             if state == nil || state == .dead {
                 found += try Self.letters(db, segments, isRequeued: false, limit)

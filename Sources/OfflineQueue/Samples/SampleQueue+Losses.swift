@@ -40,3 +40,22 @@ extension SampleQueue {
                 """)
     }
 }
+
+/// How a sample can be lost, as table `loss` words it.
+enum LossKind: String {
+    case refused, dropped
+}
+
+extension Database {
+    /// Adds `count` losses of a segment to table `loss`; `destination` 0 is the assignment's own.
+    func count(
+        _ count: Int, _ kind: LossKind, _ reason: String, segment: Int64, destination: Int64 = 0
+    ) throws {
+        try cachedStatement(
+            sql: """
+                INSERT INTO loss (segment, destination, kind, reason, count) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET count = count + excluded.count
+                """
+        ).execute(arguments: [segment, destination, kind.rawValue, reason.bounded, count])
+    }
+}

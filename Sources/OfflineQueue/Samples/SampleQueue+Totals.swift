@@ -19,9 +19,9 @@ public struct StoreTotals: Sendable, Hashable {
 extension SampleQueue {
     /// Counts everything in one walk through the segments' counters; no sample row is read.
     public func totals() throws(QueueError) -> StoreTotals {
-        try read("read totals") { [patientHolds] db in
+        try read("read totals") { [holds = deliveries.patientHolds] db in
             var totals = StoreTotals()
-            for view in BooksView.allCases { try totals.add(db, view, patientHolds) }
+            for view in BooksView.allCases { try totals.add(db, view, holds) }
             totals.lost = try Self.unacknowledgedLosses(db)
             return totals
         }

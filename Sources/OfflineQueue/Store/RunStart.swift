@@ -21,8 +21,8 @@ struct RunStart: Sendable {
             try Int64.fetchOne(
                 db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
         if let wall = reading.trustedWallMicroseconds {
-            try SampleQueue.trust(
-                db, boot: boot, offset: wall &- reading.uptimeMicroseconds, source: "clock")
+            try db.trust(
+                boot: boot, offset: wall &- reading.uptimeMicroseconds, source: "clock")
         }
         wallOffset = try Int64.fetchOne(
             db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
@@ -39,9 +39,7 @@ struct RunStart: Sendable {
         run = db.lastInsertedRowID
         nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
-        salvage = try Row.fetchOne(
-            db, sql: "SELECT * FROM salvage WHERE is_acknowledged = 0 ORDER BY id DESC LIMIT 1"
-        ).map(SalvageReport.init(row:))
+        salvage = try SalvageReport.latest(db)
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
         for assignment in try previous?.assignments(db) ?? [] {
@@ -62,5 +60,40 @@ struct RunStart: Sendable {
             throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
         }
         return last
+    }
+}
+
+/// What a run that goes on finds in a store that was left and opened again.
+struct ResumedRun: Sendable {
+    /// The highest sample number ever given.
+    let lastSample: Int64
+    let assignmentIDs: Set<Int64>
+    let salvage: SalvageReport?
+
+    /// Puts the rows of boot and run back if they were lost.
+    init(
+        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading
+    ) throws(QueueError) {
+        (lastSample, assignmentIDs, salvage) = try store.write("resume run") { db in
+            try db.execute(
+                sql: "INSERT OR IGNORE INTO boot (id, boot_id) VALUES (?, ?)",
+                arguments: [run.boot, run.bootID])
+            try db.execute(
+                sql: """
+                    INSERT OR IGNORE INTO run (id, boot, nonce, started_uptime_us)
+                    VALUES (?, ?, ?, ?)
+                    """,
+                arguments: [
+                    run.id, run.boot, Int64(bitPattern: run.nonce), reading.uptimeMicroseconds,
+                ])
+            if let offset = run.wallOffset {
+                try db.trust(boot: run.boot, offset: offset, source: "clock")
+            }
+            return (
+                try RunStart.lastSample(db),
+                try Int64.fetchSet(db, sql: "SELECT id FROM assignment"),
+                try SalvageReport.latest(db)
+            )
+        }
     }
 }

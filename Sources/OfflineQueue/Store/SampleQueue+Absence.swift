@@ -1,9 +1,4 @@
-import Foundation
 import GRDB
-
-// A store that cannot be written to at the start, or is being salvaged, is absent: the queue answers from
-// a connection that only reads and needs nothing of the disk, takes frames into memory, and opens the
-// store when it can be. Calls that would change something throw why they cannot.
 
 /// Why a store is not open for writing.
 struct Absence: Sendable {
@@ -53,88 +48,73 @@ struct StandInRegistry: Sendable {
 }
 
 extension SampleQueue {
-    /// Closes the store, so that its files stay as they are, and answers from a stand-in.
-    func leaveStore(because error: QueueError, at uptime: Int64) {
-        if absence == nil {
-            StoreFile.closeKeepingLog(database, path)
-        } else {
-            try? database.close()
-        }
-        files = nil
-        absence = Absence(error, uptime: uptime)
-        answerFromStandIn()
-    }
-
-    func answerFromStandIn() {
-        // In memory nothing can fail but for want of memory.
-        if let standIn = StoreFile.openStandIn(path) ?? (try? StoreFile.openEmpty()) {
-            database = standIn
-        }
-    }
-
     /// Opens the store again if it is absent and an attempt is due.
     func returnToStoreIfDue(uptime: Int64) {
-        guard !isClosed, let absence, !absence.isSalvaging, uptime >= absence.nextAttempt else {
-            return
-        }
-        try? database.close()
-        // It may be that it could not be made.
-        try? FileManager.default.createDirectory(
-            at: URL(fileURLWithPath: path).deletingLastPathComponent(),
-            withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        guard store.mayReturn(uptime: uptime) else { return }
         do throws(QueueError) {
-            if lock == nil { lock = try StoreLock(path) }
-            if run == 0 { try beginRun() } else { try reopen() }
-            fault = nil
-            failingSince = nil
-            // What waited does not wait for its age as well.
-            group.committed(remaining: buffer.count, oldestUptime: buffer.first?.uptimeMicroseconds)
+            try store.prepareReturn()
+            if run.hasBegun { try reopen() } else { try beginRun() }
+            commits.worked()
+            buffer.restartGroup()
         } catch {
-            if error.isDamage { damage = error }
-            self.absence = Absence(error, uptime: uptime)
-            fault = error
-            failingSince = failingSince ?? uptime
-            answerFromStandIn()
+            repair.noteAbsence(error)
+            store.stayAbsent(Absence(error, uptime: uptime))
+            commits.failed(error, uptime: uptime)
         }
     }
 
     private func beginRun() throws(QueueError) {
         let opening = StoreOpening(
-            path: path, settings: settings, started: started, bootID: bootID, nonce: runNonce)
+            path: store.path, settings: settings, started: run.started, bootID: run.bootID,
+            nonce: run.nonce)
         let begun = try opening.begin(salvaging: false, whileSalvaging: whileSalvaging)
-        database = begun.database
-        absence = nil
-        files = StoreFiles(of: path)
-        salvage = begun.start.salvage
-        findings = begun.findings
-        walk.through = begun.start.walkedThrough
-        boot = begun.start.boot
-        run = begun.start.run
-        wallOffset = begun.start.wallOffset
-        nextSample = begun.start.nextSample
-        assignmentIDs = begun.start.assignmentIDs
-        ledgers = begun.start.ledgers
+        store.open(begun.database)
+        begin(begun)
         // Frames of assignments that the store does not know: the stand-in was of another one.
-        buffer.removeAll { !assignmentIDs.contains($0.assignmentID) }
-        refusals = refusals.filter { assignmentIDs.contains($0.key) }
-        if buffer.isEmpty {
-            ledgers.tell([], ledgerEvents)
-            ledgerEvents = []
-        }
+        buffer.keep(only: assignmentIDs)
+        ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
+    }
+
+    /// What a run finds in its store.
+    private func begin(_ begun: StoreOpening.Begun) {
+        run.begin(begun.start)
+        repair.begin(begun.start, begun.findings)
+        segments = OpenSegments(nextSample: begun.start.nextSample)
+        assignmentIDs = begun.start.assignmentIDs
     }
 
     private func reopen() throws(QueueError) {
-        database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-        let before = absence
-        absence = nil
+        let reading = clock.read()
+        var resumed: ResumedRun?
+        try store.reopen { store throws(QueueError) in
+            resumed = try ResumedRun(store, run, reading)
+        }
+        if let resumed { resume(resumed) }
+    }
+
+    private func resume(_ resumed: ResumedRun) {
+        segments.restart(after: resumed.lastSample)
+        assignmentIDs = resumed.assignmentIDs
+        repair.report(resumed.salvage)
+    }
+
+    /// Looks whether the store's files are where they were, and carries all of it into new ones if not.
+    func carryOverIfMissing(uptime: Int64) {
+        guard let detail = store.missing, repair.isCarryDue(uptime: uptime) else { return }
+        let reading = clock.read()
+        let wall = reading.wallMicroseconds
         do throws(QueueError) {
-            try resume(clock.read())
-            files = StoreFiles(of: path)
-            try? StoreMarker(besides: path).write(try read("read store", StoreMarker.id(of:)))
+            try store.carryOver(reading, onPages: whileSalvaging)
+            try write("report missing store") { db in
+                try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
+            }
+            repair.found(
+                missing: MissingStore(atMicroseconds: wall, detail: detail, isCarried: true))
         } catch {
-            absence = before
-            StoreFile.closeKeepingLog(database, path)
-            throw error
+            // Tried again in a minute; the open files take what comes meanwhile.
+            repair.found(
+                missing: MissingStore(
+                    atMicroseconds: wall, detail: "\(detail); \(error.cause)", isCarried: false))
         }
     }
 }

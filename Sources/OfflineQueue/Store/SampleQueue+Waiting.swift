@@ -11,7 +11,7 @@ public struct WaitingSamples: Sendable, Hashable {
 extension SampleQueue {
     /// What waits for its turn in the delivery of `enrollment`; nothing while all of it is held.
     public func waiting(enrollment: Int64) throws(QueueError) -> WaitingSamples {
-        let held = patientHolds[enrollment].map { Set($0.keys) } ?? []
+        let held = deliveries.patientHolds[enrollment].map { Set($0.keys) } ?? []
         return try read("read what waits") { db in
             let row = try Row.fetchOne(
                 db.cachedStatement(sql: "SELECT state, hold_reason FROM enrollment WHERE id = ?"),

@@ -110,80 +110,26 @@ public actor SampleQueue {
     /// The most samples one batch may hold.
     public static let batchSamplesMax = 1000
 
-    /// Where a sample of an assignment goes next.
-    struct Tail: Sendable {
-        var segment: Int64
-        var lastSample: Int64
-        /// When the segment began, in days since 1970-01-01 UTC; nil if the clock was not known then.
-        var day: Int64?
-    }
-
     nonisolated let thread: any SerialExecutor
     let whileSalvaging: @Sendable () -> Void
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
 
-    let path: String
-    var database: DatabaseQueue
-    /// Held while the store is open for writing.
-    var lock: StoreLock?
-    private(set) var isClosed = false
-    /// Why the store is not open for writing; nil while it is.
-    var absence: Absence?
-    /// The files it was opened with; nil until it is.
-    var files: StoreFiles?
     let clock: any GatewayClock
     let settings: QueueSettings
-    /// The rows of this boot and this run, and this run's nonce; 0 until the run has begun.
-    var boot: Int64 = 0
-    var run: Int64 = 0
-    let bootID: String
-    /// When the program started.
-    let started: ClockReading
+    var store: StoreConnection
+    var run: CurrentRun
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
-    /// UTC − uptime of this boot, once it is trusted.
-    var wallOffset: Int64?
-
-    var buffer: [Arrival] = []
-    var group: GroupCommit
-    var refusals: [Int64: Int] = [:]
-    /// Copies that were passed over since the last commit, by assignment.
-    var copies: [Int64: Int] = [:]
-    var refusedCount = 0
-    var fault: QueueError?
-    var failingSince: Int64?
-    var isFull = false
-    var lent = LentSamples()
-    /// Outcomes that are written with the next transaction, by delivery.
-    var unwritten: [Int64: UnwrittenOutcomes] = [:]
-    /// Whether transactions take them along: not since one failed that did, until they are written by
-    /// themselves, so that they cost other data nothing.
-    var takesOutcomesAlong = true
-    var patientHolds: [Int64: [String: String]] = [:]
-    /// Damage some call met, until the store has been salvaged; when that was last done; and the part of
-    /// it that was not acknowledged yet.
-    var damage: QueueError?
-    var salvagedUptime: Int64?
-    var salvage: SalvageReport?
-    var findings = StoreFindings()
-    /// When the files were last found missing.
-    var carriedUptime: Int64?
-    var walk = ChecksumWalk()
-    /// Uptimes of the last commit, of the last frame that was taken, and by assignment of the newest that
-    /// is stored.
-    var committedUptime: Int64?
-    var takenUptime: Int64?
-    var storedUptimes: [Int64: Int64] = [:]
-    var nextSample: Int64
-    var tails: [Int64: Tail] = [:]
+    var buffer: SampleBuffer
+    var segments = OpenSegments()
+    var commits = CommitFacts()
+    var ledgers: GapLedgers
+    var deliveries = OpenDeliveries()
+    var repair = StoreRepair()
+    /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
-    /// The gap ledgers of the open assignments, as of the last commit, and what came since.
-    var ledgers: [Int64: KeptLedger]
-    var ledgerEvents: [LedgerEvent] = []
-    /// Uptime of the last transaction that told how long this run lived.
-    var aliveUptime: Int64
 
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
@@ -200,144 +146,104 @@ public actor SampleQueue {
     ) throws(QueueError) {
         thread = executor ?? SerialThread(label: "edge-gateway.offline-queue")
         self.whileSalvaging = whileSalvaging
-        self.path = path
         self.clock = clock
         self.settings = settings
-        self.bootID = bootID
-        started = clock.read()
-        runNonce = SampleIdentity.newNonce()
-        aliveUptime = started.uptimeMicroseconds
-        group = GroupCommit(
-            samplesMax: settings.commitSamplesMax,
-            ageMicrosecondsMax: settings.commitAgeMicrosecondsMax)
+        let started = clock.read()
+        var run = CurrentRun(bootID: bootID, started: started)
+        runNonce = run.nonce
+        buffer = SampleBuffer(settings)
         let opening = StoreOpening(
-            path: path, settings: settings, started: started, bootID: bootID, nonce: runNonce)
+            path: path, settings: settings, started: started, bootID: bootID, nonce: run.nonce)
+        var lock: StoreLock?
         do throws(QueueError) {
             lock = try StoreLock(path)
             let begun = try opening.begin(
                 salvaging: !settings.staysAvailable, whileSalvaging: whileSalvaging)
             FaultPoint.runBegun.reach()
-            database = begun.database
-            files = StoreFiles(of: path)
-            salvage = begun.start.salvage
-            findings = begun.findings
-            walk.through = begun.start.walkedThrough
-            boot = begun.start.boot
-            run = begun.start.run
-            wallOffset = begun.start.wallOffset
-            nextSample = begun.start.nextSample
+            store = StoreConnection(
+                begun.database, at: path, lock: lock, pageCountMax: settings.pageCountMax)
+            run.begin(begun.start)
+            repair.begin(begun.start, begun.findings)
+            segments = OpenSegments(nextSample: begun.start.nextSample)
             assignmentIDs = begun.start.assignmentIDs
-            ledgers = begun.start.ledgers
+            ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptimeMicroseconds)
         } catch {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
-            let standIn: DatabaseQueue
-            if let readable = StoreFile.openStandIn(path) {
-                standIn = readable
-            } else {
-                standIn = try StoreFile.openEmpty()
-            }
-            database = standIn
-            absence = Absence(error, uptime: started.uptimeMicroseconds)
-            if error.isDamage { damage = error }
-            fault = error
-            failingSince = started.uptimeMicroseconds
-            nextSample = 1
-            let registry = StandInRegistry(standIn, uptime: started.uptimeMicroseconds)
+            let uptime = started.uptimeMicroseconds
+            store = try StoreConnection(
+                absent: Absence(error, uptime: uptime), at: path, lock: lock,
+                pageCountMax: settings.pageCountMax)
+            repair.noteAbsence(error)
+            commits.failed(error, uptime: uptime)
+            let registry = StandInRegistry(store.database, uptime: uptime)
             assignmentIDs = registry.assignmentIDs
-            ledgers = registry.ledgers
+            ledgers = GapLedgers(registry.ledgers, aliveUptime: uptime)
         }
+        self.run = run
     }
 
     /// Writes what is buffered, ends the run, and lets go of the file. Afterwards every call throws
     /// `closed`; another `close` does nothing. If it throws, the store is still open.
     public func close() throws(QueueError) {
-        guard !isClosed else { return }
-        if let absence {
-            guard buffer.isEmpty, refusals.isEmpty else { throw absence.error }
+        guard !store.isClosed else { return }
+        if let absence = store.absence {
+            guard buffer.hasNoFrames else { throw absence.error }
             return try abandon()
         }
         if !settings.staysAvailable { try? salvageIfDamaged() }
         try flush()
         let uptime = clock.read().uptimeMicroseconds
         var kept = ledgers
-        try write("end run") { [run, boot, walk] db in
-            for id in kept.keys { kept[id]?.end(at: uptime) }
-            try Self.keep(&kept, db, run: run, boot: boot, uptime: uptime)
+        try write("end run") { [run, walk = repair.walk] db in
+            kept.endAll(at: uptime)
+            try kept.write(db, run, uptime: uptime)
             try walk.store(db)
             try db.execute(
-                sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run])
+                sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run.id])
             FaultPoint.runEnded.reach()
         }
         ledgers = kept
-        do { try database.close() } catch { throw QueueError("close store", error) }
+        try store.close()
         FaultPoint.closed.reach()
-        isClosed = true
-        lock = nil
     }
 
     /// Loses what is in memory and lets go of the file, as if the process had been killed.
     func abandon() throws(QueueError) {
-        do { try database.close() } catch { throw QueueError("close store", error) }
-        isClosed = true
-        lock = nil
+        try store.close()
     }
 
-    /// Runs `body` in one transaction, which takes ``unwritten`` outcomes along; on any error nothing of it
-    /// remains.
+    /// Runs `body` in one transaction, which takes outcomes along that wait to be written; on any error
+    /// nothing of it remains.
     @discardableResult
     func write<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
-        try mustBeWritable(operation)
-        let outcomes = takesOutcomesAlong ? unwritten : [:]
-        do {
-            let wall = outcomes.isEmpty ? nil : clock.read().trustedWallMicroseconds
-            let (value, settled) = try database.write { [lent] db in
-                let settled = try outcomes.filter {
-                    try $0.value.fits(db, $0.key, lent, wall: wall)
-                }
-                return (try body(db), settled)
+        try store.mustBeWritable(operation)
+        let wall = deliveries.hasUnwritten ? clock.read().trustedWallMicroseconds : nil
+        do throws(QueueError) {
+            let (value, written) = try store.write(operation) { [deliveries] db in
+                let written = try deliveries.writeAlong(db, wall: wall)
+                return (try body(db), written)
             }
-            for (enrollment, outcomes) in settled {
-                unwritten[enrollment] = nil
-                lent.settled(outcomes.samples, by: enrollment)
-            }
+            deliveries.writtenAlong(written)
             return value
         } catch {
-            if !outcomes.isEmpty { takesOutcomesAlong = false }
-            let error = QueueError(operation, error).located(at: path)
+            deliveries.failedAlong()
             note(error)
             throw error
         }
     }
 
     /// Runs `body`, which only reads.
-    ///
-    /// Not through GRDB's `read`: that one switches `PRAGMA query_only` on and off, at which SQLite compiles
-    /// every statement anew, which was a third of a delivery's cost. No other program writes, and calls come one
-    /// by one: the statements of one see the same store.
     func read<Value>(
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
-        try mustBeOpen(operation)
-        do {
-            return try database.unsafeRead(body)
+        do throws(QueueError) {
+            return try store.read(operation, body)
         } catch {
-            let error = QueueError(operation, error).located(at: path)
             note(error)
             throw error
         }
-    }
-
-    /// GRDB traps when a closed database is used; here it is an error.
-    func mustBeOpen(_ operation: String) throws(QueueError) {
-        guard !isClosed else { throw QueueError(.closed, operation, "the store is closed") }
-    }
-
-    /// Throws why nothing can be written at the moment, if that is known.
-    func mustBeWritable(_ operation: String) throws(QueueError) {
-        try mustBeOpen(operation)
-        if let error = absence?.error { throw QueueError(error.code, operation, error.cause) }
     }
 }

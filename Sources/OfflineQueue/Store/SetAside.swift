@@ -111,13 +111,12 @@ struct SetAside: Codable, Sendable {
             (run, boot, kept) = (start.run, start.boot, start.ledgers)
         }
         if let wallOffset {
-            try SampleQueue.trust(db, boot: boot, offset: wallOffset, source: "clock")
+            try db.trust(boot: boot, offset: wallOffset, source: "clock")
         }
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
-        var commit = Commit(
-            run: run, nextSample: try RunStart.lastSample(db) + 1, tails: [:],
-            wallOffset: wallOffset)
+        let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
+        var commit = Commit(run: run, segments, wallOffset: wallOffset)
         try commit.insert(arrivals[...], settings, db)
         for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
         where known.contains(assignment) {
@@ -126,7 +125,7 @@ struct SetAside: Codable, Sendable {
         try commit.updateSegments(db)
         kept.tell(arrivals[...], unstored: commit.unstored, events)
         for id in kept.keys { kept[id]?.end(at: ended) }
-        try SampleQueue.keep(&kept, db, run: run, boot: boot, uptime: ended)
+        try kept.write(db, run: run, boot: boot, uptime: ended)
         try db.execute(
             sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [ended, run])
     }
@@ -174,15 +173,14 @@ extension SampleQueue {
             try close()
             return .complete
         } catch {
-            let frames = buffer.count
+            let frames = buffer.arrivals.count
             let aside = SetAside(
-                store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: bootID,
-                nonce: runNonce,
-                started: started, ended: clock.read().uptimeMicroseconds, wallOffset: wallOffset,
-                arrivals: buffer, refusals: refusals, events: ledgerEvents,
-                ledgers: run == 0 ? [:] : ledgers)
+                store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
+                nonce: run.nonce, started: run.started, ended: clock.read().uptimeMicroseconds,
+                wallOffset: run.wallOffset, arrivals: buffer.arrivals, refusals: buffer.refusals,
+                events: ledgers.events, ledgers: run.hasBegun ? ledgers.kept : [:])
             defer { try? abandon() }
-            if buffer.isEmpty, refusals.isEmpty { return .complete }
+            if buffer.hasNoFrames { return .complete }
             if aside.write(in: settings.asideDirectories) {
                 return .setAside(frames: frames, because: error)
             }

@@ -34,12 +34,14 @@ extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
         StoreFacts(
-            fault: fault, failingSinceUptimeMicroseconds: failingSince, isAbsent: absence != nil,
-            isSalvaging: absence?.isSalvaging == true, buffered: buffer.count,
-            oldestBufferedUptimeMicroseconds: buffer.first?.uptimeMicroseconds,
-            takenUptimeMicroseconds: takenUptime, committedUptimeMicroseconds: committedUptime,
-            storedUptimesMicroseconds: storedUptimes, refused: refusedCount, salvage: salvage,
-            damagedRows: findings.damagedRows, missing: findings.missing,
-            room: DiskRoom(at: path))
+            fault: commits.fault, failingSinceUptimeMicroseconds: commits.failingSince,
+            isAbsent: store.absence != nil, isSalvaging: store.absence?.isSalvaging == true,
+            buffered: buffer.arrivals.count,
+            oldestBufferedUptimeMicroseconds: buffer.arrivals.first?.uptimeMicroseconds,
+            takenUptimeMicroseconds: buffer.takenUptime,
+            committedUptimeMicroseconds: commits.committedUptime,
+            storedUptimesMicroseconds: commits.storedUptimes, refused: buffer.refusedCount,
+            salvage: repair.salvage, damagedRows: repair.findings.damagedRows,
+            missing: repair.findings.missing, room: DiskRoom(at: store.path))
     }
 }

@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 
 /// The files of an open store, by which it is noticed that they are not at their place any more. A program
 /// goes on writing to a file that was deleted, and all of it is gone when it ends.
@@ -41,63 +40,4 @@ struct StoreFiles: Sendable {
 
     /// Whether the lock is still that of this process.
     var holdsLock: Bool { identities[".lock"].map { $0 == Identity(path + ".lock") } ?? false }
-}
-
-extension SampleQueue {
-    /// Pause between two attempts to carry a store over whose files are gone, µs.
-    static let carryPauseMicroseconds: Int64 = 60_000_000
-
-    /// Looks whether the store's files are where they were, and carries all of it into new ones if not: the
-    /// open ones still have it.
-    func carryOverIfMissing(uptime: Int64) {
-        guard absence == nil, !isClosed, let detail = files?.missing else { return }
-        if let carriedUptime, uptime &- carriedUptime < Self.carryPauseMicroseconds { return }
-        carriedUptime = uptime
-        let wall = clock.read().wallMicroseconds
-        do throws(QueueError) {
-            try carryOver()
-            try write("report missing store") { db in
-                try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
-            }
-            findings.missing = MissingStore(
-                atMicroseconds: wall, detail: detail, isCarried: true)
-        } catch {
-            // Tried again in a minute; the open files take what comes meanwhile.
-            findings.missing = MissingStore(
-                atMicroseconds: wall, detail: "\(detail); \(error.cause)", isCarried: false)
-        }
-    }
-
-    private func carryOver() throws(QueueError) {
-        let operation = "carry store over"
-        let temporary = path + ".salvaged-tmp"
-        do {
-            try FileManager.default.createDirectory(
-                at: URL(fileURLWithPath: path).deletingLastPathComponent(),
-                withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            if files?.holdsLock != true {
-                lock = nil
-                lock = try StoreLock(path)
-            }
-            StoreSwap.remove(temporary)
-            try StoreFile.copy(database, to: temporary, onPages: whileSalvaging)
-            let stamp = Salvage(
-                path: path, wallMicroseconds: clock.read().wallMicroseconds
-            ).stamp
-            try StoreSwap(path: path).adopt(temporary, stamp: stamp)
-            // Only now: in closing, SQLite deletes a log by its name, which may be another store's.
-            try? database.close()
-            do {
-                database = try StoreFile.open(path, pageCountMax: settings.pageCountMax)
-            } catch {
-                absence = Absence(error, uptime: clock.read().uptimeMicroseconds)
-                answerFromStandIn()
-                throw error
-            }
-            files = StoreFiles(of: path)
-            try? StoreMarker(besides: path).write(try read(operation, StoreMarker.id(of:)))
-        } catch {
-            throw QueueError(operation, error).located(at: path)
-        }
-    }
 }

@@ -20,12 +20,12 @@ extension SampleQueue {
     /// Tells the queue what the clocks say: the first trusted reading of a boot fixes the offset by
     /// which the times of its earlier samples are computed.
     public func noteClock(_ reading: ClockReading) throws(QueueError) {
-        guard wallOffset == nil, reading.isTrusted else { return }
+        guard run.wallOffset == nil, reading.isTrusted else { return }
         let offset = reading.wallMicroseconds &- reading.uptimeMicroseconds
-        try write("note clock") { [boot] db in
-            try Self.trust(db, boot: boot, offset: offset, source: "clock")
+        try write("note clock") { [boot = run.boot] db in
+            try db.trust(boot: boot, offset: offset, source: "clock")
         }
-        wallOffset = offset
+        run.trust(wallOffset: offset)
     }
 
     /// A technician states that in the boot named `bootID`, which never had a trusted clock, UTC
@@ -64,17 +64,17 @@ extension SampleQueue {
                         .invalidArgument, operation, "its frames would be in the future")
                 }
             }
-            try Self.trust(db, boot: id, offset: wallOffsetMicroseconds, source: "technician")
+            try db.trust(boot: id, offset: wallOffsetMicroseconds, source: "technician")
             return id
         }
-        if released == boot { wallOffset = wallOffsetMicroseconds }
+        if released == run.boot { run.trust(wallOffset: wallOffsetMicroseconds) }
     }
 
     /// The boots with samples whose clock is not trusted, oldest first: what
     /// ``release(bootID:wallOffsetMicroseconds:)`` is for.
     public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
         let now = clock.read().trustedWallMicroseconds
-        return try read("list boots") { [running = boot] db in
+        return try read("list boots") { [running = run.boot] db in
             let rows = try Row.fetchAll(
                 db,
                 sql: """
@@ -133,9 +133,12 @@ extension SampleQueue {
                 """, arguments: [boot])
         return (before, after)
     }
+}
 
-    static func trust(_ db: Database, boot: Int64, offset: Int64, source: String) throws {
-        try db.execute(
+extension Database {
+    /// Fixes the offset UTC − uptime (µs) of a boot, unless it has one.
+    func trust(boot: Int64, offset: Int64, source: String) throws {
+        try execute(
             sql: """
                 UPDATE boot SET wall_offset_us = ?, offset_source = ?
                 WHERE id = ? AND wall_offset_us IS NULL

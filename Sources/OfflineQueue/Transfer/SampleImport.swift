@@ -123,11 +123,11 @@ struct SampleImport: Sendable {
     private mutating func takeRoom(for sample: ImportLine, _ db: Database) throws {
         guard let limit = settings.maxBytes else { return }
         if roomRowsLeft == 0 {
-            room = limit - (try SampleQueue.usedBytes(db))
+            room = limit - (try StoreLimit.usedBytes(db))
             roomRowsLeft = Self.roomRows
         }
         roomRowsLeft -= 1
-        room -= Int64(sample.frame.count + SampleQueue.rowBytesMax)
+        room -= Int64(sample.frame.count + StoreLimit.rowBytesMax)
         guard room >= 0 else {
             throw QueueError(
                 .diskFull, "import samples", "the store would grow beyond its limit")
@@ -164,7 +164,7 @@ struct SampleImport: Sendable {
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
         // The first file may have been written before that boot's clock was known.
         if !run.isOwn, let time = time(ofRun: sample.nonce) {
-            try SampleQueue.trust(db, boot: run.boot, offset: time, source: "import")
+            try db.trust(boot: run.boot, offset: time, source: "import")
         }
         runs[sample.nonce] = run
         return run

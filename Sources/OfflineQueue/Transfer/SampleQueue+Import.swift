@@ -121,21 +121,21 @@ extension SampleQueue {
     /// The patient of a target's samples.
     private func patient(for target: ImportTarget) throws(QueueError) -> String? {
         try read("import samples") { db in
-            try Self.check(db, patient: target.patient, for: target.enrollmentID)
-            return try target.patient ?? Self.enrollment(db, target.enrollmentID).terms.patient
+            try db.check(patient: target.patient, for: target.enrollmentID)
+            return try target.patient ?? db.enrollment(target.enrollmentID).terms.patient
         }
     }
 
     private func store(
         _ slice: [ImportLine], _ work: SampleImport
     ) throws(QueueError) -> SampleImport {
-        let start = nextSample
+        let start = segments.nextSample
         let done = try write("import samples") { db in
             var work = work
             try work.store(slice, from: start, db)
             return work
         }
-        nextSample = done.nextSample
+        segments.advance(to: done.nextSample)
         assignmentIDs.formUnion(done.newAssignments)
         return done
     }

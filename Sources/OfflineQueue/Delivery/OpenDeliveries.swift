@@ -1,0 +1,96 @@
+import GRDB
+
+/// What the deliveries have under way: samples they were given, outcomes that the store does not have yet, and
+/// patients whose samples they keep back.
+struct OpenDeliveries: Sendable {
+    private var lent = LentSamples()
+    /// Outcomes that are written with the next transaction, by delivery.
+    private var unwritten: [Int64: UnwrittenOutcomes] = [:]
+    /// Whether transactions take them along: not since one failed that did, until they are written by
+    /// themselves, so that they cost other data nothing.
+    private var takesOutcomesAlong = true
+    /// Why single patients' samples are held, by delivery and patient. In memory only: after a start the first
+    /// refusal says it again.
+    private(set) var patientHolds: [Int64: [String: String]] = [:]
+
+    // MARK: - Samples under way
+
+    /// These samples are the delivery's newest batch.
+    mutating func lend(_ samples: [PendingSample], to enrollment: Int64) {
+        lent.lend(samples, to: enrollment)
+    }
+
+    /// These samples were dropped, some perhaps while they are under way.
+    mutating func drop(_ ranges: [DroppedRange]) { lent.drop(ranges) }
+
+    // MARK: - Outcomes
+
+    var hasUnwritten: Bool { !unwritten.isEmpty }
+
+    /// Uptime at which the oldest outcome came that is not written, µs.
+    var unwrittenSince: Int64? { unwritten.values.compactMap(\.since).min() }
+
+    /// Outcomes to be written with the next transaction.
+    mutating func add(
+        _ outcomes: [SettledSample], _ upload: UploadRecord?, of enrollment: Int64, at uptime: Int64
+    ) {
+        unwritten[enrollment, default: UnwrittenOutcomes()].add(outcomes, upload, at: uptime)
+    }
+
+    /// Takes what waits to be written of one delivery, to be written by itself.
+    mutating func takeUnwritten(of enrollment: Int64) -> UnwrittenOutcomes? {
+        unwritten.removeValue(forKey: enrollment)
+    }
+
+    /// Outcomes that the disk refused.
+    mutating func putBack(_ outcomes: UnwrittenOutcomes, of enrollment: Int64) {
+        unwritten[enrollment] = outcomes
+    }
+
+    /// Writes outcomes of one delivery in the transaction of `db`.
+    func write(
+        _ outcomes: UnwrittenOutcomes, of enrollment: Int64, _ db: Database, wall: Int64?
+    ) throws {
+        try outcomes.settle(db, enrollment, lent, wall: wall)
+    }
+
+    /// Writes what waits along with something else, as far as it fits the books.
+    func writeAlong(_ db: Database, wall: Int64?) throws -> [Int64: UnwrittenOutcomes] {
+        guard takesOutcomesAlong else { return [:] }
+        return try unwritten.filter { try $0.value.fits(db, $0.key, lent, wall: wall) }
+    }
+
+    /// The store has these outcomes of one delivery.
+    mutating func written(_ outcomes: UnwrittenOutcomes, of enrollment: Int64) {
+        takesOutcomesAlong = true
+        lent.settled(outcomes.samples, by: enrollment)
+    }
+
+    /// The same for those that went along.
+    mutating func writtenAlong(_ all: [Int64: UnwrittenOutcomes]) {
+        for (enrollment, outcomes) in all {
+            unwritten[enrollment] = nil
+            lent.settled(outcomes.samples, by: enrollment)
+        }
+    }
+
+    /// A transaction failed that took outcomes along.
+    mutating func failedAlong() {
+        if hasUnwritten { takesOutcomesAlong = false }
+    }
+
+    // MARK: - Holds
+
+    mutating func hold(_ patients: [String: String], of enrollment: Int64) {
+        patientHolds[enrollment] = patients.isEmpty ? nil : patients.mapValues(\.bounded)
+    }
+
+    /// Ends the holds of a patient, or with nil of all patients of a delivery.
+    mutating func release(_ patient: String?, of enrollment: Int64) {
+        if let patient {
+            patientHolds[enrollment]?[patient] = nil
+        } else {
+            patientHolds[enrollment] = nil
+        }
+    }
+}

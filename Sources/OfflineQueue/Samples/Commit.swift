@@ -1,0 +1,186 @@
+import Foundation
+import GRDB
+
+/// The running totals of one commit; adopted by the queue only if the transaction succeeds.
+struct Commit {
+    let run: Int64
+    /// UTC − uptime, µs; nil while it is not known.
+    private let wallOffset: Int64?
+    var nextSample: Int64
+    var tails: [Int64: SegmentTail]
+    private var changes: [Int64: Change] = [:]
+    /// Frames for which there was no room, and samples dropped to make some.
+    var unstored = 0
+    var dropped: [DroppedRange] = []
+    var isFull: Bool { unstored > 0 || !dropped.isEmpty }
+
+    /// What one segment gains.
+    private struct Change {
+        var stored = 0
+        var undecodable = 0
+        var refused = 0
+        var doubled = 0
+        var lastSample: Int64
+        var lastUptime: Int64
+        /// Of the last frame stored as a sample; nil if there is none.
+        var lastSampleUptime: Int64?
+    }
+
+    init(run: Int64, _ segments: OpenSegments, wallOffset: Int64?) {
+        self.run = run
+        self.wallOffset = wallOffset
+        nextSample = segments.nextSample
+        tails = segments.tails
+    }
+
+    /// Inserts what there is room for, or can be made, and counts the rest as refused.
+    mutating func insert(
+        _ arrivals: ArraySlice<Arrival>, _ settings: QueueSettings, _ db: Database
+    ) throws {
+        let needed = arrivals.reduce(0) { $0 + StoreLimit.cost($1) }
+        var room = try StoreLimit.makeRoom(
+            db, needed: needed, settings: settings, dropped: &dropped)
+        var unstored: [Int64: Int] = [:]
+        let insertion = try SampleInsertion(db)
+        for arrival in arrivals {
+            room -= StoreLimit.cost(arrival)
+            if room >= 0 {
+                try insert(arrival, insertion, db)
+            } else {
+                // From the first without room on, so that what is kept has no holes.
+                room = -1
+                unstored[arrival.assignmentID, default: 0] += 1
+            }
+        }
+        for (assignment, count) in unstored.sorted(by: { $0.key < $1.key }) {
+            try refuse(count, assignment: assignment, SampleQueue.queueFull, db)
+            self.unstored += count
+        }
+        if changes.values.contains(where: { $0.undecodable > 0 }) {
+            try StoreLimit.boundUndecodable(db)
+        }
+    }
+
+    private mutating func insert(
+        _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
+    ) throws {
+        let uptime = arrival.uptimeMicroseconds
+        let wall = arrival.trustedWallMicroseconds
+        let segment = try segment(for: arrival.assignmentID, uptime: uptime, wall: wall, db)
+        var change = change(of: segment, uptime: uptime)
+        if let fault = arrival.faultStored {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO undecodable (segment, uptime_us, wall_us, fault, frame)
+                    VALUES (?, ?, ?, ?, ?)
+                    """
+            ).execute(arguments: [
+                segment.segment, uptime, wall, fault.bounded,
+                Data(arrival.frame.prefix(Arrival.frameBytesMax)),
+            ])
+            change.undecodable += 1
+        } else {
+            let id = nextSample
+            try insertion.insert(
+                SampleRow(
+                    id: id, segment: segment.segment, uptime: uptime, wall: wall,
+                    flags: arrival.flags, frame: arrival.frame))
+            nextSample += 1
+            tails[arrival.assignmentID]?.lastSample = id
+            change.stored += 1
+            change.lastSample = id
+            change.lastSampleUptime = max(uptime, change.lastSampleUptime ?? uptime)
+        }
+        changes[segment.segment] = change
+    }
+
+    mutating func refuse(
+        _ count: Int, assignment: Int64, _ reason: String, _ db: Database
+    ) throws {
+        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let segment = try segment(for: assignment, uptime: latest, db)
+        var change = change(of: segment, uptime: latest)
+        change.refused += count
+        changes[segment.segment] = change
+        try db.count(count, .refused, reason, segment: segment.segment)
+    }
+
+    mutating func double(_ count: Int, assignment: Int64, _ db: Database) throws {
+        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let segment = try segment(for: assignment, uptime: latest, db)
+        var change = change(of: segment, uptime: latest)
+        change.doubled += count
+        changes[segment.segment] = change
+    }
+
+    func updateSegments(_ db: Database) throws {
+        for (segment, change) in changes.sorted(by: { $0.key < $1.key }) {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE segment SET received = received + ?, stored = stored + ?,
+                        undecodable = undecodable + ?, refused = refused + ?, last_sample = ?,
+                        last_uptime_us = max(last_uptime_us, ?),
+                        last_sample_uptime_us = coalesce(
+                            max(coalesce(last_sample_uptime_us, ?7), ?7), last_sample_uptime_us),
+                        doubled = doubled + ?8
+                    WHERE id = ?9
+                    """
+            ).execute(arguments: [
+                change.stored + change.undecodable + change.refused, change.stored,
+                change.undecodable, change.refused, change.lastSample, change.lastUptime,
+                change.lastSampleUptime, change.doubled, segment,
+            ])
+        }
+    }
+
+    private func change(of tail: SegmentTail, uptime: Int64) -> Change {
+        var change =
+            changes[tail.segment] ?? Change(lastSample: tail.lastSample, lastUptime: uptime)
+        change.lastUptime = max(change.lastUptime, uptime)
+        return change
+    }
+
+    /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none, the hole
+    /// since its last sample has grown too wide, or another day (UTC) has begun.
+    private mutating func segment(
+        for assignment: Int64, uptime: Int64, wall: Int64? = nil, _ db: Database
+    ) throws -> SegmentTail {
+        let time = wall ?? wallOffset.map { $0 &+ uptime }
+        let day = time.map { $0 / Coverage.dayMicroseconds }
+        if let tail = tails[assignment],
+            nextSample - tail.lastSample <= SampleQueue.segmentHoleMax,
+            day == nil || tail.day == day
+        {
+            return tail
+        }
+        let before = nextSample - 1
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO segment (assignment, run, first_sample, last_sample,
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            assignment, run, nextSample, before, before, before, uptime, uptime,
+        ])
+        let tail = SegmentTail(
+            segment: db.lastInsertedRowID, lastSample: before, day: day)
+        try Self.beginFurtherDeliveries(db, of: tail.segment, assignment, after: before)
+        tails[assignment] = tail
+        return tail
+    }
+
+    /// Opens the books of a new segment at the further destinations of its assignment.
+    static func beginFurtherDeliveries(
+        _ db: Database, of segment: Int64, _ assignment: Int64, after cursor: Int64
+    ) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO further_delivery (segment, destination, settled_through, before,
+                    delivered, dead, dropped)
+                SELECT ?, destination, ?, 0, 0, 0, 0 FROM further_destination
+                WHERE assignment = ? AND state = 'active'
+                """
+        ).execute(arguments: [segment, cursor, assignment])
+    }
+}

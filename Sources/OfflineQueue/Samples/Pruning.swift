@@ -1,0 +1,68 @@
+import GRDB
+
+/// Deletes rows of samples that every destination is done with.
+enum Pruning {
+    /// The last sample of the segment `s` that every destination is done with.
+    static let floorSQL = """
+        min(s.settled_through, coalesce((SELECT min(f.settled_through) FROM further_delivery f
+            WHERE f.segment = s.id), s.settled_through))
+        """
+
+    /// Deletes samples that every destination has settled and that arrived before `horizon`, oldest first,
+    /// ``SampleQueue/pruneRowsMax`` at most.
+    static func prune(_ db: Database, before horizon: Int64) throws -> Int {
+        let segments = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, b.wall_offset_us
+                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                WHERE s.pruned_through < floor ORDER BY s.pruned_through
+                """)
+        var pruned = 0
+        for segment in segments where pruned < SampleQueue.pruneRowsMax {
+            pruned += try prune(
+                db, segment, before: horizon, limit: SampleQueue.pruneRowsMax - pruned)
+        }
+        return pruned
+    }
+
+    static let settledSQL = """
+        SELECT \(SampleColumn.list) FROM sample
+        WHERE id > ? AND id <= ? AND segment = ? ORDER BY id LIMIT ?
+        """
+
+    static let deleteSQL = """
+        DELETE FROM sample WHERE id > ? AND id <= ? AND segment = ?
+            AND id NOT IN (SELECT sample FROM dead_letter WHERE sample > ? AND sample <= ?)
+            AND id NOT IN (SELECT sample FROM further_dead_letter WHERE sample > ? AND sample <= ?)
+        """
+
+    /// Moves one segment's pruning cursor up to the first row that is still young. The row has the segment's
+    /// id, its pruning cursor, the last sample that is settled everywhere, and the offset of its boot.
+    static func prune(
+        _ db: Database, _ segment: Row, before horizon: Int64, limit: Int
+    ) throws -> Int {
+        let id: Int64 = segment[0] ?? 0
+        let cursor: Int64 = segment[1] ?? 0
+        let old = try Row.fetchCursor(
+            db,
+            sql: settledSQL, arguments: [cursor, segment[2] as Int64?, id, limit])
+        var last: Int64?
+        while let row = try old.next() {
+            let sample = SampleRow(row)
+            // A time that cannot be read keeps nothing for ever: the row is settled.
+            if let time = sample.time(wallOffset: segment[3]), time >= horizon { break }
+            last = sample.id
+        }
+        guard let last else { return 0 }
+        try db.execute(
+            sql: deleteSQL, arguments: [cursor, last, id, cursor, last, cursor, last])
+        let count = db.changesCount
+        FaultPoint.pruneRows.reach()
+        try db.execute(
+            sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
+            arguments: [last, count, id])
+        FaultPoint.pruneCursor.reach()
+        return count
+    }
+}

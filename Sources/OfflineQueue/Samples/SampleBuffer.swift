@@ -1,0 +1,94 @@
+/// Frames that were taken over and are not in the store yet, and what is counted with the next commit.
+struct SampleBuffer: Sendable {
+    /// In order of arrival.
+    private(set) var arrivals: [Arrival] = []
+    /// Frames that found no room in memory since the last commit, by assignment.
+    private(set) var refusals: [Int64: Int] = [:]
+    /// Copies that were passed over since the last commit, by assignment.
+    private(set) var copies: [Int64: Int] = [:]
+    /// Frames that were refused in this run, here or by the store.
+    private(set) var refusedCount = 0
+    /// Uptime of the last frame that was taken or refused, µs.
+    private(set) var takenUptime: Int64?
+    private var group: GroupCommit
+
+    /// What one transaction writes.
+    struct Chunk: Sendable {
+        /// The oldest frames.
+        var arrivals: ArraySlice<Arrival>
+        var refusals: [Int64: Int]
+        var copies: [Int64: Int]
+        /// Whether nothing waits behind them.
+        var isLast: Bool
+    }
+
+    init(_ settings: QueueSettings) {
+        group = GroupCommit(
+            samplesMax: settings.commitSamplesMax,
+            ageMicrosecondsMax: settings.commitAgeMicrosecondsMax)
+    }
+
+    /// Whether all frames are in the store.
+    var isEmpty: Bool { arrivals.isEmpty }
+    /// Whether a commit would change nothing.
+    var hasNothingToWrite: Bool { arrivals.isEmpty && refusals.isEmpty && copies.isEmpty }
+    /// Whether no frame waits to be stored or counted.
+    var hasNoFrames: Bool { arrivals.isEmpty && refusals.isEmpty }
+    /// Uptime at which a commit is due by age, µs; nil while nothing waits.
+    var deadline: Int64? { group.deadline }
+
+    func isDue(uptime: Int64) -> Bool { group.isDue(uptime: uptime) }
+
+    /// Takes a frame; false, and counted as refused, if `max` wait already.
+    mutating func take(_ arrival: Arrival, max: Int) -> Bool {
+        takenUptime = arrival.uptimeMicroseconds
+        guard arrivals.count < max else {
+            refusals[arrival.assignmentID, default: 0] += 1
+            refusedCount += 1
+            return false
+        }
+        arrivals.append(arrival)
+        group.add(uptime: arrival.uptimeMicroseconds)
+        return true
+    }
+
+    mutating func note(copies count: Int, of assignment: Int64) {
+        copies[assignment, default: 0] += count
+    }
+
+    /// What the next transaction writes, of `count` frames at most.
+    func chunk(_ count: Int) -> Chunk {
+        Chunk(
+            arrivals: arrivals.prefix(count), refusals: refusals, copies: copies,
+            isLast: arrivals.count <= count)
+    }
+
+    /// The store has the chunk but for its last `unstored` frames, which it counts as refused.
+    mutating func committed(_ chunk: Chunk, unstored: Int) {
+        refusals = [:]
+        copies = [:]
+        refusedCount += unstored
+        arrivals.removeFirst(chunk.arrivals.count)
+        restartGroup()
+    }
+
+    mutating func commitFailed(uptime: Int64) {
+        group.failed(uptime: uptime)
+    }
+
+    /// What waits does not wait for its age as well.
+    mutating func restartGroup() {
+        group.committed(
+            remaining: arrivals.count, oldestUptime: arrivals.first?.uptimeMicroseconds)
+    }
+
+    /// Forgets what is of other assignments than these.
+    mutating func keep(only assignments: Set<Int64>) {
+        arrivals.removeAll { !assignments.contains($0.assignmentID) }
+        refusals = refusals.filter { assignments.contains($0.key) }
+    }
+
+    mutating func forgetRefusals(of assignment: Int64) {
+        refusals[assignment] = nil
+    }
+}

@@ -1,0 +1,166 @@
+import Foundation
+import GRDB
+
+// What happens at the limit, in this order: delivered samples go, however young; then a further destination
+// gives up what the assignment's own one is done with; then the policy has its way. Whole pages count, so
+// when the samples of a delivery that is stuck lie between delivered ones, up to two thirds of a page may be
+// room that cannot be used.
+
+/// Keeps the store within its limit.
+enum StoreLimit {
+    /// Bytes of a sample's row beside its frame, at the most: seven fields with their types, the
+    /// row's number and length, and the page's pointer to it.
+    static let rowBytesMax = 64
+    /// Room made beyond what is needed, so that not every commit has to.
+    static let roomStepBytes = 65_536
+    /// Ids by which the oldest are dropped at a time: about a commit's worth.
+    static let dropStepIDs: Int64 = 512
+    /// Rounds of pruning and dropping in one commit. One round frees more than a commit takes.
+    static let roundsMax = 64
+
+    /// Bytes of the pages that hold something, as this transaction sees them.
+    static func usedBytes(_ db: Database) throws -> Int64 {
+        func number(_ pragma: String) throws -> Int64 {
+            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA " + pragma)) ?? 0
+        }
+        return try (number("page_count") - number("freelist_count")) * number("page_size")
+    }
+
+    /// Bytes a frame takes in the store, at the most.
+    static func cost(_ arrival: Arrival) -> Int64 {
+        let text = min(arrival.fault?.utf8.count ?? 0, 4 * SampleQueue.textCharactersMax)
+        return Int64(min(arrival.frame.count, Arrival.frameBytesMax) + rowBytesMax + text)
+    }
+
+    /// Makes room for `needed` bytes as the settings say, and tells how many bytes there are.
+    static func makeRoom(
+        _ db: Database, needed: Int64, settings: QueueSettings, dropped: inout [DroppedRange]
+    ) throws -> Int64 {
+        guard let limit = settings.maxBytes else { return .max }
+        var room = limit - (try usedBytes(db))
+        guard room < needed else { return room }
+        let goal = needed + min(Int64(roomStepBytes), limit / 64)
+        for _ in 0..<roundsMax where room < goal {
+            if try Pruning.prune(db, before: .max) == 0, try !dropLagging(db, into: &dropped) {
+                guard settings.fullPolicy == .keepNewest, room < needed,
+                    try dropOldest(db, into: &dropped)
+                else { break }
+            }
+            room = limit - (try usedBytes(db))
+        }
+        return room
+    }
+
+    /// Drops what waits among the next few ids of the oldest that wait; false if nothing waits.
+    private static func dropOldest(
+        _ db: Database, into dropped: inout [DroppedRange]
+    ) throws -> Bool {
+        try dropOldest(
+            of: Row.fetchAll(
+                db,
+                sql: """
+                    SELECT id, NULL, settled_through, last_sample FROM segment
+                    WHERE settled_through < last_sample
+                    UNION ALL SELECT s.id, d.destination, d.settled_through, s.last_sample
+                    FROM further_delivery d JOIN segment s ON s.id = d.segment
+                    WHERE d.settled_through < s.last_sample
+                    """), db, into: &dropped)
+    }
+
+    /// Drops for further destinations what the assignments' own ones are done with, among the next few ids
+    /// of the oldest; false if there is nothing.
+    private static func dropLagging(
+        _ db: Database, into dropped: inout [DroppedRange]
+    ) throws -> Bool {
+        try dropOldest(
+            of: Row.fetchAll(
+                db,
+                sql: """
+                    SELECT s.id, d.destination, d.settled_through, s.settled_through
+                    FROM further_delivery d JOIN segment s ON s.id = d.segment
+                    WHERE d.settled_through < s.settled_through
+                    """), db, into: &dropped)
+    }
+
+    /// The rows have a segment, a further destination or NULL, its cursor, and the last id to drop.
+    private static func dropOldest(
+        of waiting: [Row], _ db: Database, into dropped: inout [DroppedRange]
+    ) throws -> Bool {
+        guard let oldest = waiting.map({ $0[2] as Int64? ?? 0 }).min() else { return false }
+        for row in waiting {
+            let cursor: Int64 = row[2] ?? 0
+            let last = min(row[3] ?? 0, oldest + dropStepIDs)
+            guard cursor < last else { continue }
+            let books = DeliveryBooks(segment: row[0] ?? 0, further: row[1])
+            dropped.append(
+                try books.drop(db, after: cursor, through: last, reason: SampleQueue.queueFull))
+        }
+        return true
+    }
+
+    /// Drops samples that arrived before `horizon` (UTC µs; nil: none) and still wait, of every segment whose
+    /// clock is known; for a further destination also those that waited for it longer than it has them
+    /// kept, at `now`, but nothing until it has been there for so long. ``SampleQueue/pruneRowsMax`` at most.
+    static func dropAged(
+        _ db: Database, horizon: Int64?, now: Int64, into dropped: inout [DroppedRange]
+    ) throws {
+        let segments = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT s.id, NULL, s.settled_through, s.last_sample, b.wall_offset_us, ?1 AS horizon
+                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
+                    AND ?1 IS NOT NULL
+                UNION ALL
+                SELECT id, destination, settled_through, last_sample, wall_offset_us,
+                    max(coalesce(?1, kept), coalesce(kept, ?1)) AS horizon
+                FROM (
+                    SELECT s.id, d.destination, d.settled_through, s.last_sample, b.wall_offset_us,
+                        iif(x.added_wall_us > ?2 - e.keep_us, NULL, ?2 - e.keep_us) AS kept
+                    FROM further_delivery d JOIN enrollment e ON e.id = d.destination
+                    JOIN segment s ON s.id = d.segment
+                    JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                    LEFT JOIN further_destination x
+                        ON x.assignment = s.assignment AND x.destination = d.destination
+                    WHERE d.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL)
+                WHERE coalesce(?1, kept) IS NOT NULL
+                ORDER BY 3
+                """, arguments: [horizon, now])
+        var budget = SampleQueue.pruneRowsMax
+        for segment in segments where budget > 0 {
+            guard let horizon = segment[5] as Int64? else { continue }
+            let books = DeliveryBooks(segment: segment[0] ?? 0, further: segment[1])
+            let rows = try Row.fetchCursor(
+                db, sql: Pruning.settledSQL,
+                arguments: [segment[2] as Int64?, segment[3] as Int64?, books.segment, budget])
+            var last: Int64?
+            while let row = try rows.next() {
+                let sample = SampleRow(row)
+                guard let time = sample.time(wallOffset: segment[4]), time < horizon else { break }
+                last = sample.id
+                budget -= 1
+            }
+            guard let last else { continue }
+            dropped.append(
+                try books.drop(
+                    db, after: segment[2] ?? 0, through: last, reason: SampleQueue.maxAge))
+        }
+    }
+
+    /// Keeps the newest ``SampleQueue/undecodableKeptMax`` undecodable frames.
+    static func boundUndecodable(_ db: Database) throws {
+        let last = try Int64.fetchOne(db, sql: "SELECT max(id) FROM undecodable") ?? 0
+        let through = last - Int64(SampleQueue.undecodableKeptMax)
+        let counts = try Row.fetchAll(
+            db, sql: "SELECT segment, count(*) FROM undecodable WHERE id <= ? GROUP BY segment",
+            arguments: [through])
+        guard !counts.isEmpty else { return }
+        for row in counts {
+            try db.execute(
+                sql: """
+                    UPDATE segment SET undecodable_pruned = undecodable_pruned + ? WHERE id = ?
+                    """, arguments: [row[1] as Int64?, row[0] as Int64?])
+        }
+        try db.execute(sql: "DELETE FROM undecodable WHERE id <= ?", arguments: [through])
+    }
+}

@@ -1,0 +1,34 @@
+/// This start of the program, in the running boot.
+struct CurrentRun: Sendable {
+    /// How the kernel names the boot (``BootID``).
+    let bootID: String
+    /// What the identities of this run's samples are made of.
+    let nonce: UInt64
+    /// When the program started.
+    let started: ClockReading
+    /// The rows of the boot and of the run; 0 until the run has begun in the store.
+    private(set) var boot: Int64 = 0
+    private(set) var id: Int64 = 0
+    /// UTC − uptime of the boot, µs, once it is trusted.
+    private(set) var wallOffset: Int64?
+
+    init(bootID: String, started: ClockReading) {
+        self.bootID = bootID
+        self.started = started
+        nonce = SampleIdentity.newNonce()
+    }
+
+    /// Whether the store has a row of it.
+    var hasBegun: Bool { id != 0 }
+
+    mutating func begin(_ start: RunStart) {
+        boot = start.boot
+        id = start.run
+        wallOffset = start.wallOffset
+    }
+
+    /// The store has this offset for the running boot.
+    mutating func trust(wallOffset: Int64?) {
+        self.wallOffset = wallOffset
+    }
+}
