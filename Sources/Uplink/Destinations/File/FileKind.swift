@@ -20,7 +20,7 @@ public struct FileKind: DestinationKind {
         .gaps,
     ]
     /// A batch is synced to the disk at once. Its lines must be among those that a restart recognises
-    /// (``RecentIdentifiers/countMax``), also with several intervals a sample.
+    /// (`RecentIdentifiers.countMax`), also with several intervals a sample.
     public static let pace = DestinationPace(batch: 250)
     public static let promise = DeliveryPromise(
         level: .durable, mayRepeat: false, mayRace: false,
