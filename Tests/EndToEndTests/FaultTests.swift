@@ -118,7 +118,7 @@ import Testing
     func aFullDiskLosesNothingAndIsSaid() async throws {
         try await Self.onSmallDisk { fixture, filler in
             _ = try await Self.fill(fixture, filler)
-            try FileManager.default.removeItem(atPath: filler)
+            try Self.makeRoom(filler)
             let status = try await fixture.settle(withinSeconds: 90)
             await fixture.expectExactlyOnce(status.balance)
             let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
@@ -137,7 +137,7 @@ import Testing
                 status.health.contains { $0.name == "store-unwritable" }
                     && status.balance.buffered >= 2
             }.balance
-            try FileManager.default.removeItem(atPath: filler)
+            try Self.makeRoom(filler)
             let status = try await fixture.settle(withinSeconds: 90)
             await fixture.expectExactlyOnce(status.balance)
             #expect(status.balance.stored >= before.stored + before.buffered + again.buffered)
@@ -158,7 +158,7 @@ import Testing
             #expect(try await fixture.gateway.status().sensors.map(\.address) == [worn])
             let sent = await fixture.bluez.framesSentCount(worn)
             #expect(await fixture.bluez.wait { $0.framesSentCount(worn) > sent }, "it streams on")
-            try FileManager.default.removeItem(atPath: filler)
+            try Self.makeRoom(filler)
             try await fixture.eventually("room again") { status in
                 !status.health.contains { $0.name == "store-unwritable" }
             }
@@ -168,6 +168,13 @@ import Testing
             }
             await fixture.expectExactlyOnce(try await fixture.settle(withinSeconds: 90).balance)
         }
+    }
+
+    /// The filler is emptied first: a child that another test starts may have inherited it, and would keep
+    /// its bytes.
+    private static func makeRoom(_ filler: String) throws {
+        truncate(filler, 0)
+        try FileManager.default.removeItem(atPath: filler)
     }
 
     /// Runs a world whose state directory is on a disk of a megabyte, with a strap on; `body` gets the path

@@ -260,7 +260,12 @@ final class SmallDisk: Sendable {
         }
     }
 
-    func makeRoom() { try? FileManager.default.removeItem(at: filler) }
+    /// The filler is emptied first: a child that another test starts may have inherited it, and would keep
+    /// its bytes.
+    func makeRoom() {
+        truncate(filler.path, 0)
+        try? FileManager.default.removeItem(at: filler)
+    }
 
     func remountReadOnly() throws { try remount(UInt(MS_REMOUNT | MS_RDONLY)) }
 
