@@ -17,7 +17,10 @@ import sqlite3
 import sys
 import time
 
-BATCH = {"file": 250, "influx": 500, "victoria": 500, "postgrest": 250, "cloudcare": 300}
+BATCH = {
+    "file": 250, "influx": 500, "victoria": 500, "postgrest": 250, "cloudcare": 300, "webhook": 250,
+    "firebase": 250,
+}
 BATCH_STANDARD = 100
 
 

@@ -166,11 +166,11 @@ extension QueueError.Code {
 extension SampleQueue {
     /// A run's nonce never changes in the field: no earlier one may be left in the log, or in a page.
     fileprivate func fixNonce(_ nonce: Int64) throws {
-        let run = run
-        try database.write { db in
+        let run = run.id
+        try store.database.write { db in
             try db.execute(sql: "UPDATE run SET nonce = ? WHERE id = ?", arguments: [nonce, run])
         }
-        try database.vacuum()
-        try database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        try store.database.vacuum()
+        try store.database.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
     }
 }

@@ -299,9 +299,9 @@ struct GapTests {
 
 extension SampleQueue {
     /// Rows changed since the store was opened: what the disk had to take.
-    func changes() throws -> Int { try database.read { $0.totalChangesCount } }
+    func changes() throws -> Int { try store.database.read { $0.totalChangesCount } }
 
     func checkpoint() throws {
-        _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        _ = try store.database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
     }
 }

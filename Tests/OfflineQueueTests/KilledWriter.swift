@@ -167,7 +167,7 @@ enum KilledWriter {
 
 extension SampleQueue {
     func set(_ pragma: String, _ value: String) throws {
-        try database.writeWithoutTransaction { db in
+        try store.database.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA \(pragma) = \(value)")
         }
     }

@@ -219,6 +219,6 @@ struct LogDamageTests {
 extension SampleQueue {
     /// Copies the log home, so that the next commit begins it anew.
     fileprivate func beginLogAnew() throws {
-        try database.writeWithoutTransaction { db in _ = try db.checkpoint(.restart) }
+        try store.database.writeWithoutTransaction { db in _ = try db.checkpoint(.restart) }
     }
 }

@@ -194,7 +194,7 @@ struct StoreFaultTests {
 extension SampleQueue {
     /// What SQLite says of this very connection.
     func pragmas() throws -> [String: String] {
-        try database.read { db in
+        try store.database.read { db in
             var values: [String: String] = [:]
             for name in ["journal_mode", "synchronous", "wal_autocheckpoint"] {
                 values[name] = try String.fetchOne(db, sql: "PRAGMA \(name)")

@@ -226,6 +226,17 @@ actor Deliveries {
         await delivery.destination.finish()
     }
 
+    /// Has the destination of an enrollment whose delivery does not run end what it shows to others. Gives
+    /// what they still see; nil if that is nothing.
+    func withdraw(_ enrollment: Enrollment, tokens path: String) async -> String? {
+        // What cannot be read cannot be used either.
+        guard let (_, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
+        else { return nil }
+        let left = await destination.withdraw()
+        await destination.finish()
+        return left
+    }
+
     /// The enrollment is gone: its number may be another's some day.
     func forget(_ enrollment: Int64) {
         unreadable.remove(enrollment)

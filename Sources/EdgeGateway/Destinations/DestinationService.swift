@@ -323,17 +323,45 @@ struct DestinationService: Sendable {
                 advice: "pair the strap again with another --enrollment, then edge-gateway erase "
                     + "\(ask.name) erases what was recorded for it")
         }
+        // What it delivers while it is looked at would not be counted.
+        await changes.alone { await deliveries.stop(enrollment.id) }
+        let report: DestinationReport
+        do {
+            report = try await checkRemoval(of: enrollment, givesUp: ask.undelivered ?? false)
+        } catch {
+            try? await changes.alone { try await changes.startDelivery(of: enrollment.id) }
+            throw error
+        }
+        try await erasing.remove(enrollment)
+        logger.notice("destination removed", metadata: ["enrollment": "\(ask.name)"])
+        return report
+    }
+
+    /// What a destination has when it is removed. Its delivery does not run.
+    private func checkRemoval(
+        of enrollment: Enrollment, givesUp: Bool
+    ) async throws -> DestinationReport {
         try await queue.flush()
         let report = try await destinations.report(on: enrollment)
         let waiting = report.pending + report.dead
-        guard waiting == 0 || ask.undelivered ?? false else {
+        guard waiting == 0 || givesUp else {
             throw ProblemReport(
                 code: .samplesWait,
                 message: "\(waiting) samples were not delivered there",
                 advice: "wait until they are; or give them up with --undelivered")
         }
-        try await erasing.remove(enrollment)
-        logger.notice("destination removed", metadata: ["enrollment": "\(ask.name)"])
+        let path = changes.tokenFile(of: enrollment.id).path
+        if let left = await deliveries.withdraw(enrollment, tokens: path) {
+            guard givesUp else {
+                throw ProblemReport(
+                    code: .destinationRefuses, message: left,
+                    advice: "give the command again when the system answers; with --undelivered the "
+                        + "destination goes in any case, and what it shows stays")
+            }
+            logger.warning(
+                "destination still shown to others",
+                metadata: ["enrollment": "\(enrollment.terms.name)"])
+        }
         return report
     }
 

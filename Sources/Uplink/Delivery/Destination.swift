@@ -60,6 +60,9 @@ public protocol Destination: Sendable {
     func isMended(_ reason: HoldReason) async -> Bool
     /// The same for one patient's samples, which alone are held.
     func isMended(_ reason: HoldReason, of patient: String) async -> Bool
+    /// The destination is about to be removed: ends what it shows to others. Gives what they still see, in
+    /// words for a person; nil if that is nothing.
+    func withdraw() async -> String?
     /// The delivery has ended: returns when nothing is under way that must not be lost, such as a renewal of
     /// tokens.
     func finish() async
@@ -86,6 +89,9 @@ extension Destination {
 
     /// They are not.
     public func mayTakeIntervals() async -> Bool { false }
+
+    /// It shows nothing to anybody.
+    public func withdraw() async -> String? { nil }
 
     /// Nothing is.
     public func finish() async {}

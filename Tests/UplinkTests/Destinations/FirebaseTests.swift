@@ -201,6 +201,26 @@ private final class ScriptedFirebase: Sendable {
         #expect(await destination.partialFault?.hasPrefix("the old link still works") == true)
     }
 
+    @Test func removingEndsTheShare() async throws {
+        let firebase = ScriptedFirebase()
+        firebase.state.change { $0.share = #""\#(Self.id)""# }
+        let destination = try Self.destination(firebase)
+        #expect(await destination.withdraw() == nil)
+        let old = #""publicStreams/\#(Self.id)":null,"shares/\#(Self.id)":null,"#
+        #expect(
+            firebase.state.change { $0.shareChanges } == [
+                "{\(old)\"users/user1/gateway/share\":null}"
+            ])
+    }
+
+    @Test(arguments: [(Self.id, true), (nil, false)])
+    func removingSaysThatALinkMayStillWorkWhereThereIsOne(share: String?, isSaid: Bool) async throws {
+        let firebase = ScriptedFirebase()
+        firebase.state.change { $0.refused = ["GET /users"] }
+        let destination = try Self.destination(firebase, share: share)
+        #expect(await destination.withdraw()?.contains("may still work") ?? false == isSaid)
+    }
+
     @Test func rulesThatRefuseEverythingHoldTheDelivery() async throws {
         let firebase = ScriptedFirebase()
         firebase.state.change { $0.refused = ["PATCH"] }

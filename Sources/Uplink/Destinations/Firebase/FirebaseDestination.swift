@@ -90,32 +90,53 @@ actor FirebaseDestination: Destination {
 
     func begin() async { await settleShare() }
 
-    /// Makes the share that the settings ask for, and ends the one before: the user's own branch says which
-    /// that was. One request, so that no answer that is lost and no kill leaves half of it.
+    func withdraw() async -> String? {
+        let hasShare: Bool
+        switch await settle(share: nil) {
+        case .settled: hasShare = false
+        case .refused(let endsAnother): hasShare = endsAnother
+        case .unclear: hasShare = kind.share != nil
+        }
+        guard hasShare else { return nil }
+        return "the link to the shared heart rate may still work: \(fault ?? "no answer")"
+    }
+
     private func settleShare() async {
         guard isSharing == nil, clock.read().uptime >= shareDue else { return }
-        let wanted = kind.share?.revealed
+        switch await settle(share: kind.share?.revealed) {
+        case .settled:
+            isSharing = kind.share != nil
+            partialFault = nil
+        case .refused(let endsAnother): shareFailed(endsAnother: endsAnother)
+        case .unclear: break
+        }
+    }
+
+    private enum Settled {
+        case settled
+        case refused(endsAnother: Bool)
+        case unclear
+    }
+
+    /// Makes the share that is wanted, and ends the one before: the user's own branch says which that was.
+    /// One request, so that no answer that is lost and no kill leaves half of it.
+    private func settle(share wanted: String?) async -> Settled {
         let noted = await send(renews: false) { user in
             self.request(.get, "/users/\(user)/gateway/share.json")
         }
-        guard case .answered(let answer, .stored) = noted else { return }
+        guard case .answered(let answer, .stored) = noted else { return .unclear }
         let before = FirebaseDocuments.share(noted: answer.body)
-        if before == wanted { return shareSettled() }
+        if before == wanted { return .settled }
         let sent = await send(renews: false) { user in
             self.request(
                 .patch, "/.json", "&print=silent",
                 FirebaseDocuments.share(wanted, insteadOf: before, user: user))
         }
-        switch sent {
-        case .answered(_, .stored): shareSettled()
-        case .answered(_, .held): shareFailed(endsAnother: before != nil)
-        case .answered, .stopped: break
+        return switch sent {
+        case .answered(_, .stored): .settled
+        case .answered(_, .held): .refused(endsAnother: before != nil)
+        case .answered, .stopped: .unclear
         }
-    }
-
-    private func shareSettled() {
-        isSharing = kind.share != nil
-        partialFault = nil
     }
 
     // MARK: - Requests

@@ -35,8 +35,8 @@ public struct FirebaseKind: DestinationKind {
         level: .durable, mayRepeat: false, mayRace: false,
         words: "the database has written the sample; a repetition has the same key")
 
-    /// About 33 kB a request, shared or not.
-    public static let pace = DestinationPace(batch: 100)
+    /// About 80 kB a request, shared or not.
+    public static let pace = DestinationPace(batch: 250)
 
     public static func remedy(_ reason: HoldReason) -> String? {
         switch reason {

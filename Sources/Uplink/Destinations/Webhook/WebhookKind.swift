@@ -34,6 +34,8 @@ public struct WebhookKind: HTTPKind {
         .patient,
         .gaps,
     ]
+    /// 150 KB: receivers take a megabyte at least (nginx's limit when nobody sets it).
+    public static let pace = DestinationPace(batch: 250)
     public static let promise = DeliveryPromise(
         level: .accepted, mayRepeat: true, mayRace: true,
         words:
