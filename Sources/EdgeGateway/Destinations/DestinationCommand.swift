@@ -243,14 +243,15 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
         abstract: "Ends the delivery to a destination for good, and deletes its secrets.",
         discussion: """
             The destination keeps the samples that it has. Other destinations are not affected. Without \
-            --undelivered the command refuses while samples wait for this destination.
+            --undelivered the command refuses while samples wait for this destination, and while what the \
+            destination shows to others, such as a shared heart rate, cannot be ended.
 
             Example: edge-gateway destination remove influx
             """)
 
     @Argument(help: "The destination's name.", completion: .destinationName)
     var name: String
-    @Flag(help: "Give up samples that are not delivered there yet.")
+    @Flag(help: "Give up samples that are not delivered there yet, and leave what cannot be ended.")
     var undelivered = false
     @Flag(help: "Do not ask for confirmation.")
     var yes = false

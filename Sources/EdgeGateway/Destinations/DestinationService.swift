@@ -355,7 +355,8 @@ struct DestinationService: Sendable {
             guard givesUp else {
                 throw ProblemReport(
                     code: .destinationRefuses, message: left,
-                    advice: "give the command again when the system answers; with --undelivered the "
+                    advice:
+                        "give the command again when the system answers; with --undelivered the "
                         + "destination goes in any case, and what it shows stays")
             }
             logger.warning(

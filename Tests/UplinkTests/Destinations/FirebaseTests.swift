@@ -214,7 +214,8 @@ private final class ScriptedFirebase: Sendable {
     }
 
     @Test(arguments: [(Self.id, true), (nil, false)])
-    func removingSaysThatALinkMayStillWorkWhereThereIsOne(share: String?, isSaid: Bool) async throws {
+    func removingSaysThatALinkMayStillWorkWhereThereIsOne(share: String?, isSaid: Bool) async throws
+    {
         let firebase = ScriptedFirebase()
         firebase.state.change { $0.refused = ["GET /users"] }
         let destination = try Self.destination(firebase, share: share)
