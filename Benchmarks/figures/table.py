@@ -36,6 +36,7 @@ SOURCES = {
         "Benchmarks/power-cut, as root",
     ),
     "drain": (FOLDER / "drain.json", [], ""),
+    "destinations": (FOLDER / "destinations.json", [], ""),
     "limits": (FOLDER / "limits.json", [], ""),
     "soak": (
         FOLDER / "soak.json",
