@@ -186,7 +186,7 @@ func destinations(_ directory: String, _ count: Int) async throws {
 func backlog(_ directory: String, _ count: Int) async throws {
     var settings = QueueSettings()
     settings.commitSamplesMax = 5_000
-    settings.commitAgeMicrosecondsMax = .max
+    settings.commitAgeMax = .microseconds(Int64.max)
     settings.maxBytes = nil
     let queue = try openQueue(directory + "/backlog.sqlite", settings)
     let (_, assignments) = try await wear(queue)

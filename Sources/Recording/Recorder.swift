@@ -143,7 +143,7 @@ public actor Recorder {
         let cadence = sessions[address]?.newCadence()
         if copies > 0 { await queue.note(copies: copies, of: assignment) }
         if let cadence {
-            await queue.note(cadence: cadence.microseconds, of: assignment, at: uptime.microseconds)
+            await queue.note(cadence: cadence, of: assignment, at: uptime)
         }
     }
 
@@ -233,8 +233,7 @@ public actor Recorder {
     /// Tells the store what explains a silence of this strap from now on.
     private func noteSilence(of address: String, at uptime: Uptime) async {
         guard let session = sessions[address] else { return }
-        await queue.note(
-            session.silence.cause, of: session.assignmentID, at: uptime.microseconds)
+        await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
     }
 
     private func take(_ change: LinkChange) async {
@@ -320,7 +319,7 @@ public actor Recorder {
         if let session = sessions[address] {
             sessions[address]?.assignmentID = assignmentID
             await queue.note(
-                session.silence.cause, of: assignmentID, at: clock.read().uptime.microseconds)
+                session.silence.cause, of: assignmentID, at: clock.read().uptime)
             return
         }
         var session = SensorSession(

@@ -98,7 +98,7 @@ public struct SensorSession: Sendable {
 
     /// The cadence of a strap that sends rarely, if it is another than at the last call.
     mutating func newCadence() -> Duration? {
-        guard let cadence, max(cadence, cadenceTold) > .microseconds(GapLedger.silenceMax / 3),
+        guard let cadence, max(cadence, cadenceTold) > SampleQueue.silenceMax / 3,
             max(cadence - cadenceTold, cadenceTold - cadence) > cadenceTold / 4
         else { return nil }
         cadenceTold = cadence

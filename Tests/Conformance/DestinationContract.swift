@@ -72,8 +72,7 @@ struct DestinationContract {
                 enrollment: enrollment, queue: queue,
                 destination: isHTTP ? destination : FaultyDestination(destination, faults),
                 clock: clock, logger: quiet,
-                unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id)
-                    .map(Uptime.init(microseconds:)))
+                unansweredSince: try await queue.unansweredRequest(enrollment: enrollment.id))
         }
         var runner = try await begin()
         func advance() { Task { [runner] in sink.yield(.waits(until: await runner.advance())) } }

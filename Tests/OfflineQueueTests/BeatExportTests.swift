@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testing
 
@@ -169,7 +170,10 @@ struct BeatExportTests {
         let one = try export(store, ExportFilter(sensor: second.sensor.address))
         #expect(one.summary.beats == 2_000)
         let hour = try export(
-            store, ExportFilter(since: Self.midnight, until: Self.midnight + 50_000_000))
+            store,
+            ExportFilter(
+                since: UTC(microseconds: Self.midnight),
+                until: UTC(microseconds: Self.midnight + 50_000_000)))
         #expect((48...50).contains(hour.summary.beats))
 
         try store.execute("UPDATE sample SET frame = x'103c0003' WHERE id = 5")

@@ -89,12 +89,12 @@ struct ClockTests {
         #expect(try await second.deliverAll(worn.enrollment.id).count == 1)
 
         let offset: Int64 = 1_796_000_000_000_000
-        try await second.release(bootID: "boot-1", wallOffsetMicroseconds: offset)
+        try await second.release(bootID: "boot-1", wallOffset: .microseconds(offset))
         let batch = try await second.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         #expect(batch.map(\.timeMicroseconds) == [100_000_000 + offset])
         for boot in ["boot-1", "boot-2", "boot-3"] {
             await #expect(throws: QueueError.self) {
-                try await second.release(bootID: boot, wallOffsetMicroseconds: 0)
+                try await second.release(bootID: boot, wallOffset: .microseconds(0))
             }
         }
         balance = try await second.balance()

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 import Testing
 
@@ -260,7 +261,7 @@ struct DeliveryTests {
         let delivery = worn.enrollment.id
         #expect(try await queue?.unansweredRequest(enrollment: delivery) == nil)
         try await queue?.beginRequest(enrollment: delivery)
-        let sent = clock.read().uptimeMicroseconds
+        let sent = clock.read().uptime
         // Killed: nothing is closed.
         queue = nil
         clock.advance(seconds: 3)
@@ -279,7 +280,7 @@ struct DeliveryTests {
         queue = nil
         clock.advance(seconds: 500)
         let next = try await store.open(clock, bootID: "boot-2")
-        let now = clock.read().uptimeMicroseconds
+        let now = clock.read().uptime
         #expect(try await next.unansweredRequest(enrollment: delivery) == now)
     }
 }

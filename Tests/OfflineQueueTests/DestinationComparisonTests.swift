@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -53,7 +54,8 @@ struct DestinationComparisonTests {
         try await scene.settle(scene.other, 3, .dead(reason: "invalid", diagnostics: ""))
         try await scene.settle(scene.other, 2, .dropped(reason: "zero-rate"))
 
-        let found = try await scene.queue.compare(scene.own, scene.other, since: 0)
+        let found = try await scene.queue.compare(
+            scene.own, scene.other, since: UTC(microseconds: 0))
         #expect(
             found.days.map(\.days) == [2, 1, 0].map { Self.firstDay + $0...Self.firstDay + $0 })
         #expect(found.days.map(\.samples) == [12, 24, 24])
@@ -65,12 +67,14 @@ struct DestinationComparisonTests {
         #expect(!found.isSame && found.firstOnly == 0 && found.secondOnly == 0)
 
         // The other way round it is the same.
-        let turned = try await scene.queue.compare(scene.other, scene.own, since: 0)
+        let turned = try await scene.queue.compare(
+            scene.other, scene.own, since: UTC(microseconds: 0))
         #expect(turned.days.map(\.first) == found.days.map(\.second))
         // Since yesterday.
         let since = clock.read().wallMicroseconds - Coverage.dayMicroseconds
         #expect(
-            try await scene.queue.compare(scene.own, scene.other, since: since).days
+            try await scene.queue.compare(scene.own, scene.other, since: UTC(microseconds: since))
+                .days
                 == Array(found.days.prefix(2)))
         #expect(try await scene.queue.audit().isClean)
     }
@@ -85,7 +89,8 @@ struct DestinationComparisonTests {
         }
         clock.advance(seconds: 30 * 86_400)
         #expect(try await scene.queue.prune() == 30)
-        let found = try await scene.queue.compare(scene.own, scene.other, since: 0)
+        let found = try await scene.queue.compare(
+            scene.own, scene.other, since: UTC(microseconds: 0))
         #expect(found.isSame && found.days.map(\.samples) == [6, 24])
     }
 
@@ -101,11 +106,12 @@ struct DestinationComparisonTests {
         try await scene.queue.beat(second.assignment, clock)
         try await scene.queue.flush()
 
-        let found = try await scene.queue.compare(scene.own, scene.other, since: 0)
+        let found = try await scene.queue.compare(
+            scene.own, scene.other, since: UTC(microseconds: 0))
         #expect(found.days.map(\.samples) == [14] && found.days.first?.second.before == 10)
         #expect(found.days.first?.second.waiting == 4)
         let strangers = try await scene.queue.compare(
-            second.enrollment.id, scene.other, since: 0)
+            second.enrollment.id, scene.other, since: UTC(microseconds: 0))
         #expect(strangers.days.isEmpty && strangers.firstOnly == 1 && strangers.secondOnly == 14)
     }
 
@@ -119,7 +125,8 @@ struct DestinationComparisonTests {
         try await scene.beat(hours: 24, clock)
         clock.set { $0.wallMicroseconds -= 4_000_000 }
         try await scene.beat(hours: 24, clock)
-        let found = try await scene.queue.compare(scene.own, scene.other, since: 0)
+        let found = try await scene.queue.compare(
+            scene.own, scene.other, since: UTC(microseconds: 0))
         #expect(found.days.allSatisfy { $0.days?.count == 1 })
         #expect(found.days.map(\.samples).reduce(0, +) == 72)
         // Two seconds before midnight, the first sample of the third day is one of the second.
@@ -132,7 +139,8 @@ struct DestinationComparisonTests {
         try await scene.queue.add(
             destination: scene.other, to: scene.worn.assignment.id, from: .now)
         try await scene.beat(hours: 30, clock)
-        let found = try await scene.queue.compare(scene.own, scene.other, since: 0)
+        let found = try await scene.queue.compare(
+            scene.own, scene.other, since: UTC(microseconds: 0))
         #expect(found.days.count == 1 && found.days.first?.days == nil)
         #expect(found.days.first?.first.waiting == 30)
     }
@@ -140,7 +148,7 @@ struct DestinationComparisonTests {
     @Test func anUnknownDestinationIsAnError() async throws {
         let scene = try await Scene(try await store.open(clock))
         await #expect {
-            try await scene.queue.compare(scene.own, 99, since: 0)
+            try await scene.queue.compare(scene.own, 99, since: UTC(microseconds: 0))
         } throws: {
             ($0 as? QueueError)?.code == .unknownReference
         }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -323,7 +324,7 @@ struct ExportTests {
         try await queue.importSamples(
             from: file(lines, in: there), into: ImportTarget(enrollmentID: delivery))
         #expect(try await queue.balance().held == ["clock-unknown": 100])
-        try await queue.release(bootID: "boot-1", wallOffsetMicroseconds: 1_796_000_000_000_000)
+        try await queue.release(bootID: "boot-1", wallOffset: .microseconds(1_796_000_000_000_000))
         #expect(
             try await queue.deliverAll(delivery).first?.timeMicroseconds == 1_796_000_100_000_000)
     }

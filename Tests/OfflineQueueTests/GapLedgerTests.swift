@@ -1,5 +1,6 @@
-import OfflineQueue
 import Testing
+
+@testable import OfflineQueue
 
 @Suite("The ledger of one time line")
 struct GapLedgerTests {

@@ -1,4 +1,4 @@
-import OfflineQueue
+@testable import OfflineQueue
 
 /// What the gaps of one run must be, said as simply as possible: the run is cut into slots of 100 ms,
 /// and each slot is checked by itself.

@@ -188,7 +188,7 @@ private struct GapRun {
             nil, nil, .linkLost, .outOfRange, .connecting, .adapterDown, .daemonGone, .noContact,
         ]
         let cause = causes.randomElement(using: &random) ?? nil
-        await queue.note(cause, of: assignment, at: now)
+        await queue.note(cause, of: assignment, at: Uptime(microseconds: now))
         let now = now
         lines[assignment]?.run?.entries.append((now, .note(cause)))
         lines[assignment]?.run?.noted = cause
@@ -409,7 +409,8 @@ private struct GapRun {
             for day in -3..<10 as Range<Int64> {
                 let coverage = try await queue.coverage(
                     of: .assignment(assignment),
-                    dayStartingAt: 1_796_083_200_000_000 + day * Coverage.dayMicroseconds)
+                    dayStartingAt: UTC(microseconds: 1_796_083_200_000_000) + Coverage.day
+                        * Int(day))
                 let gaps = coverage.secondsByCause.values.reduce(0, +)
                 #expect(abs(gaps + coverage.coveredSeconds - coverage.expectedSeconds) < 1e-3)
                 #expect(coverage.expectedSeconds <= 86_400)

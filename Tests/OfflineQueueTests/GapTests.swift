@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -33,7 +34,7 @@ struct GapTests {
         var queue = try await store.open(clock)
         let worn = try await Worn(queue)
         try await stream(queue, [worn.assignment], seconds: 10)
-        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 20)
         #expect(try await told(queue, worn.assignment) == ["21.0 link-lost…"])
         try await queue.close()
@@ -54,13 +55,13 @@ struct GapTests {
         for second in 0..<130 {
             if second == 12 {
                 await queue.note(
-                    .daemonGone, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+                    .daemonGone, of: worn.assignment.id, at: clock.read().uptime)
             }
             clock.advance(seconds: 1)
             await queue.commitIfDue()
         }
         #expect(try await !queue.gaps(assignment: worn.assignment.id).isEmpty)
-        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptime)
         let now = clock.read()
         for second in Int64(0)..<130 {
             let uptime = begin.uptimeMicroseconds + second * 1_000_000
@@ -119,7 +120,7 @@ struct GapTests {
         var queue = try await store.open(clock, bootID: "boot-1")
         let one = try await Worn(queue, 1)
         let two = try await Worn(queue, 2)
-        await queue.note(.outOfRange, of: two.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.outOfRange, of: two.assignment.id, at: clock.read().uptime)
         try await stream(queue, [one.assignment], seconds: 11)
         // Two groups of 5 s are durable, the last frame of them came 10 s after the beginning.
         try await queue.abandon()
@@ -140,7 +141,7 @@ struct GapTests {
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        await queue.note(.adapterDown, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.adapterDown, of: worn.assignment.id, at: clock.read().uptime)
         let before = try await queue.changes()
         for _ in 0..<630 {
             clock.advance(seconds: 1)
@@ -168,24 +169,31 @@ struct GapTests {
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
         #expect(try await told(queue, worn.assignment) == ["? clock-unknown"])
-        try await queue.release(bootID: "boot-1", wallOffsetMicroseconds: offset)
+        try await queue.release(bootID: "boot-1", wallOffset: .microseconds(offset))
         #expect(try await told(queue, worn.assignment) == ["600.0 gateway-off"])
         // The span that is asked for is one of UTC.
-        #expect(try await queue.gaps(since: clock.read().wallMicroseconds + 1).isEmpty)
-        #expect(try await queue.gaps(until: clock.read().wallMicroseconds - 700_000_000).isEmpty)
-        #expect(try await queue.gaps(since: clock.read().wallMicroseconds - 1).count == 1)
+        #expect(
+            try await queue.gaps(since: UTC(microseconds: clock.read().wallMicroseconds + 1))
+                .isEmpty)
+        #expect(
+            try await queue.gaps(
+                until: UTC(microseconds: clock.read().wallMicroseconds - 700_000_000)
+            ).isEmpty)
+        #expect(
+            try await queue.gaps(since: UTC(microseconds: clock.read().wallMicroseconds - 1)).count
+                == 1)
     }
 
     @Test func theLedgerEndsWithTheAssignment() async throws {
         let queue = try await store.open(clock)
         let one = try await Worn(queue, 1)
         try await stream(queue, [one.assignment], seconds: 5)
-        await queue.note(.linkLost, of: one.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.linkLost, of: one.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 9)
         let delivery = try await queue.enroll(.example("next", patient: "p-9"))
         let next = try await queue.assign(sensor: one.sensor.id, enrollment: delivery.id)
         clock.advance(seconds: 50)
-        await queue.note(.silent, of: one.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.silent, of: one.assignment.id, at: clock.read().uptime)
         #expect(try await told(queue, one.assignment) == ["10.0 link-lost"])
         // It is the same strap: the link is as lost as before.
         #expect(try await told(queue, next) == ["50.0 link-lost…"])
@@ -201,21 +209,24 @@ struct GapTests {
         let worn = try await Worn(queue)
         let day = clock.read().wallMicroseconds  // midnight
         try await stream(queue, [worn.assignment], seconds: 100)
-        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 100)
-        await queue.note(.outOfRange, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(.outOfRange, of: worn.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 86_300)
-        let first = try await queue.coverage(of: .sensor(worn.sensor.id), dayStartingAt: day)
+        let first = try await queue.coverage(
+            of: .sensor(worn.sensor.id), dayStartingAt: UTC(microseconds: day))
         #expect(first.expectedSeconds == 86_400 && first.coveredSeconds == 99)
         #expect(first.secondsByCause == [.linkLost: 101, .outOfRange: 86_200])
         #expect(first.longestGapSeconds == 86_301)
         #expect(first.percent.map { abs($0 - 9_900.0 / 86_400) < 1e-9 } == true)
         let second = try await queue.coverage(
-            of: .assignment(worn.assignment.id), dayStartingAt: day + Coverage.dayMicroseconds)
+            of: .assignment(worn.assignment.id),
+            dayStartingAt: UTC(microseconds: day) + Coverage.day)
         #expect(second.expectedSeconds == 100 && second.percent == 0)
-        let earlier = try await queue.coverage(of: .everything, dayStartingAt: .min)
+        let earlier = try await queue.coverage(
+            of: .everything, dayStartingAt: UTC(microseconds: .min))
         #expect(earlier.expectedSeconds == 0 && earlier.percent == nil)
-        _ = try await queue.coverage(of: .everything, dayStartingAt: .max)
+        _ = try await queue.coverage(of: .everything, dayStartingAt: UTC(microseconds: .max))
     }
 
     @Test func aFrameThatCannotBeStoredIsAGapAndSaysSo() async throws {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 
@@ -52,7 +53,7 @@ enum GoldenStore {
     /// Since version 6: a further destination with samples in every state.
     private static func addElsewhere(_ queue: SampleQueue, to worn: Assignment) async throws {
         var terms = EnrollmentTerms.elsewhere()
-        terms.keepMicroseconds = 30 * 86_400_000_000
+        terms.keep = Coverage.day * 30
         let elsewhere = try await queue.enroll(terms).id
         try await queue.add(destination: elsewhere, to: worn.id, from: .kept)
         let batch = try await queue.nextBatch(enrollment: elsewhere, limit: 6)
@@ -70,7 +71,7 @@ enum GoldenStore {
 
     static func lines(_ queue: SampleQueue, delivery: Int64) async throws -> [String] {
         try await queue.nextBatch(enrollment: delivery, limit: 1_000).map { sample in
-            "\(sample.uuid) \(sample.timeMicroseconds) \(sample.frame)"
+            "\(sample.uuid) \(sample.time.microseconds) \(sample.frame)"
         }
     }
 }

@@ -28,17 +28,18 @@ struct HistoryTests {
         try await queue.settle(
             enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
         let hours = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: clock.read().wallMicroseconds)
+            sensor: worn.sensor.id, until: clock.read().wall)
         #expect(hours.map(\.beginMicroseconds) == (0..<3).map { midnight + $0 * 3_600_000_000 })
         #expect(hours.map(\.count) == [120, 120, 120])
         #expect(hours.map(\.lowestBPM) == [60, 70, 80] && hours.map(\.highestBPM) == [70, 80, 90])
         #expect(hours.map(\.meanBPM) == [65, 75, 85])
         let second = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: midnight + 7_199_999_999, hours: 1)
+            sensor: worn.sensor.id, until: UTC(microseconds: midnight + 7_199_999_999), hours: 1)
         #expect(second == [hours[1]])
-        #expect(try await queue.hourlyHeartRate(sensor: 99, until: midnight).isEmpty)
+        #expect(
+            try await queue.hourlyHeartRate(sensor: 99, until: UTC(microseconds: midnight)).isEmpty)
         await #expect(throws: QueueError.self) {
-            try await queue.hourlyHeartRate(sensor: 1, until: -1)
+            try await queue.hourlyHeartRate(sensor: 1, until: UTC(microseconds: -1))
         }
     }
 
@@ -58,10 +59,13 @@ struct HistoryTests {
         }
         try await queue.flush()
         let now = clock.read().wallMicroseconds
-        #expect(try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now).isEmpty)
+        #expect(
+            try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: UTC(microseconds: now))
+                .isEmpty)
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
-        let hours = try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now)
+        let hours = try await queue.hourlyHeartRate(
+            sensor: worn.sensor.id, until: UTC(microseconds: now))
         #expect(hours.map(\.count) == [100] && hours.map(\.meanBPM) == [85])
     }
 
@@ -81,7 +85,7 @@ struct HistoryTests {
         try await queue.flush()
         for index in 0...1 {
             let hours = try await queue.hourlyHeartRate(
-                sensor: worn[index].sensor.id, until: clock.read().wallMicroseconds, hours: 48)
+                sensor: worn[index].sensor.id, until: clock.read().wall, hours: 48)
             #expect(hours.count == counts[index].count)
             for hour in hours {
                 #expect(hour.count == counts[index][hour.beginMicroseconds / 3_600_000_000])

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -52,7 +53,7 @@ enum KilledWriter {
         var number = UInt32(first)
         for step in 0..<steps {
             let uptime = clock.read().uptimeMicroseconds
-            await queue.note(.linkLost, of: assignment.id, at: uptime)
+            await queue.note(.linkLost, of: assignment.id, at: Uptime(microseconds: uptime))
             clock.advance(seconds: 5)
             for _ in 0..<stepSamples {
                 let frame = [UInt8(assignment.enrollmentID ?? 0)] + bytes(number)

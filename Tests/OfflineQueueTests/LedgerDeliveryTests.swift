@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import OfflineQueue
@@ -23,9 +24,9 @@ struct LedgerDeliveryTests {
     ) async throws {
         try await beat(queue, worn, 5)
         await queue.note(
-            cause, of: worn.assignment.id, at: clock.read().uptimeMicroseconds - 1_000_000)
+            cause, of: worn.assignment.id, at: clock.read().uptime - .seconds(1))
         clock.advance(seconds: seconds)
-        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptimeMicroseconds)
+        await queue.note(nil, of: worn.assignment.id, at: clock.read().uptime)
         try await beat(queue, worn, 5)
     }
 
@@ -47,10 +48,10 @@ struct LedgerDeliveryTests {
         }
     }
 
-    private func seconds(_ entries: [LedgerEntry]) -> [Int64?] {
+    private func seconds(_ entries: [LedgerEntry]) -> [Double?] {
         entries.compactMap { entry in
             guard case .gap(_, _, _, let length) = entry.content else { return nil }
-            return length.map { $0 / 1_000_000 }
+            return length?.inSeconds
         }
     }
 
@@ -73,7 +74,7 @@ struct LedgerDeliveryTests {
             Issue.record("\(gap.content)")
             return
         }
-        #expect(until - from == 121_000_000)
+        #expect(until - from == .seconds(121))
         #expect(try await next(queue, worn.enrollment.id) == entries, "not settled")
         try await queue.settleLedger(enrollment: worn.enrollment.id, entries)
         #expect(try await next(queue, worn.enrollment.id).isEmpty)
@@ -157,7 +158,7 @@ struct LedgerDeliveryTests {
             Issue.record("\(entries)")
             return
         }
-        #expect(abs(length - 3_600_000_000) < 30_000_000)
+        #expect(abs(length.inSeconds - 3_600) < 30)
         try await queue.close()
     }
 
@@ -178,7 +179,7 @@ struct LedgerDeliveryTests {
             Issue.record("\(entries)")
             return
         }
-        #expect(length == 101_000_000)
+        #expect(length == .seconds(101))
         try await queue.close()
     }
 

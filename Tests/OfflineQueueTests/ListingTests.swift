@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -86,7 +87,7 @@ struct ListingTests {
                     sample, index == 4 ? .dead(reason: "r", diagnostics: "d") : .delivered)
             })
         let horizon = batch[3].timeMicroseconds
-        #expect(try await queue.purgeSettled(before: horizon) == 3)
+        #expect(try await queue.purgeSettled(before: UTC(microseconds: horizon)) == 3)
         #expect(try await queue.purgeSettled() == 6)
         #expect(try await queue.samples().map(\.id) == (11...20).reversed() + [5])
         #expect(try await queue.balance().isBalanced)
@@ -151,7 +152,8 @@ struct ListingTests {
         #expect(try export().count == 202)
         let some = try export(
             ExportFilter(
-                since: begin + 10_000_000, until: begin + 20_000_000, sensor: "A0:9E:1A:00:00:02"))
+                since: UTC(microseconds: begin + 10_000_000),
+                until: UTC(microseconds: begin + 20_000_000), sensor: "A0:9E:1A:00:00:02"))
         #expect(some.count == 12 && some.last == #"{"samples":10,"damaged":0}"#)
         #expect(some[1].contains("00:00:10.000000Z") && some[10].contains("00:00:19.000000Z"))
         #expect(try export(ExportFilter(sensor: "A0:9E:1A:00:00:07")).count == 2)

@@ -1,4 +1,4 @@
-import OfflineQueue
+@testable import OfflineQueue
 
 /// What the queue must do, said as simply as possible: one array in memory, searched from the start.
 struct QueueModel {

@@ -1,3 +1,4 @@
+import Basics
 import OfflineQueue
 import Testing
 
@@ -143,10 +144,10 @@ struct RegistryTests {
         try await queue.flush()
         let delivery = worn.enrollment.id
         try await queue.setHold(enrollment: delivery, reason: "no-consent")
-        let since = try await queue.enrollments().first?.holdSinceMicroseconds
+        let since = try await queue.enrollments().first?.holdSince
         clock.advance(seconds: 60)
         try await queue.setHold(enrollment: delivery, reason: "no-consent")
-        #expect(try await queue.enrollments().first?.holdSinceMicroseconds == since)
+        #expect(try await queue.enrollments().first?.holdSince == since)
         #expect(try await queue.balance().held == ["no-consent": 1])
         #expect(try await queue.balance(of: .enrollment(delivery)).isBalanced)
         try await queue.setState(enrollment: delivery, .enrollAgain)
@@ -154,7 +155,7 @@ struct RegistryTests {
         try await queue.setState(enrollment: delivery, .active)
         try await queue.setHold(enrollment: delivery, reason: nil)
         #expect(try await queue.balance().pending == 1)
-        #expect(try await queue.enrollments().first?.holdSinceMicroseconds == nil)
+        #expect(try await queue.enrollments().first?.holdSince == nil)
     }
 
     @Test func undecodableFramesAreKeptAndCounted() async throws {

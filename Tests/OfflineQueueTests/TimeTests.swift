@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -43,7 +44,8 @@ struct TimeTests {
         #expect(try await times(queue, worn.enrollment.id) == [70, 80, 90])
         #expect(try await queue.untrustedBoots().isEmpty)
         // The gaps of that boot get their place as well.
-        let gaps = try await queue.gaps(since: midnight, until: midnight + 200_000_000)
+        let gaps = try await queue.gaps(
+            since: UTC(microseconds: midnight), until: UTC(microseconds: midnight + 200_000_000))
         #expect(
             gaps.map { $0.fromMicroseconds.map { ($0 - midnight) / 1_000_000 } } == [70, 80, 90])
     }
@@ -85,7 +87,8 @@ struct TimeTests {
         try await queue.flush()
         #expect(try await times(queue, worn.enrollment.id) == [0, 7200])
         #expect(try await queue.gaps().map(\.durationMicroseconds) == [7_200_000_000])
-        let coverage = try await queue.coverage(of: .everything, dayStartingAt: midnight)
+        let coverage = try await queue.coverage(
+            of: .everything, dayStartingAt: UTC(microseconds: midnight))
         #expect(coverage.expectedSeconds == 7200 && coverage.longestGapSeconds == 7200)
     }
 
@@ -130,7 +133,7 @@ struct TimeTests {
             ClockTrust.earliestCredibleMicroseconds - 40_000_001,
         ] {
             await #expect {
-                try await queue.release(bootID: "lost", wallOffsetMicroseconds: offset)
+                try await queue.release(bootID: "lost", wallOffset: .microseconds(offset))
             } throws: {
                 ($0 as? QueueError)?.code == .invalidArgument
             }
@@ -140,10 +143,10 @@ struct TimeTests {
         #expect(try await queue.balance().held == ["clock-unknown": 2])
         #expect(try await queue.balance().dead == 0)
         try await queue.release(
-            bootID: "lost", wallOffsetMicroseconds: midnight + 5_000_000_000)
+            bootID: "lost", wallOffset: .microseconds(midnight + 5_000_000_000))
         #expect(try await times(queue, delivery) == [5040, 5100])
         await #expect {
-            try await queue.release(bootID: "lost", wallOffsetMicroseconds: midnight)
+            try await queue.release(bootID: "lost", wallOffset: .microseconds(midnight))
         } throws: {
             ($0 as? QueueError)?.code == .alreadySet
         }
@@ -173,7 +176,8 @@ struct TimeTests {
         clock.advance(seconds: 5 * 86_400)
         for day in -40 ..< -35 as Range<Int64> {
             let coverage = try await queue.coverage(
-                of: .everything, dayStartingAt: midnight + day * Coverage.dayMicroseconds)
+                of: .everything,
+                dayStartingAt: UTC(microseconds: midnight) + Coverage.day * Int(day))
             #expect(coverage.expectedSeconds == 86_400)
         }
     }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -113,7 +114,7 @@ struct WaitingTests {
         try await queue.flush()
         let future = UTCText.microseconds("2096-01-01T00:00:00.000000Z") ?? 0
         await #expect(throws: QueueError.self) {
-            try await queue.release(bootID: "boot-1", wallOffsetMicroseconds: future)
+            try await queue.release(bootID: "boot-1", wallOffset: .microseconds(future))
         }
     }
 

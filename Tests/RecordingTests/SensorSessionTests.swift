@@ -15,9 +15,9 @@ import Testing
         let arrival = session.receive(
             [0x06, 72], uptime: Uptime(microseconds: 9_250_000), now: now, policy: .clinical)
         #expect(arrival.assignmentID == 7)
-        #expect(arrival.uptimeMicroseconds == 9_250_000)
+        #expect(arrival.uptime.microseconds == 9_250_000)
         let wall: Int64 = 1_799_999_999_250_000
-        #expect(arrival.trustedWallMicroseconds == wall)
+        #expect(arrival.trustedWall?.microseconds == wall)
         #expect(arrival.fault == nil)
         #expect(session.latest?.bpm == 72)
     }
@@ -28,7 +28,7 @@ import Testing
         untrusted.isTrusted = false
         let arrival = session.receive(
             [0x06, 72], uptime: Uptime(microseconds: 1), now: untrusted, policy: .clinical)
-        #expect(arrival.trustedWallMicroseconds == nil)
+        #expect(arrival.trustedWall == nil)
     }
 
     @Test(arguments: [[], [0x00], [0x01, 0x48], [0x08, 72, 1]])
@@ -71,9 +71,9 @@ import Testing
         #expect(arrivals.count == 82)
         for (index, arrival) in arrivals[21..<81].enumerated() {
             let sent = Int64(21 + index) * 1_000_000
-            #expect(abs(arrival.uptimeMicroseconds - sent) < 2_000_000)
-            let wall = 1_800_000_000_000_000 + arrival.uptimeMicroseconds
-            #expect(arrival.trustedWallMicroseconds == wall)
+            #expect(abs(arrival.uptime.microseconds - sent) < 2_000_000)
+            let wall = 1_800_000_000_000_000 + arrival.uptime.microseconds
+            #expect(arrival.trustedWall?.microseconds == wall)
             let marks = Plausibility(rawValue: UInt16(truncatingIfNeeded: arrival.flags))
             #expect(marks.contains(.estimatedTime) && !marks.contains(.uncertainTime))
             #expect((1...20).contains(arrival.flags >> 24))

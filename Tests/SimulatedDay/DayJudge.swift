@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import OfflineQueue
@@ -13,7 +14,7 @@ struct DayJudge {
     }
 
     /// A sample speaks for the time until the next one, up to this, µs: the ledger's own bound.
-    private static let sampleReach = GapLedger.silenceMax
+    private static let sampleReach = SampleQueue.silenceMax.microseconds
     /// How long after a trouble's begin its cause must show, and how long after its end data flows
     /// again, µs. A silent link is torn down after 10 s; a strap that was away for long is connected
     /// to in turn with the others.

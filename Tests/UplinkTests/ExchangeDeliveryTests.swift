@@ -129,7 +129,7 @@ import Testing
         // The process is gone before it learns anything; the next run asks the store.
         let unanswered = try await delivery.queue.unansweredRequest(
             enrollment: delivery.enrollment.id)
-        let since = Uptime(microseconds: try #require(unanswered))
+        let since = try #require(unanswered)
         let next = DeliveryRunner(
             enrollment: delivery.enrollment, queue: delivery.queue,
             destination: delivery.destination, clock: delivery.clock, logger: .quiet,

@@ -128,11 +128,11 @@ private actor LedgerDestination: Destination {
     private static let gap = LedgerEntry(
         id: "boot-81-1", sensorID: 3, patient: "40001",
         .gap(
-            .outOfRange, fromMicroseconds: 1_763_798_400_000_000,
-            untilMicroseconds: 1_763_798_472_500_000, length: 72_500_000))
+            .outOfRange, from: UTC(microseconds: 1_763_798_400_000_000),
+            until: UTC(microseconds: 1_763_798_472_500_000), length: .microseconds(72_500_000)))
     private static let unplaced = LedgerEntry(
         id: "boot-82-1", sensorID: 3, patient: nil,
-        .gap(.clockUnknown, fromMicroseconds: nil, untilMicroseconds: nil, length: nil))
+        .gap(.clockUnknown, from: nil, until: nil, length: nil))
 
     private static func kind(
         _ name: String, _ settings: [String: String]

@@ -126,8 +126,7 @@ private final class Gateway {
         enrollment = try #require(try await queue.enrollments().first)
         runner = Self.runner(
             enrollment, queue, destination, clock,
-            try await queue.unansweredRequest(enrollment: enrollment.id).map(
-                Uptime.init(microseconds:)))
+            try await queue.unansweredRequest(enrollment: enrollment.id))
     }
 
     func record(_ frame: [UInt8], sensor: Int) async throws {

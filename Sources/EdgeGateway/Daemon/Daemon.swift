@@ -125,13 +125,12 @@ struct Daemon {
         }
         var queueSettings = QueueSettings()
         queueSettings.commitSamplesMax = settings.commitSamples
-        queueSettings.commitAgeMicrosecondsMax = settings.commitInterval.microseconds
-        queueSettings.keepDeliveredMicroseconds =
-            Int64(settings.keepDeliveredHours) * 3_600_000_000
+        queueSettings.commitAgeMax = settings.commitInterval
+        queueSettings.keepDelivered = .seconds(Int64(settings.keepDeliveredHours) * 3_600)
         queueSettings.maxBytes = settings.storeBytesMax
         queueSettings.fullPolicy = settings.fullPolicy
         if settings.sampleAgeDaysMax > 0 {
-            queueSettings.maxAgeMicroseconds = Int64(settings.sampleAgeDaysMax) * 86_400_000_000
+            queueSettings.maxAge = Coverage.day * settings.sampleAgeDaysMax
         }
         queueSettings.staysAvailable = true
         queueSettings.asideDirectories = settings.asideDirectories(

@@ -205,7 +205,6 @@ actor Deliveries {
         let unanswered: Uptime?
         do {
             unanswered = try await queue.unansweredRequest(enrollment: enrollment.id)
-                .map(Uptime.init(microseconds:))
         } catch {
             // Unknown: the samples rest as if a request had been sent just now.
             unanswered = clock.read().uptime

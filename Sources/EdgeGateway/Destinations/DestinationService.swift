@@ -127,11 +127,11 @@ struct DestinationService: Sendable {
                         "give 1 to \(Self.keepDaysMax) days, or 0 to keep them until they are delivered"
                 )
             }
-            terms.keepMicroseconds = days == 0 ? nil : Int64(days) * Destinations.dayMicroseconds
+            terms.keep = days == 0 ? nil : Coverage.day * days
         } else if let same {
-            terms.keepMicroseconds = same.terms.keepMicroseconds
+            terms.keep = same.terms.keep
         } else {
-            terms.keepMicroseconds = Int64(Self.keepDays) * Destinations.dayMicroseconds
+            terms.keep = Coverage.day * Self.keepDays
         }
         return terms
     }
@@ -419,7 +419,7 @@ struct DestinationService: Sendable {
             codes.append(
                 DestinationCodesReport.Code(
                     strap: strap.address, text: code.text,
-                    expires: Date(microseconds: code.expires.microseconds)))
+                    expires: Date(code.expires)))
         }
         return DestinationCodesReport(name: name, codes: codes)
     }

@@ -5,7 +5,6 @@ import Uplink
 
 /// The places that samples are delivered to, as commands see them.
 struct Destinations: Sendable {
-    static let dayMicroseconds: Int64 = 86_400_000_000
     /// Days that one comparison shows, by default and at most: a month to move house in, and more than ten
     /// years.
     static let comparedDays = (standard: 30, most: 4_000)
@@ -39,7 +38,7 @@ struct Destinations: Sendable {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(
             enrollment: enrollment.id, limit: Enrollments.uploadsLookedAt
-        ).first { $0.outcome == "delivered" }?.atMicroseconds
+        ).first { $0.outcome == "delivered" }?.at
         var straps = 0
         for assignment in try await queue.openAssignments() {
             let isOwn = assignment.enrollmentID == enrollment.id
@@ -59,10 +58,10 @@ struct Destinations: Sendable {
             fault: await deliveries.fault(of: enrollment.id),
             partialFault: await deliveries.facts(of: enrollment.id)?.partialFault,
             everyStrap: terms.takesEveryStrap, straps: straps,
-            keepDays: terms.keepMicroseconds.map { Int($0 / Self.dayMicroseconds) },
+            keepDays: terms.keep.map { Int($0 / Coverage.day) },
             resolution: terms.resolution, pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, dropped: balance.dropped,
-            lastDelivery: last.map(Date.init(microseconds:)))
+            lastDelivery: last.map { Date($0) })
     }
 
     /// What two destinations have of the samples that go to both, day by day.
@@ -80,8 +79,7 @@ struct Destinations: Sendable {
         }
         let first = try await known(ask.names[0])
         let second = try await known(ask.names[1])
-        let now = clock.read().wall.microseconds
-        let since = max(0, now - Int64(days - 1) * Self.dayMicroseconds)
+        let since = Coverage.dayStart(of: clock.read().wall - Coverage.day * (days - 1))
         let found = try await queue.compare(first.id, second.id, since: since)
         return DestinationComparisonReport(
             names: ask.names, days: found.days.map(DestinationComparisonReport.Day.init),
@@ -113,7 +111,7 @@ struct Destinations: Sendable {
 
 extension DestinationComparisonReport.Day {
     fileprivate init(_ day: ComparedDay) {
-        func date(_ day: Int64) -> Date { Date(microseconds: day &* Coverage.dayMicroseconds) }
+        func date(_ day: Int64) -> Date { Date(microseconds: day &* Coverage.day.microseconds) }
         self.init(
             day: (day.days?.lowerBound).map(date),
             until: day.days.flatMap { $0.count > 1 ? date($0.upperBound) : nil },

@@ -60,7 +60,7 @@ struct Enrollments: Sendable {
     func report(on enrollment: Enrollment) async throws -> EnrollmentReport {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
-            .first { $0.outcome == "delivered" }?.atMicroseconds
+            .first { $0.outcome == "delivered" }?.at
         let held = await deliveries.heldPatients(of: enrollment.id).values
             .reduce(into: [String: Int]()) { $0[$1.rawValue, default: 0] += 1 }
         return EnrollmentReport(
@@ -71,7 +71,7 @@ struct Enrollments: Sendable {
             state: enrollment.state.rawValue,
             held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
             pending: balance.unsent, delivered: balance.delivered,
-            dead: balance.dead, lastDelivery: last.map(Date.init(microseconds:)),
+            dead: balance.dead, lastDelivery: last.map { Date($0) },
             tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) })
     }
 

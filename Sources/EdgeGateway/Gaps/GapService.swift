@@ -29,14 +29,13 @@ struct GapService: Sendable {
                 code: .unknownSensor, message: "no such sensor",
                 advice: "edge-gateway sensors lists them")
         }
-        let now = clock.read().wall.microseconds
-        let today = now - now % Coverage.dayMicroseconds
-        let begin = today - Int64(days - 1) * Coverage.dayMicroseconds
+        let today = Coverage.dayStart(of: clock.read().wall)
+        let begin = today - Coverage.day * (days - 1)
         let found = try await queue.gaps(
             sensor: sensor, since: begin, limit: Self.gapsMax + 1)
         var coverage: [CoverageReport] = []
         for day in 0..<days {
-            let start = begin + Int64(day) * Coverage.dayMicroseconds
+            let start = begin + Coverage.day * day
             for sensor in chosen {
                 let covered = try await queue.coverage(
                     of: .sensor(sensor.id), dayStartingAt: start)
@@ -57,9 +56,9 @@ extension GapReport {
         self.init(
             sensor: gap.sensorID, address: sensor?.address ?? "",
             name: sensor?.details.name ?? "", cause: gap.cause.rawValue,
-            from: gap.fromMicroseconds.map(Date.init(microseconds:)),
-            until: gap.isOpen ? nil : gap.untilMicroseconds.map(Date.init(microseconds:)),
-            seconds: gap.durationMicroseconds.map { Double($0) / 1_000_000 }, open: gap.isOpen)
+            from: gap.from.map { Date($0) },
+            until: gap.isOpen ? nil : gap.until.map { Date($0) },
+            seconds: gap.duration?.inSeconds, open: gap.isOpen)
     }
 }
 
@@ -69,7 +68,7 @@ extension CoverageReport {
         for (cause, seconds) in coverage.secondsByCause { causes[cause.rawValue] = seconds }
         self.init(
             sensor: sensor.id, address: sensor.address, name: sensor.details.name ?? "",
-            day: Date(microseconds: coverage.dayStartMicroseconds),
+            day: Date(coverage.dayStart),
             expectedSeconds: coverage.expectedSeconds, coveredSeconds: coverage.coveredSeconds,
             percent: coverage.percent, longestGapSeconds: coverage.longestGapSeconds,
             secondsByCause: causes)

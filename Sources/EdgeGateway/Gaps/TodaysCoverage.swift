@@ -24,9 +24,8 @@ actor TodaysCoverage {
         if let kept = counted[sensor], reading.uptime - kept.at < Self.ageMax {
             return kept.percent
         }
-        let now = max(0, reading.wall.microseconds)
         let coverage = try await queue.coverage(
-            of: .sensor(sensor), dayStartingAt: now - now % Coverage.dayMicroseconds)
+            of: .sensor(sensor), dayStartingAt: Coverage.dayStart(of: reading.wall))
         let percent = coverage.percent.map { ($0 * 10).rounded() / 10 }
         counted[sensor] = (percent, reading.uptime)
         return percent

@@ -26,7 +26,7 @@ struct StatusService: Sendable {
             uptimeSeconds: (reading.uptime - started).inSeconds,
             clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
             destinations: destinations, balance: BalanceReport(balance),
-            oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)))
+            oldestUnsent: balance.oldestUnsent.map { Date($0) })
     }
 }
 

@@ -39,12 +39,14 @@ struct LiveService: Sendable {
     ) async throws -> LiveHistoryReport {
         let now = clock.read().wall.microseconds
         let length = bucket.microseconds
-        let from = max(0, now - Int64(minutes) * 60_000_000) / length * length
+        let begin = max(0, now - Int64(minutes) * 60_000_000) / length * length
+        let from = UTC(microseconds: begin)
         let buckets = try await queue.heartRateChart(
-            sensor: sensor, from: from, until: max(now, from + 1), bucket: length)
+            sensor: sensor, from: from, until: UTC(microseconds: max(now, begin + 1)),
+            bucket: bucket)
         let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
         return LiveHistoryReport(
-            sensor: sensor, from: Date(microseconds: from), until: Date(microseconds: now),
+            sensor: sensor, from: Date(from), until: Date(microseconds: now),
             bucketSeconds: Int(bucket.components.seconds),
             points: buckets.map(LiveHistoryReport.Point.init),
             gaps: gaps.compactMap(LiveHistoryReport.Silence.init))
@@ -74,7 +76,7 @@ extension LiveStrap {
 extension LiveHistoryReport.Point {
     init(_ bucket: HeartRateBucket) {
         self.init(
-            at: Date(microseconds: bucket.beginMicroseconds), low: Int(bucket.lowestBPM),
+            at: Date(bucket.begin), low: Int(bucket.lowestBPM),
             mean: (bucket.meanBPM * 10).rounded() / 10, high: Int(bucket.highestBPM),
             count: bucket.count)
     }
@@ -83,10 +85,9 @@ extension LiveHistoryReport.Point {
 extension LiveHistoryReport.Silence {
     /// Nil for a gap that cannot be placed on a time line.
     init?(_ gap: Gap) {
-        guard let from = gap.fromMicroseconds else { return nil }
+        guard let from = gap.from else { return nil }
         self.init(
-            from: Date(microseconds: from),
-            until: gap.isOpen ? nil : gap.untilMicroseconds.map(Date.init(microseconds:)),
+            from: Date(from), until: gap.isOpen ? nil : gap.until.map { Date($0) },
             cause: gap.cause.rawValue)
     }
 }

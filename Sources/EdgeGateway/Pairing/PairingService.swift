@@ -138,7 +138,7 @@ struct PairingService: Sendable {
         return try await queue.pair(
             address: address, details: details, enrollment: enrollment?.id,
             patient: request.patient, also: further.map(\.id),
-            since: await recorder.firstArrival(of: address)?.microseconds)
+            since: await recorder.firstArrival(of: address))
     }
 
     private func report(

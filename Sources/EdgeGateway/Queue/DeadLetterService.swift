@@ -82,8 +82,8 @@ extension DeadLetterReport {
     fileprivate init(_ letter: DeadLetter, _ names: StoreNames) {
         self.init(
             id: letter.sampleID, uuid: letter.uuid,
-            time: letter.timeMicroseconds.map(Date.init(microseconds:)),
-            died: letter.diedMicroseconds.map(Date.init(microseconds:)), sensor: letter.sensorID,
+            time: letter.time.map { Date($0) },
+            died: letter.died.map { Date($0) }, sensor: letter.sensorID,
             address: names.address(letter.sensorID), name: names.name(letter.sensorID),
             enrollment: letter.enrollmentID.flatMap(names.enrollment),
             bpm: StoreNames.bpm(letter.frame),

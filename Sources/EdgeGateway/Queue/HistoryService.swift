@@ -15,11 +15,11 @@ struct HistoryService: Sendable {
         return HistoryReport(
             uploads: uploads.prefix(limit).map { upload in
                 UploadReport(
-                    at: upload.atMicroseconds.map(Date.init(microseconds:)),
+                    at: upload.at.map { Date($0) },
                     enrollment: names.enrollment(upload.enrollmentID) ?? "",
                     samples: upload.count,
-                    first: (upload.timesMicroseconds?.lowerBound).map(Date.init(microseconds:)),
-                    last: (upload.timesMicroseconds?.upperBound).map(Date.init(microseconds:)),
+                    first: (upload.times?.lowerBound).map { Date($0) },
+                    last: (upload.times?.upperBound).map { Date($0) },
                     outcome: upload.outcome)
             }, more: uploads.count > limit)
     }
@@ -32,7 +32,7 @@ struct HistoryService: Sendable {
                 advice: "edge-gateway history --hours --last 24")
         }
         try await queue.flush()
-        let now = clock.read().wall.microseconds
+        let now = clock.read().wall
         let names = try await StoreNames(queue)
         var reports: [HourReport] = []
         for one in try await queue.sensors(includingForgotten: true)
@@ -44,7 +44,7 @@ struct HistoryService: Sendable {
                     HourReport(
                         sensor: one.id, address: names.address(one.id),
                         name: names.name(one.id),
-                        hour: Date(microseconds: hour.beginMicroseconds), samples: hour.count,
+                        hour: Date(hour.begin), samples: hour.count,
                         meanBpm: (hour.meanBPM * 10).rounded() / 10,
                         lowestBpm: Int(hour.lowestBPM), highestBpm: Int(hour.highestBPM)))
             }

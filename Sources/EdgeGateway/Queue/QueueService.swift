@@ -17,7 +17,7 @@ struct QueueService: Sendable {
         let fill = try await queue.fill()
         return QueueReport(
             balance: BalanceReport(balance),
-            oldestUnsent: balance.oldestUnsentMicroseconds.map(Date.init(microseconds:)),
+            oldestUnsent: balance.oldestUnsent.map { Date($0) },
             usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
             logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
             full: fill.isFull, unvouchedBoots: try await queue.untrustedBoots().count,
@@ -43,7 +43,7 @@ struct QueueService: Sendable {
             samples: found.prefix(limit).map { sample in
                 SampleReport(
                     id: sample.id,
-                    time: sample.timeMicroseconds.map(Date.init(microseconds:)),
+                    time: sample.time.map { Date($0) },
                     sensor: sample.sensorID, address: names.address(sample.sensorID),
                     name: names.name(sample.sensorID),
                     enrollment: sample.enrollmentID.flatMap(names.enrollment),
@@ -54,7 +54,7 @@ struct QueueService: Sendable {
 
     /// Deletes what is done with, and dead letters if asked for.
     func purge(_ ask: PurgeRequest) async throws -> PurgeReport {
-        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)?.microseconds
+        let horizon = try horizon(olderThanHours: ask.olderThanHours ?? 0)
         var report = PurgeReport(delivered: 0, dead: 0)
         var count = 0
         repeat {
@@ -64,7 +64,7 @@ struct QueueService: Sendable {
         if ask.dead ?? false {
             report.dead = try await deadLetters.each { letters in
                 let old = letters.filter { letter in
-                    horizon.map { letter.timeMicroseconds ?? .max < $0 } ?? true
+                    horizon.map { horizon in letter.time.map { $0 < horizon } ?? false } ?? true
                 }
                 return try await queue.purge(deadLetters: old.map(\.sampleID))
             }
@@ -97,10 +97,10 @@ struct QueueService: Sendable {
         try await queue.untrustedBoots().map { boot in
             BootReport(
                 boot: boot.bootID, running: boot.isRunning, held: boot.held,
-                firstUptime: Double(boot.uptimesMicroseconds.lowerBound) / 1_000_000,
-                lastUptime: Double(boot.uptimesMicroseconds.upperBound) / 1_000_000,
-                earliestOffset: Double(boot.earliestOffsetMicroseconds) / 1_000_000,
-                latestOffset: boot.latestOffsetMicroseconds.map { Double($0) / 1_000_000 })
+                firstUptime: (boot.uptimes.lowerBound - .zero).inSeconds,
+                lastUptime: (boot.uptimes.upperBound - .zero).inSeconds,
+                earliestOffset: boot.earliestOffset.inSeconds,
+                latestOffset: boot.latestOffset?.inSeconds)
         }
     }
 
@@ -112,7 +112,7 @@ struct QueueService: Sendable {
                 advice: "edge-gateway queue release")
         }
         let held = try await queue.untrustedBoots().first { $0.bootID == ask.boot }?.held
-        try await queue.release(bootID: ask.boot, wallOffsetMicroseconds: offset)
+        try await queue.release(bootID: ask.boot, wallOffset: .microseconds(offset))
         logger.notice("a technician set the time of a boot")
         await deliveries.wakeAll()
         return SampleCountReport(samples: held ?? 0)
@@ -133,7 +133,7 @@ struct QueueService: Sendable {
 extension SalvagedStoreReport {
     init(_ salvage: SalvageReport) {
         self.init(
-            at: Date(microseconds: salvage.atMicroseconds), brokenFile: salvage.brokenFile,
+            at: Date(salvage.at), brokenFile: salvage.brokenFile,
             cause: salvage.cause, carried: salvage.carried, damaged: salvage.damaged,
             orphaned: salvage.orphaned, lost: salvage.lost, acknowledged: salvage.isAcknowledged)
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Basics
 import Foundation
 import Glibc
 import OfflineQueue
@@ -131,7 +132,8 @@ struct QueueExportCommand: AsyncParsableCommand {
         let path = settings.storePath
         try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(
-            since: since?.microseconds, until: until?.microseconds, sensor: sensor?.uppercased(),
+            since: since.map { UTC(microseconds: $0.microseconds) },
+            until: until.map { UTC(microseconds: $0.microseconds) }, sensor: sensor?.uppercased(),
             destination: destination)
         let output = try OutputFile(file)
         if beats { return try export(beatsAt: path, filter, to: output) }

@@ -20,7 +20,7 @@ final class ControlSocketPlace: Sendable {
 
     deinit {
         let descriptor = state.withLock { $0.lock }
-        if descriptor >= 0 { close(descriptor) }
+        if descriptor >= 0 { Self.unlock(descriptor) }
     }
 
     /// Why the place cannot be had.
@@ -79,7 +79,7 @@ final class ControlSocketPlace: Sendable {
             defer { state.lock = -1 }
             return state.lock
         }
-        if old >= 0 { close(old) }
+        if old >= 0 { Self.unlock(old) }
         let descriptor = Glibc.open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw .unusable(
@@ -94,6 +94,12 @@ final class ControlSocketPlace: Sendable {
                     + "`socket` and `state` to places of their own")
         }
         state.withLock { $0.lock = descriptor }
+    }
+
+    /// A child that is just being started has the descriptor too, and with it the lock.
+    private static func unlock(_ descriptor: Int32) {
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 
     /// Whether a program takes connections there.

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// What became of one day's samples at one destination.
@@ -40,17 +41,17 @@ public struct DestinationComparison: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// Compares two destinations day by day, from the day of `since` (UTC µs) on. Only samples that go to
+    /// Compares two destinations day by day, from the day of `since` on. Only samples that go to
     /// both are compared. No sample is read.
     ///
     /// - Throws: ``QueueError`` `unknown-reference` if there is no such destination.
     public func compare(
-        _ first: Int64, _ second: Int64, since: Int64
+        _ first: Int64, _ second: Int64, since: UTC
     ) throws(QueueError) -> DestinationComparison {
         try flush()
         return try read("compare destinations") { db in
             for destination in [first, second] { _ = try db.enrollment(destination) }
-            let begin = since - since % Coverage.dayMicroseconds
+            let begin = since.microseconds - since.microseconds % Coverage.dayMicroseconds
             return DestinationComparison(
                 try SegmentOfDestination.all(db, first, since: begin),
                 try SegmentOfDestination.all(db, second, since: begin))

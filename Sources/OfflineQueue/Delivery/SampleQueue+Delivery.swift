@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -97,16 +98,16 @@ extension SampleQueue {
         }
     }
 
-    /// When the last request of this delivery was sent, if its outcome is unknown: an uptime of
-    /// this boot, µs. Of another boot it is taken to have been sent just now.
-    public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Int64? {
+    /// When the last request of this delivery was sent, if its outcome is unknown. Of another
+    /// boot it is taken to have been sent just now.
+    public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
         let now = clock.read().uptimeMicroseconds
         return try read("read request") { [boot = run.boot] db in
             let row = try Row.fetchOne(
                 db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
                 arguments: [enrollment])
             guard let row else { return nil }
-            return row[0] == boot ? min(row[1] ?? now, now) : now
+            return Uptime(microseconds: row[0] == boot ? min(row[1] ?? now, now) : now)
         }
     }
 

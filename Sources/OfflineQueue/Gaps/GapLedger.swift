@@ -9,35 +9,35 @@
 ///       └ ≤ 3 s apart ┘                          └ the cause changed
 ///
 /// Uptimes that go back are taken as the latest known: what is explained is never opened again.
-public struct GapLedger: Sendable, Hashable, Codable {
+struct GapLedger: Sendable, Hashable, Codable {
     /// The longest silence that is no gap, µs. Straps notify once a second; one or two lost
     /// notifications are the air's noise, and one row for each would wear the card.
     ///
     /// The beginning and the end of an assignment and of a run bound a silence as samples do. The
     /// same time bounds how long frames may be awaited without being called `silent`, and how long
     /// a frame without a measurement explains that none came.
-    public static let silenceMax: Int64 = 3_000_000
+    static let silenceMax: Int64 = 3_000_000
 
     /// A range of uptime with one cause; `until` is nil while it goes on.
-    public struct Interval: Sendable, Hashable, Codable {
+    struct Interval: Sendable, Hashable, Codable {
         /// Where it begins, uptime µs.
-        public var from: Int64
+        var from: Int64
         /// Where it ends, uptime µs; nil while it goes on.
-        public var until: Int64?
+        var until: Int64?
         /// Its cause.
-        public var cause: GapCause
+        var cause: GapCause
     }
 
     /// Gaps and parts of gaps that are over, oldest first, until ``removeClosed()``.
-    public private(set) var closed: [Interval] = []
+    private(set) var closed: [Interval] = []
     /// What the caller last noted; nil while frames are expected.
-    public private(set) var noted: GapCause?
+    private(set) var noted: GapCause?
 
     /// The longest silence of this strap that is no gap, µs: ``silenceMax``, or more where it sends
     /// rarely.
-    public private(set) var patience = Self.silenceMax
+    private(set) var patience = Self.silenceMax
     /// What was told of the time since then is void: late samples came from it.
-    public private(set) var voidSince: Int64?
+    private(set) var voidSince: Int64?
 
     /// Where the present silence begins: at the last sample, or at the beginning.
     private var silenceFrom: Int64
@@ -51,7 +51,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
     private var emptyFrame: Int64?
 
     /// A ledger that begins at `uptime`, under a cause that was noted before.
-    public init(beginning uptime: Int64, noted: GapCause? = nil) {
+    init(beginning uptime: Int64, noted: GapCause? = nil) {
         silenceFrom = uptime
         settled = uptime
         self.noted = noted
@@ -59,7 +59,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// A sample arrived.
-    public mutating func sample(at uptime: Int64) {
+    mutating func sample(at uptime: Int64) {
         if uptime > silenceFrom {
             // A sample from before the present cause was known does not undo it, if it made a gap.
             let isLate =
@@ -72,7 +72,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// A sample arrived late that was sent at `uptime`: what was told of the time since is void.
-    public mutating func lateSample(at uptime: Int64) {
+    mutating func lateSample(at uptime: Int64) {
         guard uptime > silenceFrom else { return sample(at: uptime) }
         let told = closed.filter { $0.from >= silenceFrom } + parts
         closed.removeAll { $0.from >= silenceFrom }
@@ -89,13 +89,13 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// The strap sends a frame about so often, µs: its silences are judged by that.
-    public mutating func note(cadence: Int64) {
+    mutating func note(cadence: Int64) {
         let (longest, overflow) = cadence.multipliedReportingOverflow(by: 3)
         patience = overflow ? Self.silenceMax : max(Self.silenceMax, longest)
     }
 
     /// A frame came that is no sample: it could not be decoded, or not be stored.
-    public mutating func frame(without cause: GapCause, at uptime: Int64) {
+    mutating func frame(without cause: GapCause, at uptime: Int64) {
         settle(to: uptime)
         prevailing = cause
         emptyFrame = max(uptime, settled)
@@ -103,7 +103,7 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// What explains a silence from now on; nil while frames are expected.
-    public mutating func note(_ cause: GapCause?, at uptime: Int64) {
+    mutating func note(_ cause: GapCause?, at uptime: Int64) {
         guard cause != noted else { return }
         settle(to: uptime)
         noted = cause
@@ -113,13 +113,13 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// The assignment or the run ends: what is open ends here.
-    public mutating func end(at uptime: Int64) {
+    mutating func end(at uptime: Int64) {
         closeSilence(at: max(uptime, settled))
     }
 
     /// The gap that is open at `uptime`, with the parts before its last moved to ``closed``; nil
     /// while the silence is still short.
-    public mutating func open(at uptime: Int64) -> Interval? {
+    mutating func open(at uptime: Int64) -> Interval? {
         let uptime = max(uptime, settled)
         guard isGap(from: silenceFrom, until: uptime) else { return nil }
         explain(until: uptime)
@@ -128,13 +128,13 @@ public struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// Forgets what is over: it is stored.
-    public mutating func removeClosed() {
+    mutating func removeClosed() {
         closed.removeAll(keepingCapacity: true)
         voidSince = nil
     }
 
     /// Whether no data between these instants is a gap.
-    public static func isGap(from: Int64, until: Int64) -> Bool {
+    static func isGap(from: Int64, until: Int64) -> Bool {
         let (length, overflow) = until.subtractingReportingOverflow(from)
         return until > from && (overflow || length > silenceMax)
     }

@@ -1,3 +1,5 @@
+import Basics
+
 /// Time of one assignment without samples, and the one cause of it.
 public struct Gap: Sendable, Hashable {
     /// The assignment whose time line it is on.
@@ -6,32 +8,45 @@ public struct Gap: Sendable, Hashable {
     public let sensorID: Int64
     /// Why there is no data.
     public let cause: GapCause
-    /// Where it begins, UTC µs; nil if the clock of that boot is not trusted.
-    public let fromMicroseconds: Int64?
-    /// Where it ends, UTC µs; nil if it goes on, or if the clock of that boot is not trusted.
-    public let untilMicroseconds: Int64?
+    /// Where it begins; nil if the clock of that boot is not trusted.
+    public var from: UTC? { fromMicroseconds.map { UTC(microseconds: $0) } }
+    let fromMicroseconds: Int64?
+    /// Where it ends; nil if it goes on, or if the clock of that boot is not trusted.
+    public var until: UTC? { untilMicroseconds.map { UTC(microseconds: $0) } }
+    let untilMicroseconds: Int64?
     /// The boot it begins in.
     public let fromBootID: String
-    /// Where it begins, `CLOCK_BOOTTIME` of that boot, µs.
-    public let fromUptimeMicroseconds: Int64
+    /// Where it begins, `CLOCK_BOOTTIME` of that boot.
+    public var fromUptime: Uptime { Uptime(microseconds: fromUptimeMicroseconds) }
+    let fromUptimeMicroseconds: Int64
     /// The boot it ends in, another one only if the machine was restarted meanwhile; the running
     /// boot if it goes on.
     public let untilBootID: String
-    /// Where it ends, `CLOCK_BOOTTIME` of that boot, µs; now if it goes on.
-    public let untilUptimeMicroseconds: Int64
+    /// Where it ends, `CLOCK_BOOTTIME` of that boot; now if it goes on.
+    public var untilUptime: Uptime { Uptime(microseconds: untilUptimeMicroseconds) }
+    let untilUptimeMicroseconds: Int64
     /// Whether it goes on.
     public let isOpen: Bool
-    /// How long it is, up to now if it goes on, µs; nil for `clock-unknown`.
-    public let durationMicroseconds: Int64?
+    /// How long it is, up to now if it goes on; nil for `clock-unknown`.
+    public var duration: Duration? { durationMicroseconds.map { Duration.microseconds($0) } }
+    let durationMicroseconds: Int64?
 }
 
 /// How much of a day there is data for.
 public struct Coverage: Sendable, Hashable {
-    /// A UTC day, µs; UTC has no summer time, and CLOCK_REALTIME no leap second.
-    public static let dayMicroseconds: Int64 = 86_400_000_000
+    /// A UTC day; UTC has no summer time, and CLOCK_REALTIME no leap second.
+    public static let day = Duration.seconds(86_400)
+    static let dayMicroseconds = day.microseconds
 
-    /// Where the day begins, UTC µs.
-    public let dayStartMicroseconds: Int64
+    /// Where the UTC day begins that `time` lies in; for a time before 1970, the first of 1970.
+    public static func dayStart(of time: UTC) -> UTC {
+        let microseconds = max(0, time.microseconds)
+        return UTC(microseconds: microseconds - microseconds % dayMicroseconds)
+    }
+
+    /// Where the day begins.
+    public var dayStart: UTC { UTC(microseconds: dayStartMicroseconds) }
+    let dayStartMicroseconds: Int64
     /// Seconds of the day in which a strap was assigned, up to now; several straps add up.
     public internal(set) var expectedSeconds = 0.0
     /// Seconds that samples speak for.

@@ -1,12 +1,14 @@
+import Basics
+
 /// What the gap ledger tells a destination: why samples are missing, or how much of a day there is.
 ///
 /// An entry never changes once it is sent, and has the same `id` whenever it is sent again.
 public struct LedgerEntry: Sendable, Hashable {
     /// What it says.
     public enum Content: Sendable, Hashable {
-        /// Time without samples. Where it begins and ends, UTC µs, nil if the clock was not trusted then;
+        /// Time without samples. Where it begins and ends, nil if the clock was not trusted then;
         /// and how long it was, if that is known.
-        case gap(GapCause, fromMicroseconds: Int64?, untilMicroseconds: Int64?, length: Int64?)
+        case gap(GapCause, from: UTC?, until: UTC?, length: Duration?)
         /// A UTC day that is over, in days since 1970-01-01.
         case coverage(day: Int64, Coverage)
     }

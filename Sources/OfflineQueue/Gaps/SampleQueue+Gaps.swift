@@ -1,28 +1,30 @@
+import Basics
 import GRDB
 
 extension SampleQueue {
+    /// The longest silence of a strap that is no gap, where it does not say that it sends rarely.
+    public static let silenceMax = Duration.microseconds(GapLedger.silenceMax)
+
     /// Says what would explain a silence of this assignment's strap from now on; nil while frames are
     /// expected, because it streams.
     ///
     /// Holds until the next call: samples that come meanwhile interrupt the silence, not the cause.
-    /// Nothing is written before the gap is one (``GapLedger/silenceMax``) and the next commit comes.
-    /// An assignment that is not open is passed over. `uptimeMicroseconds` is `CLOCK_BOOTTIME`.
-    public func note(
-        _ cause: GapCause?, of assignment: Int64, at uptimeMicroseconds: Int64
-    ) {
+    /// Nothing is written before the gap is one (``silenceMax``) and the next commit comes.
+    /// An assignment that is not open is passed over.
+    public func note(_ cause: GapCause?, of assignment: Int64, at uptime: Uptime) {
         tell(
             LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptimeMicroseconds,
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime.microseconds,
                 kind: .note(cause)))
     }
 
-    /// Says how often this assignment's strap sends a frame, µs: a silence is a gap when it is longer than
-    /// three of these, and than ``GapLedger/silenceMax``.
-    public func note(cadence: Int64, of assignment: Int64, at uptimeMicroseconds: Int64) {
+    /// Says how often this assignment's strap sends a frame: a silence is a gap when it is longer than
+    /// three of these, and than ``silenceMax``.
+    public func note(cadence: Duration, of assignment: Int64, at uptime: Uptime) {
         tell(
             LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptimeMicroseconds,
-                kind: .cadence(cadence)))
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime.microseconds,
+                kind: .cadence(cadence.microseconds)))
     }
 
     /// Whether the ledgers need not wait for frames to become durable.
@@ -83,12 +85,13 @@ extension SampleQueue {
     // MARK: - Reading
 
     /// Time without samples, oldest first, `limit` at most: that of one assignment, of one sensor or of
-    /// all, as far as it overlaps the span from `since` to `until` (UTC µs). What is open, up to now, and gaps whose
-    /// an untrusted time are among them.
+    /// all, as far as it overlaps the span from `since` to `until`. What is open, up to now, and gaps of an
+    /// untrusted time are among them.
     public func gaps(
-        assignment: Int64? = nil, sensor: Int64? = nil, since: Int64? = nil, until: Int64? = nil,
+        assignment: Int64? = nil, sensor: Int64? = nil, since: UTC? = nil, until: UTC? = nil,
         limit: Int = 1_000
     ) throws(QueueError) -> [Gap] {
+        let (since, until) = (since?.microseconds, until?.microseconds)
         let now = clock.read().uptimeMicroseconds
         let limit = max(0, limit)
         return try read("list gaps") { db in
@@ -111,14 +114,14 @@ extension SampleQueue {
     ///
     /// Time is counted by each boot's clock as it was when it was first trusted.
     public func coverage(
-        of scope: BalanceScope, dayStartingAt day: Int64
+        of scope: BalanceScope, dayStartingAt day: UTC
     ) throws(QueueError) -> Coverage {
         let now = clock.read().uptimeMicroseconds
         let (condition, arguments) = Self.assignments(of: scope)
         return try read("read coverage") { db in
             let boots = try Boots(db)
             let unstored = try unstoredGaps(db, at: now)
-            var coverage = Coverage(dayStartMicroseconds: day)
+            var coverage = Coverage(dayStartMicroseconds: day.microseconds)
             let rows = try Row.fetchAll(
                 db, sql: "SELECT a.* FROM assignment a WHERE \(condition) ORDER BY a.id",
                 arguments: arguments)

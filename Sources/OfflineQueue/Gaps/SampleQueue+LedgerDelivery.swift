@@ -145,9 +145,8 @@ private struct LedgerLine {
                     id: "\(boots.id(gap.from.boot))-\(gap.from.uptime)-\(id)", assignmentID: id,
                     sensorID: sensor, patient: patient,
                     .gap(
-                        told.cause, fromMicroseconds: told.fromMicroseconds,
-                        untilMicroseconds: told.untilMicroseconds,
-                        length: told.durationMicroseconds), cursor: next))
+                        told.cause, from: told.from, until: told.until, length: told.duration),
+                    cursor: next))
         }
         return entries
     }

@@ -1,3 +1,5 @@
+import Basics
+
 /// A heart-rate sensor a technician made known.
 public struct Sensor: Sendable, Hashable, Identifiable {
     /// The store's number for it.
@@ -6,8 +8,9 @@ public struct Sensor: Sendable, Hashable, Identifiable {
     public let address: String
     /// What may change about it.
     public var details: SensorDetails
-    /// When it was paired, UTC µs; nil if the clock was not trusted then.
-    public let pairedMicroseconds: Int64?
+    /// When it was paired; nil if the clock was not trusted then.
+    public var paired: UTC? { pairedMicroseconds.map { UTC(microseconds: $0) } }
+    let pairedMicroseconds: Int64?
     /// A forgotten sensor is not connected to; its samples and history stay.
     public let isForgotten: Bool
 }
@@ -73,12 +76,14 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     public var terms: EnrollmentTerms
     /// Whether it is in force.
     public let state: State
-    /// When it was made, UTC µs; nil if the clock was not trusted then.
-    public let createdMicroseconds: Int64?
+    /// When it was made; nil if the clock was not trusted then.
+    public var created: UTC? { createdMicroseconds.map { UTC(microseconds: $0) } }
+    let createdMicroseconds: Int64?
     /// Why the whole delivery is held, or nil.
     public let holdReason: String?
-    /// Since when, UTC µs; nil if not held or if the clock was not trusted then.
-    public let holdSinceMicroseconds: Int64?
+    /// Since when; nil if not held or if the clock was not trusted then.
+    public var holdSince: UTC? { holdSinceMicroseconds.map { UTC(microseconds: $0) } }
+    let holdSinceMicroseconds: Int64?
 }
 
 /// What was agreed at enrollment, or found out since.
@@ -111,9 +116,13 @@ public struct EnrollmentTerms: Sendable, Hashable {
     public var settings: String?
     /// Whether the samples of every assignment that begins go there as well.
     public var takesEveryStrap = false
-    /// How long samples wait for it where it is a further destination, µs; nil: for ever. Then they are
+    /// How long samples wait for it where it is a further destination; nil: for ever. Then they are
     /// dropped for it, reason ``SampleQueue/maxAge``.
-    public var keepMicroseconds: Int64?
+    public var keep: Duration? {
+        get { keepMicroseconds.map { Duration.microseconds($0) } }
+        set { keepMicroseconds = newValue?.microseconds }
+    }
+    var keepMicroseconds: Int64?
 
     /// Terms; the unknown may be filled in later with ``SampleQueue/updateEnrollment(_:terms:)``.
     public init(
@@ -148,10 +157,12 @@ public struct Assignment: Sendable, Hashable, Identifiable {
     public let enrollmentID: Int64?
     /// The patient of a practitioner's enrollment; nil: the enrollment's own patient.
     public let patient: String?
-    /// From when, UTC µs; nil while the clock of that boot is not trusted.
-    public let beganMicroseconds: Int64?
-    /// Until when, UTC µs; nil while open, or while the clock of that boot is not trusted.
-    public let endedMicroseconds: Int64?
+    /// From when; nil while the clock of that boot is not trusted.
+    public var began: UTC? { beganMicroseconds.map { UTC(microseconds: $0) } }
+    let beganMicroseconds: Int64?
+    /// Until when; nil while open, or while the clock of that boot is not trusted.
+    public var ended: UTC? { endedMicroseconds.map { UTC(microseconds: $0) } }
+    let endedMicroseconds: Int64?
     /// Whether it goes on.
     public let isOpen: Bool
 }

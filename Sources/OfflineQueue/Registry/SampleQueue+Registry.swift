@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// Sensors, enrollments, assignments.
@@ -198,7 +199,7 @@ extension SampleQueue {
     /// ``assign(sensor:enrollment:patient:also:since:)`` does: both, or neither.
     public func pair(
         address: String, details: SensorDetails, enrollment: Int64?, patient: String? = nil,
-        also further: [Int64] = [], since: Int64? = nil
+        also further: [Int64] = [], since: Uptime? = nil
     ) throws(QueueError) -> (Sensor, Assignment) {
         let wall = clock.read().trustedWallMicroseconds
         return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
@@ -217,12 +218,12 @@ extension SampleQueue {
     ///   - patient: needed with a practitioner's enrollment, and only then.
     ///   - further: destinations that the samples go to as well, from now on
     ///     (``add(destination:to:from:)``).
-    ///   - since: uptime µs of this boot at which a new assignment begins, not later than now: the first
+    ///   - since: uptime of this boot at which a new assignment begins, not later than now: the first
     ///     frame heard while the sensor was being paired. Nil for now.
     @discardableResult
     public func assign(
         sensor: Int64, enrollment: Int64?, patient: String? = nil, also further: [Int64] = [],
-        since: Int64? = nil
+        since: Uptime? = nil
     ) throws(QueueError) -> Assignment {
         try assign("assign sensor", enrollment, patient, also: further, since: since) { db in
             let known = try db.sensor(sensor)
@@ -235,12 +236,12 @@ extension SampleQueue {
 
     private func assign(
         _ operation: String, _ enrollment: Int64?, _ patient: String?, also further: [Int64],
-        since: Int64?, _ sensor: (Database) throws -> Sensor
+        since: Uptime?, _ sensor: (Database) throws -> Sensor
     ) throws(QueueError) -> (Sensor, Assignment) {
         // What has arrived goes where it went until now.
         if !further.isEmpty { try flush() }
         let now = clock.read()
-        let reading = now.at(uptime: min(since ?? now.uptimeMicroseconds, now.uptimeMicroseconds))
+        let reading = now.at(min(since ?? now.uptime, now.uptime))
         let (sensor, assignment) = try changeAssignment(operation, at: reading) {
             [boot = run.boot, present] db, ledgers -> (Int64?, (Sensor, Assignment)) in
             let sensor = try sensor(db)

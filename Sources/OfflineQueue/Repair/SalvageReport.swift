@@ -1,9 +1,12 @@
+import Basics
+
 /// What became of a store that was found broken: kept in its successor until it is acknowledged.
 public struct SalvageReport: Sendable, Hashable, Identifiable {
     /// The store's number for it.
     public let id: Int64
-    /// When, UTC µs, by the wall clock, trusted or not.
-    public let atMicroseconds: Int64
+    /// When, by the wall clock, trusted or not.
+    public var at: UTC { UTC(microseconds: atMicroseconds) }
+    let atMicroseconds: Int64
     /// The name of the broken file, which lies beside the store as long as there are not more than
     /// ``SampleQueue/brokenFilesMax`` of them.
     public let brokenFile: String

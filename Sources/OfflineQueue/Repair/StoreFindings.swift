@@ -1,9 +1,11 @@
+import Basics
 import GRDB
 
 /// A store whose files were gone.
 public struct MissingStore: Sendable, Hashable {
-    /// When it was noticed, UTC µs, by the wall clock, trusted or not.
-    public let atMicroseconds: Int64
+    /// When it was noticed, by the wall clock, trusted or not.
+    public var at: UTC { UTC(microseconds: atMicroseconds) }
+    let atMicroseconds: Int64
     /// In what way.
     public let detail: String
     /// Whether all of it was carried into new files: the program still had the old ones open.

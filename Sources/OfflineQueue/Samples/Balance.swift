@@ -1,3 +1,5 @@
+import Basics
+
 /// The books: where every frame that ever arrived is now.
 public struct Balance: Sendable, Hashable {
     /// Frames taken over, readable or not.
@@ -24,9 +26,10 @@ public struct Balance: Sendable, Hashable {
     public var dropped: [String: Int] = [:]
     /// Frames still in memory; in none of the figures above until they are written.
     public var buffered = 0
-    /// When the oldest sample that is neither delivered, dead nor dropped arrived, UTC µs; nil if
+    /// When the oldest sample that is neither delivered, dead nor dropped arrived; nil if
     /// there is none, or while the clock of its boot is not trusted.
-    public var oldestUnsentMicroseconds: Int64?
+    public var oldestUnsent: UTC? { oldestUnsentMicroseconds.map { UTC(microseconds: $0) } }
+    var oldestUnsentMicroseconds: Int64?
 
     /// All zero.
     public init() {}

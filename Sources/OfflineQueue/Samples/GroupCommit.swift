@@ -2,13 +2,13 @@
 /// card several kilobytes whatever it holds.
 ///
 /// A value without a clock: every call brings the uptime (`CLOCK_BOOTTIME`, µs).
-public struct GroupCommit: Sendable, Hashable {
+struct GroupCommit: Sendable, Hashable {
     /// Samples that make a commit due at once. 50 is 5 s of ten straps: more would save little.
-    public static let samplesMaxDefault = 50
+    static let samplesMaxDefault = 50
     /// Age of the oldest buffered sample that makes a commit due: what a power cut may cost.
-    public static let ageMicrosecondsMaxDefault: Int64 = 5_000_000
+    static let ageMicrosecondsMaxDefault: Int64 = 5_000_000
     /// Pause after a failed commit: long enough not to torture a full or failing disk.
-    public static let retryMicroseconds: Int64 = 5_000_000
+    static let retryMicroseconds: Int64 = 5_000_000
 
     private let samplesMax: Int
     private let ageMicrosecondsMax: Int64
@@ -17,7 +17,7 @@ public struct GroupCommit: Sendable, Hashable {
     private var retryUptime: Int64?
 
     /// A group that is due at `samplesMax` samples or at `ageMicrosecondsMax`, whichever is first.
-    public init(
+    init(
         samplesMax: Int = samplesMaxDefault,
         ageMicrosecondsMax: Int64 = ageMicrosecondsMaxDefault
     ) {
@@ -26,25 +26,25 @@ public struct GroupCommit: Sendable, Hashable {
     }
 
     /// One more sample waits, which arrived at `uptime`.
-    public mutating func add(uptime: Int64) {
+    mutating func add(uptime: Int64) {
         count += 1
         if oldestUptime == nil { oldestUptime = uptime }
     }
 
     /// A commit succeeded; `count` samples, the oldest of `oldestUptime`, still wait.
-    public mutating func committed(remaining count: Int = 0, oldestUptime: Int64? = nil) {
+    mutating func committed(remaining count: Int = 0, oldestUptime: Int64? = nil) {
         self.count = count
         self.oldestUptime = count > 0 ? oldestUptime : nil
         retryUptime = nil
     }
 
     /// A commit failed at `uptime`; everything still waits.
-    public mutating func failed(uptime: Int64) {
+    mutating func failed(uptime: Int64) {
         retryUptime = uptime.addingReportingOverflow(Self.retryMicroseconds).partialValue
     }
 
     /// The uptime at which a commit becomes due by age, or nil while nothing waits.
-    public var deadline: Int64? {
+    var deadline: Int64? {
         guard count > 0, let oldestUptime else { return nil }
         if let retryUptime { return retryUptime }
         let (deadline, overflow) = oldestUptime.addingReportingOverflow(ageMicrosecondsMax)
@@ -52,7 +52,7 @@ public struct GroupCommit: Sendable, Hashable {
     }
 
     /// Whether a commit is due at `uptime`.
-    public func isDue(uptime: Int64) -> Bool {
+    func isDue(uptime: Int64) -> Bool {
         guard let deadline else { return false }
         return uptime >= deadline || (retryUptime == nil && count >= samplesMax)
     }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -41,7 +42,7 @@ extension SampleQueue {
     }
 
     /// Commits if the oldest buffered sample is old enough by the clock; call at
-    /// ``nextCommitDeadlineUptime`` or about once a second. Failures show in ``health()``. A store
+    /// ``nextCommitDeadline`` or about once a second. Failures show in ``health()``. A store
     /// that some call found broken is salvaged first.
     public func commitIfDue() {
         let uptime = clock.read().uptimeMicroseconds
@@ -72,8 +73,8 @@ extension SampleQueue {
         try commitBuffer(uptime: clock.read().uptimeMicroseconds)
     }
 
-    /// The uptime at which ``commitIfDue()`` has something to do, µs; nil while nothing waits.
-    public var nextCommitDeadlineUptime: Int64? { buffer.deadline }
+    /// When ``commitIfDue()`` has something to do; nil while nothing waits.
+    public var nextCommitDeadline: Uptime? { buffer.deadline.map { Uptime(microseconds: $0) } }
 
     private func commitBuffer(uptime: Int64) throws(QueueError) {
         do {

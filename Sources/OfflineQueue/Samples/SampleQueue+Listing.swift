@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// A stored sample and where it stands.
@@ -20,8 +21,9 @@ public struct ListedSample: Sendable, Hashable {
     public let sensorID: Int64
     /// Its delivery, if any.
     public let enrollmentID: Int64?
-    /// When it arrived, UTC µs; nil if that clock is not trusted.
-    public let timeMicroseconds: Int64?
+    /// When it arrived; nil if that clock is not trusted.
+    public var time: UTC? { timeMicroseconds.map { UTC(microseconds: $0) } }
+    let timeMicroseconds: Int64?
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// Where it stands.

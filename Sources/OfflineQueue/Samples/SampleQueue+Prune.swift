@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 extension SampleQueue {
@@ -7,9 +8,9 @@ extension SampleQueue {
     public static let uploadsKeptMax = 10_000
 
     /// Deletes delivered and dropped samples that arrived longer than
-    /// ``QueueSettings/keepDeliveredMicroseconds`` ago, at most ``pruneRowsMax`` a call.
+    /// ``QueueSettings/keepDelivered`` ago, at most ``pruneRowsMax`` a call.
     ///
-    /// Before that, samples that wait longer than ``QueueSettings/maxAgeMicroseconds`` are dropped, and
+    /// Before that, samples that wait longer than ``QueueSettings/maxAge`` are dropped, and
     /// those that wait for a further destination longer than it has them kept.
     /// Dead letters and counters stay. Does nothing while the clock is not trusted. Returns how many
     /// rows went; call again while it returns ``pruneRowsMax``.
@@ -32,12 +33,14 @@ extension SampleQueue {
         return pruned
     }
 
-    /// Deletes delivered and dropped samples that arrived before `horizon` (UTC µs; nil: all of them),
-    /// whatever ``QueueSettings/keepDeliveredMicroseconds`` says; at most ``pruneRowsMax`` a call.
+    /// Deletes delivered and dropped samples that arrived before `horizon` (nil: all of them),
+    /// whatever ``QueueSettings/keepDelivered`` says; at most ``pruneRowsMax`` a call.
     ///
     /// Dead letters and counters stay. Returns how many rows went; call again while it returns
     /// ``pruneRowsMax``.
-    public func purgeSettled(before horizon: Int64? = nil) throws(QueueError) -> Int {
-        try write("purge samples") { db in try Pruning.prune(db, before: horizon ?? .max) }
+    public func purgeSettled(before horizon: UTC? = nil) throws(QueueError) -> Int {
+        try write("purge samples") { db in
+            try Pruning.prune(db, before: horizon?.microseconds ?? .max)
+        }
     }
 }

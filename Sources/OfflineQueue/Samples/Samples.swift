@@ -1,3 +1,5 @@
+import Basics
+
 /// A frame as it comes from a sensor, on its way into the store.
 public struct Arrival: Sendable, Hashable, Codable {
     /// ATT caps an attribute value at 512 octets (Core 5.4 Vol 3 Part F §3.2.9); what is longer is
@@ -6,10 +8,18 @@ public struct Arrival: Sendable, Hashable, Codable {
 
     /// The assignment of the sensor at this instant.
     public var assignmentID: Int64
-    /// `CLOCK_BOOTTIME` at arrival, µs.
-    public var uptimeMicroseconds: Int64
-    /// UTC at arrival, µs since 1970, only if the clock was trusted then.
-    public var trustedWallMicroseconds: Int64?
+    /// `CLOCK_BOOTTIME` at arrival.
+    public var uptime: Uptime {
+        get { Uptime(microseconds: uptimeMicroseconds) }
+        set { uptimeMicroseconds = newValue.microseconds }
+    }
+    var uptimeMicroseconds: Int64
+    /// UTC at arrival, only if the clock was trusted then.
+    public var trustedWall: UTC? {
+        get { trustedWallMicroseconds.map { UTC(microseconds: $0) } }
+        set { trustedWallMicroseconds = newValue?.microseconds }
+    }
+    var trustedWallMicroseconds: Int64?
     /// The bytes of the notification, decodable or not.
     public var frame: [UInt8]
     /// The caller's marks (plausibility, anomalies); the queue keeps them and knows no meaning.
@@ -54,8 +64,9 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     public let patient: String?
     /// The nonce of the run that stored it.
     public let runNonce: UInt64
-    /// When it arrived, UTC µs since 1970.
-    public let timeMicroseconds: Int64
+    /// When it arrived.
+    public var time: UTC { UTC(microseconds: timeMicroseconds) }
+    let timeMicroseconds: Int64
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// The marks given at arrival.
@@ -114,14 +125,20 @@ public struct SettledSample: Sendable, Hashable {
 
 /// One request of a delivery, for the delivery history.
 public struct UploadRecord: Sendable, Hashable {
-    /// When it ended, UTC µs; set by the queue, nil if the clock was not trusted then.
-    public internal(set) var atMicroseconds: Int64?
+    /// When it ended; set by the queue, nil if the clock was not trusted then.
+    public var at: UTC? { atMicroseconds.map { UTC(microseconds: $0) } }
+    var atMicroseconds: Int64?
     /// Its delivery; set by the queue.
     public internal(set) var enrollmentID: Int64 = 0
     /// Lowest and highest sample number in it.
     public var samples: ClosedRange<Int64>?
-    /// Earliest and latest sample time in it, UTC µs.
-    public var timesMicroseconds: ClosedRange<Int64>?
+    /// Earliest and latest sample time in it.
+    public var times: ClosedRange<UTC>? {
+        timesMicroseconds.map {
+            UTC(microseconds: $0.lowerBound)...UTC(microseconds: $0.upperBound)
+        }
+    }
+    var timesMicroseconds: ClosedRange<Int64>?
     /// Samples in it.
     public var count: Int
     /// What came of it, in a word or two: `delivered`, `timeout`, `503`.
@@ -168,10 +185,12 @@ public struct DeadLetter: Sendable, Hashable {
     public let reason: String
     /// The server's own words, truncated. May quote the measurement: show, never log.
     public let diagnostics: String
-    /// When it died, UTC µs; nil if the clock was not trusted then.
-    public let diedMicroseconds: Int64?
-    /// When it arrived, UTC µs; nil if that clock is not trusted.
-    public let timeMicroseconds: Int64?
+    /// When it died; nil if the clock was not trusted then.
+    public var died: UTC? { diedMicroseconds.map { UTC(microseconds: $0) } }
+    let diedMicroseconds: Int64?
+    /// When it arrived; nil if that clock is not trusted.
+    public var time: UTC? { timeMicroseconds.map { UTC(microseconds: $0) } }
+    let timeMicroseconds: Int64?
     /// The bytes of the notification.
     public let frame: [UInt8]
 }

@@ -1,11 +1,13 @@
+import Basics
 import GRDB
 
 /// What waits to be delivered through one enrollment, and could be.
 public struct WaitingSamples: Sendable, Hashable {
     /// How many, committed and with a known time; none of a patient whose samples are held.
     public var count = 0
-    /// When the oldest arrived, UTC µs; nil if none waits.
-    public var oldestMicroseconds: Int64?
+    /// When the oldest arrived; nil if none waits.
+    public var oldest: UTC? { oldestMicroseconds.map { UTC(microseconds: $0) } }
+    var oldestMicroseconds: Int64?
 }
 
 extension SampleQueue {

@@ -65,22 +65,34 @@ import GRDB
 
 /// How a queue is set up; the defaults are the product's.
 public struct QueueSettings: Sendable, Hashable {
-    /// See ``GroupCommit/samplesMaxDefault``.
+    /// Samples that make a commit due at once: 50, 5 s of ten straps; more would save little.
     public var commitSamplesMax = GroupCommit.samplesMaxDefault
-    /// See ``GroupCommit/ageMicrosecondsMaxDefault``.
-    public var commitAgeMicrosecondsMax = GroupCommit.ageMicrosecondsMaxDefault
+    /// Age of the oldest sample in memory that makes a commit due: 5 s, what a power cut may cost.
+    public var commitAgeMax: Duration {
+        get { Duration.microseconds(commitAgeMicrosecondsMax) }
+        set { commitAgeMicrosecondsMax = newValue.microseconds }
+    }
+    var commitAgeMicrosecondsMax: Int64 = GroupCommit.ageMicrosecondsMaxDefault
     /// Samples kept in memory while the disk refuses: 17 minutes of eight straps at 1 Hz, in about
     /// 1.5 MiB. Long enough for a technician's clean-up, small beside the memory goal of 12 MiB.
     public var bufferedSamplesMax = 8192
-    /// How long delivered samples stay for the live page, µs; 24 hours.
-    public var keepDeliveredMicroseconds: Int64 = 86_400_000_000
+    /// How long delivered samples stay for the live page; 24 hours.
+    public var keepDelivered: Duration {
+        get { Duration.microseconds(keepDeliveredMicroseconds) }
+        set { keepDeliveredMicroseconds = newValue.microseconds }
+    }
+    var keepDeliveredMicroseconds: Int64 = 86_400_000_000
     /// The most bytes the store may take, its write-ahead log apart; nil for no limit but the disk's.
     /// 2 GiB: 69 days of eight straps at 1 Hz, and a quarter of the smallest card still sold.
     public var maxBytes: Int64? = 2 << 30
     /// What to do at ``maxBytes``.
     public var fullPolicy = FullPolicy.refuseNew
-    /// Samples that wait longer than this are dropped, µs; nil: they wait for ever.
-    public var maxAgeMicroseconds: Int64?
+    /// Samples that wait longer than this are dropped; nil: they wait for ever.
+    public var maxAge: Duration? {
+        get { maxAgeMicroseconds.map { Duration.microseconds($0) } }
+        set { maxAgeMicroseconds = newValue?.microseconds }
+    }
+    var maxAgeMicroseconds: Int64?
     /// Whether the queue opens, takes frames into memory and answers while its files cannot be written or
     /// are being salvaged, and opens them when they can be. Else `SampleQueue.init` throws, and a salvage
     /// holds up every call.

@@ -1,23 +1,36 @@
+import Basics
+
 /// How well the store takes what comes, and what is wrong with it.
 public struct StoreFacts: Sendable, Hashable {
     /// Why the last commit failed, or nil if it did not.
     public var fault: QueueError?
-    /// Uptime of the first failure since the last success, µs.
-    public var failingSinceUptimeMicroseconds: Int64?
+    /// Uptime of the first failure since the last success.
+    public var failingSince: Uptime? {
+        failingSinceUptimeMicroseconds.map { Uptime(microseconds: $0) }
+    }
+    var failingSinceUptimeMicroseconds: Int64?
     /// Whether the store is not open for writing: what is asked is answered from what can be read of it.
     public var isAbsent: Bool
     /// Whether a salvage is under way.
     public var isSalvaging: Bool
     /// Samples in memory and not yet on disk.
     public var buffered: Int
-    /// When the oldest of these arrived, uptime µs; nil if there is none.
-    public var oldestBufferedUptimeMicroseconds: Int64?
-    /// When the last frame was taken, uptime µs; nil if none was in this run.
-    public var takenUptimeMicroseconds: Int64?
-    /// When something recorded was last written, uptime µs; nil if nothing was in this run.
-    public var committedUptimeMicroseconds: Int64?
+    /// When the oldest of these arrived,; nil if there is none.
+    public var oldestBuffered: Uptime? {
+        oldestBufferedUptimeMicroseconds.map { Uptime(microseconds: $0) }
+    }
+    var oldestBufferedUptimeMicroseconds: Int64?
+    /// When the last frame was taken,; nil if none was in this run.
+    public var taken: Uptime? { takenUptimeMicroseconds.map { Uptime(microseconds: $0) } }
+    var takenUptimeMicroseconds: Int64?
+    /// When something recorded was last written,; nil if nothing was in this run.
+    public var committed: Uptime? { committedUptimeMicroseconds.map { Uptime(microseconds: $0) } }
+    var committedUptimeMicroseconds: Int64?
     /// By assignment, when the newest frame arrived that this run has stored, uptime µs.
-    public var storedUptimesMicroseconds: [Int64: Int64]
+    public var stored: [Int64: Uptime] {
+        storedUptimesMicroseconds.mapValues { Uptime(microseconds: $0) }
+    }
+    var storedUptimesMicroseconds: [Int64: Int64]
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
     /// The latest salvage of a broken store that was not acknowledged yet.

@@ -254,7 +254,11 @@ final class StoreLock: Sendable {
         }
     }
 
-    deinit { _ = Glibc.close(descriptor) }
+    deinit {
+        // A child that is just being started has the descriptor too, and with it the lock.
+        flock(descriptor, LOCK_UN)
+        _ = Glibc.close(descriptor)
+    }
 }
 
 extension QueueError {

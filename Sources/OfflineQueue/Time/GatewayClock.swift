@@ -80,16 +80,16 @@ public protocol GatewayClock: Sendable {
 }
 
 /// When a sample can have been measured.
-public enum PlausibleTime {
+enum PlausibleTime {
     /// 2010-01-01T00:00:00Z: there was no Bluetooth Low Energy, and so no sensor like these, before.
-    public static let earliestMicroseconds: Int64 = 1_262_304_000_000_000
+    static let earliestMicroseconds: Int64 = 1_262_304_000_000_000
     /// How far behind this machine's clock another one's may be, µs: a day.
     private static let aheadMicroseconds: Int64 = 86_400_000_000
     /// How long after it was built this program may run, at most, where no clock is trusted, µs: 20 years.
     private static let lifetimeMicroseconds: Int64 = 631_152_000_000_000
 
     /// The times that a file or a person may give to a sample, UTC µs: up to a day after now.
-    public static func range(at reading: ClockReading) -> ClosedRange<Int64> {
+    static func range(at reading: ClockReading) -> ClosedRange<Int64> {
         let latest =
             reading.trustedWallMicroseconds.map { $0 &+ aheadMicroseconds }
             ?? ClockTrust.earliestCredibleMicroseconds + lifetimeMicroseconds

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// A boot whose clock is not trusted, and what is known of when it was.
@@ -9,11 +10,20 @@ public struct UntrustedBoot: Sendable, Hashable {
     /// Samples that wait for its time.
     public let held: Int
     /// `CLOCK_BOOTTIME` of its first and last frame, µs.
-    public let uptimesMicroseconds: ClosedRange<Int64>
-    /// The least UTC − uptime, µs, with which its frames come after all that is known to be older.
-    public let earliestOffsetMicroseconds: Int64
+    public var uptimes: ClosedRange<Uptime> {
+        Uptime(
+            microseconds: uptimesMicroseconds.lowerBound)...Uptime(
+                microseconds: uptimesMicroseconds.upperBound)
+    }
+    let uptimesMicroseconds: ClosedRange<Int64>
+    /// The least UTC − uptime, with which its frames come after all that is known to be older.
+    public var earliestOffset: Duration { Duration.microseconds(earliestOffsetMicroseconds) }
+    let earliestOffsetMicroseconds: Int64
     /// The greatest one with which they come before all that is known to be newer; nil if nothing is.
-    public let latestOffsetMicroseconds: Int64?
+    public var latestOffset: Duration? {
+        latestOffsetMicroseconds.map { Duration.microseconds($0) }
+    }
+    let latestOffsetMicroseconds: Int64?
 }
 
 extension SampleQueue {
@@ -29,14 +39,15 @@ extension SampleQueue {
     }
 
     /// A technician states that in the boot named `bootID`, which never had a trusted clock, UTC
-    /// was uptime + `wallOffsetMicroseconds`.
+    /// was uptime + `wallOffset`.
     ///
     /// Throws `already-set` if that boot's clock is known, and `invalid-argument` if its frames would
     /// have come before this program was built (``ClockTrust/earliestCredible``) or, by a
     /// trusted clock, would come in the future.
     public func release(
-        bootID: String, wallOffsetMicroseconds: Int64
+        bootID: String, wallOffset: Duration
     ) throws(QueueError) {
+        let wallOffsetMicroseconds = wallOffset.microseconds
         let operation = "release boot"
         let reading = clock.read()
         let now = reading.trustedWallMicroseconds ?? PlausibleTime.range(at: reading).upperBound
@@ -71,7 +82,7 @@ extension SampleQueue {
     }
 
     /// The boots with samples whose clock is not trusted, oldest first: what
-    /// ``release(bootID:wallOffsetMicroseconds:)`` is for.
+    /// ``release(bootID:wallOffset:)`` is for.
     public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
         let now = clock.read().trustedWallMicroseconds
         return try read("list boots") { [running = run.boot] db in

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GATTHeartRate
 import GRDB
@@ -86,7 +87,8 @@ private struct BeatExport {
         guard let id = segment[0] as Int64? else { return }
         let wallOffset = segment[2] as Int64?
         var table = BeatTable(
-            strap: segment[1] ?? "", segment: id, since: filter.since, until: filter.until)
+            strap: segment[1] ?? "", segment: id, since: filter.since?.microseconds,
+            until: filter.until?.microseconds)
         let rows = try Row.fetchCursor(
             db,
             sql: """

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GATTHeartRate
 import GRDB
@@ -20,10 +21,10 @@ public enum ExportSelection: String, Sendable, Hashable, CaseIterable {
 
 /// Which of them, by time and sensor; the default leaves none out.
 public struct ExportFilter: Sendable, Hashable {
-    /// Only samples measured at this time or later, UTC µs. Those without a known time are left out.
-    public var since: Int64?
-    /// Only samples measured before this time, UTC µs. Those without a known time are left out.
-    public var until: Int64?
+    /// Only samples measured at this time or later. Those without a known time are left out.
+    public var since: UTC?
+    /// Only samples measured before this time. Those without a known time are left out.
+    public var until: UTC?
     /// Only samples of the sensor with this address, upper case.
     public var sensor: String?
     /// Only samples that go to the destination of this name; with ``ExportSelection/unsent`` those that wait
@@ -33,7 +34,7 @@ public struct ExportFilter: Sendable, Hashable {
     /// Leaves out what lies before `since`, or at or after `until`, is of another sensor, or does not go to
     /// `destination`.
     public init(
-        since: Int64? = nil, until: Int64? = nil, sensor: String? = nil, destination: String? = nil
+        since: UTC? = nil, until: UTC? = nil, sensor: String? = nil, destination: String? = nil
     ) {
         self.since = since
         self.until = until
@@ -51,7 +52,7 @@ public struct ExportFilter: Sendable, Hashable {
         if let sensor, sensor != segment.sensor { return false }
         guard since != nil || until != nil else { return true }
         guard let time = sample.time(wallOffset: segment.wallOffset) else { return false }
-        return time >= since ?? .min && time < until ?? .max
+        return time >= since?.microseconds ?? .min && time < until?.microseconds ?? .max
     }
 }
 

@@ -74,7 +74,7 @@ struct SampleGroup: Sendable {
     ) -> [SampleGroup] {
         var groups: [SampleGroup] = []
         for sample in range.samples {
-            let window = resolution.window(around: UTC(microseconds: sample.timeMicroseconds))
+            let window = resolution.window(around: sample.time)
             if window != nil, let last = groups.last, last.window == window,
                 last.samples.count < samplesMax
             {

@@ -78,8 +78,7 @@ struct SettlePlan: Sendable {
     private static func content(of group: SampleGroup, _ rates: [Int]) -> DataPoint.Content? {
         guard let window = group.window else {
             return rates.first.map {
-                .heartRate(
-                    bpm: $0, at: UTC(microseconds: group.samples[0].timeMicroseconds))
+                .heartRate(bpm: $0, at: group.samples[0].time)
             }
         }
         return DataPoint.averageTenths(rates).map {
@@ -94,8 +93,7 @@ struct SettlePlan: Sendable {
         _ measurement: HeartRateMeasurement, of sample: PendingSample
     ) -> [(DataPointKind, DataPoint.Content)] {
         let range = Timestamp.range
-        var end = min(
-            max(UTC(microseconds: sample.timeMicroseconds), range.lowerBound), range.upperBound)
+        var end = min(max(sample.time, range.lowerBound), range.upperBound)
         var intervals: [(DataPointKind, DataPoint.Content)] = []
         for (index, ticks) in measurement.rrIntervals.enumerated().reversed() where ticks > 0 {
             if let kind = DataPointKind.interval(index) {
@@ -115,9 +113,9 @@ struct SettlePlan: Sendable {
     var arrivalsPerSecond: Double? {
         let rates = Dictionary(grouping: samples, by: \.segmentID).values.compactMap {
             samples -> Double? in
-            let times = samples.map(\.timeMicroseconds)
+            let times = samples.map(\.time)
             guard let first = times.min(), let last = times.max(), last > first else { return nil }
-            return Double(samples.count - 1) / (Double(last - first) / 1_000_000)
+            return Double(samples.count - 1) / (last - first).inSeconds
         }
         guard !rates.isEmpty, !samples.isEmpty else { return nil }
         return rates.reduce(0, +) * Double(points.count) / Double(samples.count)

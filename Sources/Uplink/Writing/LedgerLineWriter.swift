@@ -8,8 +8,8 @@ extension LedgerEntry {
             id: "6f0c2a4e-0d51-4c0b-9a51-5d4a3f1f6f20-81234000000-1", sensorID: 1,
             patient: OutgoingPoint.example.patient,
             .gap(
-                .outOfRange, fromMicroseconds: 1_795_330_000_000_000,
-                untilMicroseconds: 1_795_330_072_500_000, length: 72_500_000))
+                .outOfRange, from: UTC(microseconds: 1_795_330_000_000_000),
+                until: UTC(microseconds: 1_795_330_072_500_000), length: .microseconds(72_500_000)))
     ]
 
     /// `gap` or `coverage`.
@@ -60,7 +60,7 @@ extension JSONBytes {
             time("until", until)
             if let length {
                 raw(#","seconds":"#)
-                decimal(Int(length), places: 6)
+                decimal(Int(length.microseconds), places: 6)
             }
         case .coverage(let day, let coverage):
             raw(#","day":"#)
@@ -92,12 +92,12 @@ extension JSONBytes {
         decimal(Int((max(0, min(seconds, 1e12)) * 1000).rounded()), places: 3)
     }
 
-    private mutating func time(_ name: StaticString, _ microseconds: Int64?) {
-        guard let microseconds else { return }
+    private mutating func time(_ name: StaticString, _ time: UTC?) {
+        guard let time else { return }
         raw(#",""#)
         raw(name)
         raw(#"":""#)
-        Timestamp(UTC(microseconds: microseconds)).writeMicroseconds(to: &self)
+        Timestamp(time).writeMicroseconds(to: &self)
         raw(#"""#)
     }
 }

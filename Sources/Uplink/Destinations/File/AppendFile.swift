@@ -76,7 +76,11 @@ public final class AppendFile {
                 + Int64(status.st_mtim.tv_nsec) / 1000)
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // A child that is just being started has the descriptor too, and with it the lock.
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
 
     /// Whether `path` still leads to this file: another program may have moved it away.
     func isStill(at path: String) -> Bool {

@@ -65,8 +65,8 @@ struct LineProtocol {
             head("heart_rate_gap", entry, gatewayTag, patient: patient)
             tag("cause", cause.rawValue)
             json.raw(" seconds=")
-            json.decimal(Int(length), places: 6)
-            microseconds = from
+            json.decimal(Int(length.microseconds), places: 6)
+            microseconds = from.microseconds
         case .coverage(let day, let coverage):
             head("heart_rate_coverage", entry, gatewayTag, patient: patient)
             json.raw(" expected=")
@@ -79,7 +79,7 @@ struct LineProtocol {
                 json.raw("=")
                 json.seconds(seconds)
             }
-            microseconds = day * Coverage.dayMicroseconds
+            microseconds = day * Coverage.day.microseconds
         }
         json.raw(" ")
         json.integer(Int(min(max(microseconds, 0), Self.microsecondsMax)))

@@ -33,12 +33,12 @@ extension JSONBytes {
                 raw(",")
                 string(name)
                 raw(#":""#)
-                Timestamp(UTC(microseconds: time)).writeMicroseconds(to: &self)
+                Timestamp(time).writeMicroseconds(to: &self)
                 raw(#"""#)
             }
             if let length {
                 raw(#","seconds":"#)
-                decimal(Int(length), places: 6)
+                decimal(Int(length.microseconds), places: 6)
             }
         case .coverage(let day, let coverage):
             raw(#","day":"#)
