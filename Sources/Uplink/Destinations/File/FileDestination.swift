@@ -1,4 +1,5 @@
 import Basics
+import CCrypto
 import Logging
 import OfflineQueue
 
@@ -227,21 +228,42 @@ public actor FileDestination: Destination {
 
 /// The identifiers written last, oldest forgotten first.
 struct RecentIdentifiers {
-    private var order: [String] = []
-    private var set: Set<String> = []
+    /// An identifier in 16 bytes, of which a text takes five times as many: a UUID's own, else half of its
+    /// SHA-256.
+    private struct Key: Hashable {
+        private let number: UInt128
 
-    /// A delivery sends its oldest samples again until they are settled, so that one batch (100) is
+        init(_ identifier: String) {
+            let digits = identifier.utf8.filter { $0 != UInt8(ascii: "-") }
+            if digits.count == 32,
+                let number = UInt128(String(decoding: digits, as: UTF8.self), radix: 16)
+            {
+                self.number = number
+                return
+            }
+            let text = Array(identifier.utf8)
+            var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+            _ = SHA256(text, text.count, &digest)
+            number = digest.prefix(16).reduce(0) { $0 << 8 | UInt128($1) }
+        }
+    }
+
+    private var order: [Key] = []
+    private var set: Set<Key> = []
+
+    /// A delivery sends its oldest samples again until they are settled, so that one batch (250) is
     /// enough; the rest is for many deliveries into one file.
     static let countMax = 4096
+    /// Forgetting some at once keeps the cost of each small.
+    private static let forgottenAtOnce = 1024
 
-    func contains(_ identifier: String) -> Bool { set.contains(identifier) }
+    func contains(_ identifier: String) -> Bool { set.contains(Key(identifier)) }
 
     mutating func add(_ identifiers: [String]) {
-        for identifier in identifiers where set.insert(identifier).inserted {
-            order.append(identifier)
+        for key in identifiers.lazy.map(Key.init) where set.insert(key).inserted {
+            order.append(key)
         }
-        // Forgetting many at once keeps the cost of each small.
-        guard order.count > 2 * Self.countMax else { return }
+        guard order.count >= Self.countMax + Self.forgottenAtOnce else { return }
         set.subtract(order.prefix(order.count - Self.countMax))
         order.removeFirst(order.count - Self.countMax)
     }
