@@ -54,6 +54,30 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            ("a health item", 2), ("a command that shows data", 4), ("a metric", 2),
+            ("a gap cause", 2), ("a column of the store", 3), ("a kind of destination", 3),
+            ("a reason to hold", 2),
+        ])
+    func whatIsAddedOftenTakesFewFiles(task: String, most: Int) throws {
+        let text = try String(
+            contentsOf: Self.root.appending(path: "docs/architecture.md"), encoding: .utf8)
+        let row = try #require(
+            text.split(separator: "\n").first { $0.hasPrefix("| \(task) |") })
+        let named = row.matches(of: /\*\*`([^`]+)`\*\*/).map { String($0.output.1) }
+        #expect((1...most).contains(named.count), "\(named)")
+        let files = try (swiftFiles(in: "Sources") + swiftFiles(in: "Tests/Conformance"))
+            .map { $0.path }
+        for name in named {
+            let pattern = try Regex(
+                name.split(separator: "…", omittingEmptySubsequences: false)
+                    .map { NSRegularExpression.escapedPattern(for: String($0)) }
+                    .joined(separator: "[^/]*") + "$")
+            #expect(files.contains { $0.contains(pattern) }, "\(name)")
+        }
+    }
+
     @Test(arguments: ["conformance.md", "testing.md"])
     func everyTestThatIsNamedInTheDocumentsExists(document: String) throws {
         let text = try String(
