@@ -21,8 +21,16 @@ def test_a_shared_heart_rate_is_seen_as_it_comes_and_no_longer_when_it_is_old(da
     assert not Axe().run(page).response["violations"]
     database.rate(80.6)
     until(page, "rate.textContent === '81'")
-    page.evaluate("{ const now = Date.now.bind(Date); Date.now = () => now() + 600000; }")
+    page.evaluate("{ const now = performance.now.bind(performance); performance.now = () => now() + 600000; }")
     until(page, "rate.textContent === '–' && words.textContent === 'No heart rate for 10 min'")
+
+
+def test_a_phone_whose_clock_is_ahead_sees_the_rate_that_comes(database, visit):
+    page = visit(database.link())
+    until(page, "words.textContent === 'Nothing has been shared yet.'")
+    page.evaluate("{ const now = Date.now.bind(Date); Date.now = () => now() + 3600000; }")
+    database.rate(72)
+    until(page, "rate.textContent === '72' && words.textContent === 'Now'")
 
 
 def test_who_has_the_link_sees_that_sharing_has_ended(database, visit):

@@ -21,7 +21,9 @@ enum DestinationText {
         if one.everyStrap {
             lines.append("  every strap delivers there: \(one.straps) now")
         } else if one.straps > 0 {
-            lines.append("  \(one.straps) straps deliver there")
+            lines.append(
+                one.straps == 1
+                    ? "  1 strap delivers there" : "  \(one.straps) straps deliver there")
         } else {
             lines.append("  next: edge-gateway destination straps \(one.name) --add ADDRESS")
         }

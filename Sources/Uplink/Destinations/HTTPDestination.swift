@@ -86,7 +86,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                     request = kind.authorized(plain, by: one.secret)
                     token = one
                 } catch {
-                    fault = "the server gives no access token"
+                    fault = "\(kind.tokenHost) gives no access token"
                     switch error {
                     case .notNow(let until):
                         return .stopped(.notSent(retryAt: until))

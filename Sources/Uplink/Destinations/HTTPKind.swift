@@ -16,6 +16,8 @@ public protocol HTTPKind: DestinationKind {
     func request(ledger entries: [LedgerEntry], _ context: RequestContext) -> HTTPRequest?
     /// Adds the token to a request.
     func authorized(_ request: HTTPRequest, by token: Secret) -> HTTPRequest
+    /// The host that gives the tokens.
+    var tokenHost: String { get }
     /// Where the token comes from; nil where none is needed.
     func tokens(_ parts: DestinationParts) -> (any TokenSource)?
     /// The table of answers. What it leaves out is read as HTTP defines it.
@@ -128,6 +130,8 @@ public struct AnswerRow: Sendable {
 }
 
 extension HTTPKind {
+    /// The server itself.
+    public var tokenHost: String { origin.host }
     public var place: String { "\(origin)" }
 
     public var takesIntervals: Bool { true }

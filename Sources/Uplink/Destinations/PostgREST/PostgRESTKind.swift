@@ -105,6 +105,7 @@ public struct PostgRESTKind: HTTPKind {
         return claims?.role == "service_role"
     }
 
+    public var tokenHost: String { auth.origin.host }
     public var origin: Origin { url.origin }
 
     public func tokens(_ parts: DestinationParts) -> (any TokenSource)? {
