@@ -130,10 +130,11 @@ let package = Package(
             name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
 
         // The world around it, simulated.
+        .systemLibrary(name: "CSpawn"),
         .target(
             name: "Testbed",
             dependencies: [
-                "Basics", "BlueZ", "GATTHeartRate",
+                "Basics", "BlueZ", "CSpawn", "GATTHeartRate",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Subprocess", package: "swift-subprocess"),

@@ -9,7 +9,7 @@ import Testing
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
         "CCrypto", "CCurl", "CMosquitto", "Uplink", "CQREncode", "EdgeGateway", "Health",
-        "Testbed", "GatewayDemo",
+        "CSpawn", "Testbed", "GatewayDemo",
     ]
 
     @Test(
@@ -29,7 +29,7 @@ import Testing
                     "Recording", "Uplink",
                 ]
             ),
-            ("Testbed", ["Basics", "BlueZ", "GATTHeartRate"]),
+            ("Testbed", ["Basics", "BlueZ", "CSpawn", "GATTHeartRate"]),
             ("GatewayDemo", ["GATTHeartRate", "Testbed"]),
         ] as [(String, Set<String>)])
     func aTargetKnowsOnlyItsNeighbours(target: String, neighbours: Set<String>) throws {

@@ -21,7 +21,7 @@ struct ClientCertificateTests {
 
     @Test("a server that demands a certificate is shown it", arguments: ["-tls1_2", "-tls1_3"])
     func shown(version: String) async throws {
-        let server = try await TLSServer.start(
+        let server = try await TLSServer(
             .issued(days: 30), demandsClientCertificate: true, arguments: [version])
         defer { server.stop() }
         let answer = try await Self.get(server) {
@@ -33,7 +33,7 @@ struct ClientCertificateTests {
 
     @Test("without one there is no answer", arguments: ["-tls1_2", "-tls1_3"])
     func missing(version: String) async throws {
-        let server = try await TLSServer.start(
+        let server = try await TLSServer(
             .issued(days: 30), demandsClientCertificate: true, arguments: [version])
         defer { server.stop() }
         let answer = try await Self.get(server) { _ in }
@@ -46,7 +46,7 @@ struct ClientCertificateTests {
     }
 
     @Test func aCertificateThatCannotBeReadIsNamedAndNothingSent() async throws {
-        let server = try await TLSServer.start(.issued(days: 30), demandsClientCertificate: true)
+        let server = try await TLSServer(.issued(days: 30), demandsClientCertificate: true)
         defer { server.stop() }
         let missing = try await Self.get(server) {
             $0.clientCertificateFile = "/nonexistent.pem"

@@ -57,7 +57,7 @@ struct ProxyTests {
     }
 
     @Test func theServerBehindAProxyIsReachedAndTheProxyLearnsNothingButItsName() async throws {
-        let server = try await TLSServer.start(.otherHost)
+        let server = try await TLSServer(.otherHost)
         defer { server.stop() }
         let proxy = try RawServer { connection, _ in connection.tunnel(to: server.port) }
         defer { proxy.stop() }
@@ -70,7 +70,7 @@ struct ProxyTests {
     }
 
     @Test func theServersCertificateIsCheckedBehindAProxyAsWell() async throws {
-        let server = try await TLSServer.start(.otherHost)
+        let server = try await TLSServer(.otherHost)
         defer { server.stop() }
         let proxy = try RawServer { connection, _ in connection.tunnel(to: server.port) }
         defer { proxy.stop() }

@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 
 @testable import Uplink
 
@@ -20,36 +21,23 @@ final class TLSServer: Sendable {
     /// A certificate and its key for a client, from the same authority.
     let clientCertificateFile: String
     let clientKeyFile: String
-    private let processID: Int32
+    private let process: ChildProcess
     private let scratch: Scratch
 
     var origin: Origin? { Origin("https://127.0.0.1:\(port)") }
 
-    /// Starts a server, on a thread that may block.
-    static func start(
+    /// Makes the certificates and starts a server that accepts.
+    init(
         _ certificate: Certificate, demandsClientCertificate: Bool = false,
         arguments: [String] = []
-    ) async throws -> TLSServer {
-        try await withCheckedThrowingContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(
-                    with: Result {
-                        try TLSServer(certificate, demandsClientCertificate, arguments)
-                    })
-            }
-        }
-    }
-
-    private init(
-        _ certificate: Certificate, _ demandsClientCertificate: Bool, _ arguments: [String]
-    ) throws {
+    ) async throws {
         scratch = try Scratch()
         let path = scratch.path
         authorityFile = path + "/ca.pem"
         clientCertificateFile = path + "/client.pem"
         clientKeyFile = path + "/client.key"
         let newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        try Self.run(
+        try await Self.run(
             ["req", "-x509"] + newKey + [
                 "-keyout", path + "/ca.key", "-out", authorityFile, "-days", "30", "-subj",
                 "/CN=Made-up authority",
@@ -61,13 +49,13 @@ final class TLSServer: Sendable {
             case .selfSigned: ("IP:127.0.0.1", 30)
             }
         try Data("subjectAltName=\(host)\n".utf8).write(to: URL(fileURLWithPath: path + "/ext"))
-        try Self.run(
+        try await Self.run(
             ["req"] + newKey + [
                 "-keyout", path + "/key.pem", "-out", path + "/request.pem", "-subj", "/CN=server",
             ])
         var signer = ["-CA", authorityFile, "-CAkey", path + "/ca.key", "-CAcreateserial"]
         if case .selfSigned = certificate { signer = ["-signkey", path + "/key.pem"] }
-        try Self.run(
+        try await Self.run(
             [
                 "x509", "-req", "-in", path + "/request.pem", "-out", path + "/cert.pem",
                 "-extfile", path + "/ext", "-days", String(days),
@@ -75,12 +63,12 @@ final class TLSServer: Sendable {
 
         var arguments = arguments
         if demandsClientCertificate {
-            try Self.run(
+            try await Self.run(
                 ["req"] + newKey + [
                     "-keyout", clientKeyFile, "-out", path + "/client-request.pem", "-subj",
                     "/CN=gateway",
                 ])
-            try Self.run(
+            try await Self.run(
                 [
                     "x509", "-req", "-in", path + "/client-request.pem", "-out",
                     clientCertificateFile, "-days", "30", "-CA", authorityFile, "-CAkey",
@@ -89,50 +77,35 @@ final class TLSServer: Sendable {
             arguments += ["-Verify", "1", "-verify_return_error", "-CAfile", authorityFile]
         }
 
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: Self.openSSL)
-        process.arguments =
+        let output = path + "/output"
+        process = try await ChildProcess.launch(
+            Self.openSSL,
             [
                 "s_server", "-accept", "127.0.0.1:0", "-cert", path + "/cert.pem", "-key",
                 path + "/key.pem", "-www",
-            ] + arguments
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
-        processID = process.processIdentifier
-        port = try Self.readPort(output)
+            ] + arguments, environment: [:], log: path + "/log", output: output)
+        port = try await Self.port(in: output, of: process)
     }
 
     /// It says "ACCEPT 127.0.0.1:<port>" once it listens.
-    private static func readPort(_ output: Pipe) throws -> UInt16 {
-        var said = ""
+    private static func port(in output: String, of process: ChildProcess) async throws -> UInt16 {
         while true {
+            let ended = !process.isRunning
+            let said = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
             let line = said.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
                 .first { $0.hasPrefix("ACCEPT ") }
-            if let line, let port = line.split(separator: ":").last.flatMap({ UInt16($0) }) {
-                return port
-            }
-            let data = output.fileHandleForReading.availableData
-            guard !data.isEmpty else { throw CocoaError(.executableLoad) }
-            said += String(decoding: data, as: UTF8.self)
+            if let port = line?.split(separator: ":").last.flatMap({ UInt16($0) }) { return port }
+            if ended { throw CocoaError(.executableLoad) }
+            try await Task.sleep(for: .milliseconds(2))
         }
     }
 
-    /// Ends it. A server in this process may have had SIGTERM ignored, which children inherit.
     func stop() {
-        kill(processID, SIGKILL)
+        process.signal(SIGKILL)
     }
 
-    private static func run(_ arguments: [String]) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: openSSL)
-        process.arguments = arguments
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw CocoaError(.executableLoad) }
+    private static func run(_ arguments: [String]) async throws {
+        let status = try await Command.run(openSSL, arguments).status
+        guard status == 0 else { throw CocoaError(.executableLoad) }
     }
 }

@@ -19,14 +19,14 @@ struct TLSTests {
     }
 
     @Test func aServerOfAConfiguredAuthorityIsTrusted() async throws {
-        let server = try await TLSServer.start(.issued(days: 30))
+        let server = try await TLSServer(.issued(days: 30))
         defer { server.stop() }
         #expect(try await Self.get(server).get().status == 200)
         #expect(try await Self.get(server, trusting: false) == .failure(.tls(.unknownIssuer)))
     }
 
     @Test func anExpiredCertificateIsNamedAndTheClockWithIt() async throws {
-        let server = try await TLSServer.start(.issued(days: -1))
+        let server = try await TLSServer(.issued(days: -1))
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.expired)))
         #expect("\(TransportFault.tls(.expired))".contains("clock"))
@@ -34,26 +34,26 @@ struct TLSTests {
     }
 
     @Test func aCertificateOfAnotherHostIsNamed() async throws {
-        let server = try await TLSServer.start(.otherHost)
+        let server = try await TLSServer(.otherHost)
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.wrongHost)))
     }
 
     @Test func aSelfSignedCertificateIsNamed() async throws {
-        let server = try await TLSServer.start(.selfSigned)
+        let server = try await TLSServer(.selfSigned)
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.selfSigned)))
     }
 
     @Test func tlsBelowVersion12IsRefused() async throws {
-        let server = try await TLSServer.start(
+        let server = try await TLSServer(
             .issued(days: 30), arguments: ["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"])
         defer { server.stop() }
         #expect(try await Self.get(server) == .failure(.tls(.handshake)))
     }
 
     @Test func anUnreadableAuthorityFileIsNamed() async throws {
-        let server = try await TLSServer.start(.issued(days: 30))
+        let server = try await TLSServer(.issued(days: 30))
         defer { server.stop() }
         var settings = CurlSettings()
         settings.authorityFile = "/nonexistent.pem"

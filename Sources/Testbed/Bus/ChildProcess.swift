@@ -1,3 +1,4 @@
+import CSpawn
 import Foundation
 import Synchronization
 
@@ -154,11 +155,9 @@ public final class ChildProcess: Sendable {
         }
         posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_APPEND, 0o600)
 
-        // A listening socket that a child inherits keeps its port long after it was closed here.
-        let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
-        for descriptor in open.compactMap(Int32.init) where descriptor > 2 {
-            posix_spawn_file_actions_addclose(&actions, descriptor)
-        }
+        // A listening socket that a child inherits keeps its port long after it was closed here. Closing those
+        // of a list made here would miss what another thread opens meanwhile.
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
 
         // A server ignores or blocks signals that the child wants.
         var attributes = posix_spawnattr_t()

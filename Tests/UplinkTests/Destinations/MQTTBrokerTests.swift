@@ -240,7 +240,7 @@ import Testing
     func aCertificateThatIsNotTrustedSaysWhy(
         certificate: TLSServer.Certificate, knowsAuthority: Bool, words: String
     ) async throws {
-        let server = try await TLSServer.start(certificate)
+        let server = try await TLSServer(certificate)
         defer { server.stop() }
         var parts = Self.parts
         parts.network.connectTimeout = .seconds(10)
