@@ -1,3 +1,5 @@
+import Basics
+
 extension HealthRules {
     /// Faults of each delivery, and samples that no delivery takes.
     static func deliveries(_ snapshot: HealthSnapshot) -> [HealthCondition] {
@@ -81,14 +83,16 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .notEnrolled,
-                    message: "\(store.notEnrolled) samples are held: a strap records without an "
+                    message:
+                        "\(store.notEnrolled.counted("sample is", "samples are")) held: a strap records without an "
                         + "enrollment"))
         }
         if store.dead > 0 {
             found.append(
                 HealthCondition(
                     .deadLetters,
-                    message: "\(store.dead) samples were refused for good"))
+                    message: "\(store.dead.counted("sample was", "samples were")) refused for good")
+            )
         }
         return found
     }

@@ -1,3 +1,5 @@
+import Basics
+
 extension HealthRules {
     /// Frames that come must be written by then: several group commits.
     static let uncommittedMax = Duration.seconds(60)
@@ -22,7 +24,8 @@ extension HealthRules {
                 found.append(
                     HealthCondition(
                         .storeStalled,
-                        message: "\(store.buffered) samples wait in memory, and nothing has been "
+                        message:
+                            "\(store.buffered.counted("sample waits", "samples wait")) in memory, and nothing has been "
                             + "written for \(age(store.uncommittedTime))"))
             } else {
                 found += snapshot.straps.filter { $0.unstoredTime > unstoredMax }.map {
@@ -71,13 +74,15 @@ extension HealthRules {
         if delivery.pending > 0, delivery.stalledTime > stalledMax {
             return HealthCondition(
                 .deliveryStalled, subject: delivery.name,
-                message: "\(delivery.name): \(delivery.pending) samples wait, and none was "
+                message:
+                    "\(delivery.name): \(delivery.pending.counted("sample waits", "samples wait")), and none was "
                     + "delivered for \(age(delivery.stalledTime))")
         }
         return delivery.growth.map {
             HealthCondition(
                 .fallingBehind, subject: delivery.name,
-                message: "\(delivery.name): \(delivery.pending) samples wait, \($0) more than an "
+                message:
+                    "\(delivery.name): \(delivery.pending.counted("sample waits", "samples wait")), \($0) more than an "
                     + "hour ago")
         }
     }

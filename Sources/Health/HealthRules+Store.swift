@@ -1,3 +1,5 @@
+import Basics
+
 extension HealthRules {
     /// The store and the clock that dates its samples.
     static func store(_ snapshot: HealthSnapshot) -> [HealthCondition] {
@@ -10,7 +12,8 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .storeUnwritable,
-                    message: "\(fault.message); \(store.buffered) samples wait in memory, "
+                    message:
+                        "\(fault.message); \(store.buffered.counted("sample waits", "samples wait")) in memory, "
                         + "\(store.refused) are lost", advice: fault.advice))
         }
         if let missing = store.missing {
@@ -20,13 +23,16 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .storeDamaged,
-                    message: "\(store.damagedRows) rows of the store fail their checksum"))
+                    message:
+                        "\(store.damagedRows.counted("row of the store fails its checksum", "rows of the store fail their checksum"))"
+                ))
         }
         if let salvage = store.salvage {
             found.append(
                 HealthCondition(
                     .storeSalvaged, subject: "\(salvage.id)",
-                    message: "the store was broken; \(salvage.carried) samples were saved, "
+                    message:
+                        "the store was broken; \(salvage.carried.counted("sample was", "samples were")) saved, "
                         + "\(salvage.lost) that waited are lost",
                     advice: "the card wears out: replace it; \(salvage.file) is kept; "
                         + "edge-gateway queue acknowledge"))

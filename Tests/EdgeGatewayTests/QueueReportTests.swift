@@ -239,7 +239,7 @@ import Testing
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
             logEmptied: false, left: ["/state/queue.sqlite.broken-1"])
         let text = EraseCommand.text(report)
-        #expect(text.contains("10 samples (2 not delivered), 1 undecodable frames"))
+        #expect(text.contains("10 samples (2 not delivered), 1 undecodable frame"))
         #expect(text.contains("systemctl restart edge-gateway") && !text.contains("-wal"))
         #expect(text.contains("some of it: /state/queue.sqlite.broken-1"))
     }

@@ -190,10 +190,12 @@ struct Daemon {
         case .complete: break
         case .setAside(let frames, let error):
             logger.error(
-                "close store: \(error); \(frames) samples are set aside for the next start")
+                "close store: \(error); \(frames.counted("sample is", "samples are")) set aside for the next start"
+            )
         case .lost(let frames, let error, let isCounted):
             throw SettingsFault(
-                description: "close store: \(error) \(frames) samples are lost"
+                description:
+                    "close store: \(error) \(frames.counted("sample is", "samples are")) lost"
                     + (isCounted ? ", which the next start counts" : ""))
         }
         logger.info("stopped")

@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 import Uplink
@@ -198,7 +199,8 @@ struct DestinationStrapsCommand: AsyncParsableCommand {
             DestinationStrapsRequest(name: name, add: add, remove: remove, from: from.rawValue),
             timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.straps) straps deliver to \(report.name)")
+        Terminal.print(
+            "\(report.straps.counted("strap delivers", "straps deliver")) to \(report.name)")
     }
 }
 
@@ -215,7 +217,7 @@ struct DestinationPauseCommand: AsyncParsableCommand {
         let report: DestinationReport = try await daemon.client().post(
             "/v1/destinations/pause", DestinationRequest(name: name), timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
-        let kept = report.keepDays.map { "for \($0) days" } ?? "until it is resumed"
+        let kept = report.keepDays.map { "for \($0.counted("day"))" } ?? "until it is resumed"
         Terminal.print("paused \(report.name): samples are kept \(kept)")
     }
 }
@@ -233,7 +235,9 @@ struct DestinationResumeCommand: AsyncParsableCommand {
         let report: DestinationReport = try await daemon.client().post(
             "/v1/destinations/resume", DestinationRequest(name: name), timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.name) delivers again; \(report.pending) samples wait")
+        Terminal.print(
+            "\(report.name) delivers again; \(report.pending.counted("sample waits", "samples wait"))"
+        )
     }
 }
 
@@ -264,7 +268,8 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
             DestinationRemoveRequest(name: name, undelivered: undelivered), timeout: .seconds(600))
         if daemon.json { return try Terminal.printJSON(report) }
         let waiting = report.pending + report.dead
-        let given = waiting > 0 ? "; \(waiting) samples were given up" : ""
-        Terminal.print("removed \(report.name), which has \(report.delivered) samples\(given)")
+        let given = waiting > 0 ? "; \(waiting.counted("sample was", "samples were")) given up" : ""
+        Terminal.print(
+            "removed \(report.name), which has \(report.delivered.counted("sample"))\(given)")
     }
 }

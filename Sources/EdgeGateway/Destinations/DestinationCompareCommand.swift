@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -53,7 +54,8 @@ extension DestinationText {
                     ? "both have the same number of samples of each day" : "the numbers differ")
         }
         for (name, count) in zip(report.names, report.alone) where count > 0 {
-            lines.append("not compared: \(count) samples of straps that deliver only to \(name)")
+            lines.append(
+                "not compared: \(count.counted("sample")) of straps that deliver only to \(name)")
         }
         return lines.joined(separator: "\n")
     }

@@ -347,7 +347,7 @@ struct DestinationService: Sendable {
         guard waiting == 0 || givesUp else {
             throw ProblemReport(
                 code: .samplesWait,
-                message: "\(waiting) samples were not delivered there",
+                message: "\(waiting.counted("sample was", "samples were")) not delivered there",
                 advice: "wait until they are; or give them up with --undelivered")
         }
         let path = changes.tokenFile(of: enrollment.id).path

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// Destinations as a terminal shows them.
@@ -22,8 +23,7 @@ enum DestinationText {
             lines.append("  every strap delivers there: \(one.straps) now")
         } else if one.straps > 0 {
             lines.append(
-                one.straps == 1
-                    ? "  1 strap delivers there" : "  \(one.straps) straps deliver there")
+                "  " + one.straps.counted("strap delivers there", "straps deliver there"))
         } else {
             lines.append("  next: edge-gateway destination straps \(one.name) --add ADDRESS")
         }
@@ -52,7 +52,9 @@ enum DestinationText {
     }
 
     private static func keeping(_ one: DestinationReport) -> String {
-        one.keepDays.map { "  samples wait \($0) days for it, then they are dropped for it alone" }
+        one.keepDays.map {
+            "  samples wait \($0.counted("day")) for it, then they are dropped for it alone"
+        }
             ?? "  samples wait for it as long as it takes"
     }
 

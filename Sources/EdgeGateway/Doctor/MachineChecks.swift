@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 import OfflineQueue
@@ -96,10 +97,10 @@ struct MachineChecks {
             guard audit.damaged.isEmpty, audit.differences.isEmpty else {
                 return .fault(
                     name,
-                    "\(audit.damaged.count) samples are damaged; \(audit.differences.first ?? "")",
+                    "\(audit.damaged.count.counted("sample is", "samples are")) damaged; \(audit.differences.first ?? "")",
                     "edge-gateway queue verify; restart the daemon, which saves what is readable")
             }
-            return .ok(name, "\(audit.samples) samples, all intact")
+            return .ok(name, "\(audit.samples.counted("sample")), all intact")
         } catch {
             return .fault(name, error.cause, error.code.advice)
         }

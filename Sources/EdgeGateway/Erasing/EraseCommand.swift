@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -46,7 +47,8 @@ struct EraseCommand: AsyncParsableCommand {
 
     static func text(_ report: EraseReport) -> String {
         let unsent = report.unsent > 0 ? " (\(report.unsent) not delivered)" : ""
-        let counts = "\(report.samples) samples\(unsent), \(report.undecodable) undecodable frames"
+        let counts =
+            "\(report.samples.counted("sample"))\(unsent), \(report.undecodable.counted("undecodable frame"))"
         let tokens = report.enrollmentErased ? "; the enrollment and its tokens are gone" : ""
         var lines = ["erased from \(report.enrollment): \(counts)\(tokens)"]
         if !report.logEmptied {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Logging
 import OfflineQueue
@@ -33,7 +34,8 @@ struct EraseService: Sendable {
         guard balance.unsent == 0 || ask.undelivered ?? false else {
             throw ProblemReport(
                 code: .samplesWait,
-                message: "\(balance.unsent) samples were not delivered yet",
+                message:
+                    "\(balance.unsent.counted("sample was", "samples were")) not delivered yet",
                 advice: "edge-gateway queue drain; or give them up with --undelivered")
         }
         try await empty(erasure)
@@ -98,7 +100,7 @@ struct EraseService: Sendable {
         return ProblemReport(
             code: cause.flatMap { ProblemCode(rawValue: $0.code) } ?? .internalFault,
             message:
-                "\(cause?.message ?? "\(error)"); \(erased) samples were erased before, the rest was not",
+                "\(cause?.message ?? "\(error)"); \(erased.counted("sample was", "samples were")) erased before, the rest was not",
             advice: "remove the cause, then give the same command again: it continues from there")
     }
 

@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 
@@ -39,7 +40,8 @@ struct ImportService: Sendable {
             guard taken > 0 else { throw error }
             logger.error("\(error)")
             var problem = ProblemReport(error)
-            problem.message += "; \(taken) samples were imported before that, and stay"
+            problem.message +=
+                "; \(taken.counted("sample was imported before that, and stays", "samples were imported before that, and stay"))"
             problem.advice += " Then import the same file again: the import continues from there."
             await deliveries.wakeAll()
             throw problem

@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -111,8 +112,8 @@ struct QueuePurgeCommand: AsyncParsableCommand {
             timeout: Self.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
-            "deleted \(report.delivered) samples"
-                + (dead ? " and \(report.dead) dead letters" : ""))
+            "deleted \(report.delivered.counted("sample"))"
+                + (dead ? " and \(report.dead.counted("dead letter"))" : ""))
     }
 }
 

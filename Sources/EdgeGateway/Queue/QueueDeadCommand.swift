@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -85,7 +86,7 @@ struct DeadExportCommand: AsyncParsableCommand {
         }
         try output.finish()
         if daemon.json { return try Terminal.printJSON(SampleCountReport(samples: count)) }
-        Terminal.print("\(count) dead letters are in \(file)")
+        Terminal.print("\(count.counted("dead letter is", "dead letters are")) in \(file)")
     }
 }
 
@@ -110,7 +111,7 @@ struct DeadChoice: ParsableArguments {
         DeadLettersRequest(ids: all ? nil : ids, all: all, destination: destination)
     }
     var text: String {
-        (all ? "all dead letters" : "\(ids.count) dead letters")
+        (all ? "all dead letters" : ids.count.counted("dead letter"))
             + (destination.map { " of \($0)" } ?? "")
     }
     /// A hundred thousand take a minute.
@@ -136,7 +137,8 @@ struct DeadRequeueCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/requeue", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.samples) samples wait for delivery again")
+        Terminal.print(
+            "\(report.samples.counted("sample waits", "samples wait")) for delivery again")
     }
 }
 
@@ -155,7 +157,7 @@ struct DeadPurgeCommand: AsyncParsableCommand {
         let report: SampleCountReport = try await daemon.client().post(
             "/v1/queue/dead/purge", choice.request, timeout: DeadChoice.timeout)
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("deleted \(report.samples) samples; they count as dropped (purged)")
+        Terminal.print("deleted \(report.samples.counted("sample")), counted as dropped (purged)")
     }
 }
 

@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -55,7 +56,8 @@ struct QueueDrainCommand: AsyncParsableCommand {
             try Terminal.printJSON(
                 DrainReport(delivered: delivered, left: left, held: balance.held))
         } else {
-            Terminal.print("\(delivered) samples went out; \(left) wait, \(held) are held")
+            Terminal.print(
+                "\(delivered.counted("sample")) went out; waiting: \(left), held: \(held)")
             for (reason, count) in balance.held.sorted(by: { $0.key < $1.key }) {
                 Terminal.print("  \(count) held: \(reason) (edge-gateway status)")
             }

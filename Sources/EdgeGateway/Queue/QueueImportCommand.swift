@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 import Glibc
@@ -103,7 +104,9 @@ struct QueueImportCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: ImportReport) -> String {
-        var lines = ["added \(report.added) samples, which wait for delivery"]
+        var lines = [
+            "added \(report.added.counted("sample, which waits for delivery", "samples, which wait for delivery"))"
+        ]
         if report.known > 0 { lines.append("\(report.known) were here before") }
         if report.settled > 0 {
             lines.append(

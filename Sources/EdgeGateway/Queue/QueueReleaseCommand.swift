@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -58,7 +59,8 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             "/v1/queue/release", ReleaseRequest(boot: boot.boot, offset: offset),
             timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print("\(report.samples) samples now have their times")
+        Terminal.print(
+            "\(report.samples.counted("sample now has its time", "samples now have their times"))")
     }
 
     /// What will be sent with which times, and whether that fits what else is known.
@@ -67,7 +69,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
             Terminal.time(Date(timeIntervalSince1970: offset + uptime))
         }
         var text =
-            "\(boot.held) samples will be sent with times from\n"
+            "\(boot.held.counted("sample")) will be sent with times from\n"
             + "\(time(boot.firstUptime)) to \(time(boot.lastUptime)) UTC.\n"
         if offset < boot.earliestOffset {
             text += "That is earlier than samples that came before them!\n"

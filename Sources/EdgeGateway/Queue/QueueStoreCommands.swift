@@ -58,7 +58,7 @@ struct QueueVerifyCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: VerifyReport) -> String {
-        if report.clean { return "\(report.samples) samples, all intact" }
+        if report.clean { return "\(report.samples.counted("sample")), all intact" }
         var lines = report.findings.map { "! \(Printable.line($0))" }
         if !report.damaged.isEmpty {
             let ids = report.damaged.prefix(5).map(String.init).joined(separator: ", ")
@@ -149,7 +149,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             return try Terminal.printJSON(
                 ExportReport(file: file, samples: summary.samples, damaged: summary.damaged))
         }
-        Terminal.print("\(summary.samples) samples are in \(file)")
+        Terminal.print("\(summary.samples.counted("sample is", "samples are")) in \(file)")
         if summary.damaged > 0 {
             Terminal.complain("\(summary.damaged) damaged samples were left out")
         }
@@ -169,7 +169,7 @@ struct QueueExportCommand: AsyncParsableCommand {
             return try Terminal.printJSON(
                 BeatsReport(file: file, beats: summary.beats, damaged: summary.damaged))
         }
-        Terminal.print("\(summary.beats) beats are in \(file)")
+        Terminal.print("\(summary.beats.counted("beat is", "beats are")) in \(file)")
         if summary.damaged > 0 {
             Terminal.complain("\(summary.damaged) damaged samples were left out")
         }
