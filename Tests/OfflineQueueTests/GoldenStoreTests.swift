@@ -52,7 +52,8 @@ struct GoldenStoreTests {
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")
         try await queue.close()
-        #expect(try SampleQueue.verify(path: store.path).isClean)
+        let report = try SampleQueue.verify(path: store.path)
+        #expect(report.isClean, "\(report)")
     }
 
     private func checkElsewhere(_ queue: SampleQueue) async throws {

@@ -1,6 +1,7 @@
 import Basics
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import OfflineQueue
@@ -47,6 +48,28 @@ struct StoreFaultTests {
             ($0 as? QueueError)?.code == .closed
         }
         try await second.close()
+    }
+
+    /// A refused opener closed its lock file twice; the second time, the number could be that of another
+    /// thread's file, as of a database.
+    @Test func aRefusedOpenerClosesNoFileOfAnother() async throws {
+        let first = try StoreLock(store.path)
+        let lost = Mutex(0)
+        let isEnded = Mutex(false)
+        let opener = Thread {
+            while !isEnded.withLock({ $0 }) {
+                let file = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                if fcntl(file, F_GETFD) < 0 { lost.withLock { $0 += 1 } }
+                close(file)
+            }
+        }
+        opener.start()
+        for _ in 0..<20_000 {
+            #expect(throws: QueueError.self) { try StoreLock(store.path) }
+        }
+        isEnded.withLock { $0 = true }
+        withExtendedLifetime(first) {}
+        #expect(lost.withLock { $0 } == 0)
     }
 
     @Test func aStoreOfANewerProgramIsRefusedUnchanged() async throws {

@@ -15,7 +15,7 @@ import Testing
         opener.start()
         defer { ended.withLock { $0 = true } }
 
-        for _ in 0..<40 {
+        for _ in 0..<8 {
             let child = try await ChildProcess.launch(
                 "/bin/sleep", ["600"], environment: [:], log: "/dev/null", output: "/dev/null")
             // Until `setpriv` has become the program, the descriptors are still those of our spawn.

@@ -244,11 +244,12 @@ final class StoreLock: Sendable {
         var opened = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         // A disk that cannot be written to can still lock what is there.
         if opened < 0, errno == EROFS { opened = Glibc.open(path, O_RDONLY | O_CLOEXEC) }
+        guard opened >= 0 else { throw QueueError(errno: errno, "create lock file") }
+        // Only now is there something for `deinit` to close: it runs also when this throws, if nothing is left to
+        // be set, and what is closed twice may by then be another's descriptor.
         descriptor = opened
-        guard descriptor >= 0 else { throw QueueError(errno: errno, "create lock file") }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let code = errno
-            _ = Glibc.close(descriptor)
             guard code == EWOULDBLOCK else { throw QueueError(errno: code, "lock store") }
             throw QueueError(.inUse, "lock store", "another process has this store open")
         }
