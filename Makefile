@@ -7,10 +7,16 @@ export DEMO_SECONDS DESTINATIONS
 BUILD = swift build -c release --static-swift-stdlib --product
 # The one program with a privilege is C alone: linked by Swift it would carry Swift's runtime.
 CLANG = $$(dirname "$$(readlink -f "$$(command -v swiftc)")")/clang
-RESET_FLAGS = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE -pie \
-	-Wl,-z,relro,-z,now,--as-needed
+RESET = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE -pie \
+	-Wl,-z,relro,-z,now,--as-needed Sources/RadioReset/main.c -lbluetooth -o
+NATIVE := $(shell dpkg --print-architecture)
+# What to build the package for.
+ARCH = $(NATIVE)
+ifneq (,$(filter-out $(NATIVE) arm64,$(ARCH)))
+$(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
+endif
 
-.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez day fleet gateway \
+.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez test-arm64 day fleet gateway \
 	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
 	test-installed lint fuzz bench clean
 
@@ -38,8 +44,8 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	Tests/run --timed
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), Benchmarks/decode and"
-	@echo "Benchmarks/limits (figures), make demo, make test-long (hours), make test-flaky. .ci/run has all but"
-	@echo "the last two. What was skipped among the tests above stands at the end of their output."
+	@echo "Benchmarks/limits (figures), make demo, make test-arm64, make test-long (hours), make test-flaky. .ci/run has"
+	@echo "all but the last three. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
@@ -86,22 +92,41 @@ gateway:               ## the programs of the package
 	@deploy/setup
 	$(BUILD) edge-gateway
 	rm -f .build/release/edge-gateway-radio-reset
-	$(CLANG) $(RESET_FLAGS) Sources/RadioReset/main.c -lbluetooth -o .build/release/edge-gateway-radio-reset
+	$(CLANG) $(RESET) .build/release/edge-gateway-radio-reset
+
+# On x86-64.
+gateway-arm64:
+	@deploy/setup --arm64
+	@deploy/arm64/toolchain
+	deploy/arm64/build edge-gateway
+	deploy/arm64/enter clang --target=aarch64-linux-gnu --sysroot=.build-arm64/sysroot -fuse-ld=lld \
+		$(RESET) .build-arm64/release/edge-gateway-radio-reset
 
 # The programs around the gateway that tests and the demo run.
 gateway-demo simulated-day soak stand-in-exchange FastTime: gateway
 	$(BUILD) $@
 programs: gateway-demo simulated-day soak stand-in-exchange FastTime
 
+ifneq ($(ARCH),$(NATIVE))
+manual: gateway-$(ARCH)
+	deploy/manual deploy/$(ARCH)/edge-gateway .build-$(ARCH)/manual
+else
 manual: gateway        ## man pages and shell completions, in .build/manual
 	@deploy/setup --package
 	deploy/manual .build/release/edge-gateway .build/manual
+endif
 
 docs: gateway          ## the libraries' documentation as web pages, in .build-docs
 	deploy/docs .build/release .build-docs
 
+# ARCH=arm64: that for 64-bit ARM, made on x86-64, in .build-arm64/deb.
 package: manual        ## the Debian package, in .build/deb
-	deploy/package
+	deploy/package $(ARCH)
+
+test-arm64: manual     ## the gateway as 64-bit ARM code, emulated, beside this machine's; on x86-64
+	@deploy/setup --test
+	$(MAKE) package ARCH=arm64
+	Tests/Arm64/run
 
 test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge
 	@deploy/setup --test

@@ -61,8 +61,8 @@ extension Central {
 
     /// Whether a sensor is heard and no link to it comes about.
     func isUnreachable(_ link: WatchedLink) -> Bool {
-        link.connectFailures >= Self.bondLostFailures && !isBondLost(link)
-            && !link.machine.isStreaming
+        guard !isBondLost(link) else { return false }
+        return link.connectFailures >= Self.bondLostFailures && !link.machine.isStreaming
     }
 
     /// When a sensor that could not be connected to has not been heard for so long that it is simply
