@@ -245,20 +245,22 @@ struct SensorLinkTests {
     }
 
     @Test(
-        "first frame: 5 s, then it is found anew from scratch; 60 s the next time: not worn, maybe")
+        "first frame: 5 s, then it is found anew from scratch, twice; then 60 s: not worn, maybe")
     func firstFrameDeadline() {
         var fixture = Fixture.subscribing()
         fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
-        #expect(fixture.wait(.milliseconds(4_999)) == [])
-        #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
-        #expect(fixture.link.reason == .noFirstFrame)
-        #expect(fixture.link.state == .absent)
-        fixture.tell(.vanished)
-        fixture.now += .seconds(5)
-        #expect(fixture.tell(.sighted) == [.requestSlot])
-        fixture.tell(.slotGranted)
-        fixture.tell(.device(isConnected: true, isResolved: true))
-        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        for _ in 0..<2 {
+            #expect(fixture.wait(.milliseconds(4_999)) == [])
+            #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+            #expect(fixture.link.reason == .noFirstFrame)
+            #expect(fixture.link.state == .absent)
+            fixture.tell(.vanished)
+            fixture.now += .seconds(30)
+            #expect(fixture.tell(.sighted) == [.requestSlot])
+            fixture.tell(.slotGranted)
+            fixture.tell(.device(isConnected: true, isResolved: true))
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        }
         #expect(fixture.wait(.milliseconds(59_999)) == [])
         #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
     }

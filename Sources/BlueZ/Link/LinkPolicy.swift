@@ -21,6 +21,9 @@ public struct LinkPolicy: Sendable, Hashable {
     public var stale = Duration.seconds(10)
     /// Between frames, not worn: many straps fall silent then.
     public var staleWithoutContact = Duration.seconds(60)
+    /// Links without a frame in a row after which a sensor counts as not worn. Two: after an adapter comes back,
+    /// bluetoothd can lose a subscription and that of the next link as well.
+    public var silentLinksMax = 2
     /// How long the end of a link is waited for after `Disconnect`, which takes 2 s.
     public var teardown = Duration.seconds(5)
     /// The first back-off; doubles with each failure.

@@ -76,8 +76,8 @@ public struct SensorLink: Sendable {
     var isNotifyPending = false
     /// The sensor has sent a frame over this link.
     var hasFrame = false
-    /// Torn down for silence, and no frame since: it may just not be worn.
-    var wasSilent = false
+    /// Links torn down for silence since the last frame. After some it may just not be worn.
+    var silentLinks = 0
     var isWorn = true
     var isConnected = false
     /// We disconnect, and the end has not come yet.
@@ -131,7 +131,9 @@ public struct SensorLink: Sendable {
     /// How long the sensor may be silent: by its own cadence, once that is known.
     public var silenceLimit: Duration {
         let ofCadence = min((rhythm.typical ?? .zero) * 3, Self.silenceMax)
-        guard isWorn, !(wasSilent && !hasFrame), rhythm.typical != nil || !hasFrame else {
+        guard isWorn, hasFrame || silentLinks < policy.silentLinksMax,
+            rhythm.typical != nil || !hasFrame
+        else {
             return max(policy.staleWithoutContact, ofCadence)
         }
         return max((hasFrame ? policy.stale : policy.firstFrame), ofCadence)

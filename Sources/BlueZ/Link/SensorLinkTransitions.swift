@@ -155,7 +155,7 @@ extension SensorLink {
             return []
         }
         hasFrame = true
-        wasSilent = false
+        silentLinks = 0
         forgets = 0
         if backoff.failures > 0 || busyInRow > 0 {
             backoff.reset()
@@ -204,7 +204,7 @@ extension SensorLink {
             deadline = nil
         }
         guard lastFrameAt + silenceLimit <= now else { return [] }
-        wasSilent = true
+        silentLinks = min(silentLinks + 1, policy.silentLinksMax)
         guard !hasFrame else { return fail(.stale, .transientRadio, at: now) }
         // What bluetoothd remembers of its characteristics may not be what it has.
         return fail(.noFirstFrame, .cache, at: now)
