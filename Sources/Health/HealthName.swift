@@ -54,15 +54,30 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     /// What a person does about it, one line.
     public var remedy: String { row.remedy }
 
+    /// Whose silence it explains; nil for an item that stops no heartbeat.
+    var explains: Explanation? { row.explains }
+    /// The name that replaces this one, for an item whose name misleads. Both are shown until release 1.0.
+    public var replacement: String? {
+        self == .deliveryHeld ? "delivery-held" : nil
+    }
+
+    /// What an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
+    enum Explanation { case everyStrap, itsStrap, theStore, itsDelivery }
+
     private struct Row {
         var severity: Severity
         var meaning: String
         var remedy: String
+        var explains: Explanation?
 
-        init(_ severity: Severity, _ meaning: String, _ remedy: String) {
+        init(
+            _ severity: Severity, _ meaning: String, _ remedy: String,
+            explains: Explanation? = nil
+        ) {
             self.severity = severity
             self.meaning = meaning
             self.remedy = remedy
+            self.explains = explains
         }
     }
 
@@ -73,24 +88,29 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .busAbsent:
             Row(
                 .error, "the system bus does not answer; nothing is recorded",
-                "systemctl status dbus; the gateway reconnects by itself")
+                "systemctl status dbus; the gateway reconnects by itself",
+                explains: .everyStrap)
         case .bluetoothdAbsent:
             Row(
                 .error, "bluetoothd is not running; nothing is recorded",
-                "systemctl status bluetooth; the gateway resumes by itself")
+                "systemctl status bluetooth; the gateway resumes by itself",
+                explains: .everyStrap)
         case .bluetoothdHung:
             Row(
                 .error, "bluetoothd runs but does not answer; nothing is recorded",
-                "systemctl restart bluetooth; the gateway resumes by itself")
+                "systemctl restart bluetooth; the gateway resumes by itself",
+                explains: .everyStrap)
         case .noAdapter:
             Row(
                 .error, "there is no Bluetooth adapter; nothing is recorded",
                 "plug one in, or check: rfkill list; dmesg | grep -i bluetooth; on a Pi, "
-                    + "dtoverlay=disable-bt must not be set")
+                    + "dtoverlay=disable-bt must not be set",
+                explains: .everyStrap)
         case .radioOff:
             Row(
                 .error, "the Bluetooth adapter is powered off; nothing is recorded",
-                "rfkill unblock bluetooth; bluetoothctl power on")
+                "rfkill unblock bluetooth; bluetoothctl power on",
+                explains: .everyStrap)
         case .radioSilent:
             Row(
                 .error,
@@ -107,7 +127,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "a strap is heard, and every attempt to connect to it fails",
                 "end its connection to phones and watches, bring it nearer, take its battery out "
-                    + "for ten seconds")
+                    + "for ten seconds",
+                explains: .itsStrap)
         case .strapLeaves:
             Row(
                 .warning,
@@ -118,7 +139,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .bondLost:
             Row(
                 .error, "a strap is heard and refuses the bond that it had with this gateway",
-                "edge-gateway pair ADDRESS, with the strap in its pairing mode")
+                "edge-gateway pair ADDRESS, with the strap in its pairing mode",
+                explains: .itsStrap)
         case .doubledStream:
             Row(
                 .warning, "every frame of a strap comes twice",
@@ -147,7 +169,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .storeUnwritable:
             Row(
                 .error, "the disk takes no samples; they wait in memory, 8,192 at most",
-                "free space on the disk, or replace the card")
+                "free space on the disk, or replace the card",
+                explains: .theStore)
         case .storeStalled:
             Row(
                 .error, "frames come and nothing has been written for a minute",
@@ -174,7 +197,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error,
                 "the store is at its limit: new samples are refused, or the oldest that wait are "
                     + "dropped, as storage.full_policy says; all are counted",
-                "restore delivery, raise storage.max_megabytes, or export and purge")
+                "restore delivery, raise storage.max_megabytes, or export and purge",
+                explains: .theStore)
         case .samplesLost:
             Row(
                 .error,
@@ -191,12 +215,14 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "edge-gateway enroll LINK with a new invitation of the same patient, or enroll "
                     + "--practitioner-key-file FILE --name NAME; for another destination, "
                     + "destination add with its settings and --name NAME; tokens that become "
-                    + "readable again are used within a minute")
+                    + "readable again are used within a minute",
+                explains: .itsDelivery)
         case .consentMissing:
             Row(
                 .error,
                 "the patient has not consented to heart rate, or withdrew; samples are held",
-                "the patient consents at the exchange; delivery resumes by itself")
+                "the patient consents at the exchange; delivery resumes by itself",
+                explains: .itsDelivery)
         case .patientHeld:
             Row(
                 .error,
@@ -209,11 +235,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error,
                 "the delivery is paused, or the destination refuses for another reason, which the message "
                     + "names; samples are held",
-                "docs/operations.md, \"Why a delivery is held\"")
+                "docs/operations.md, \"Why a delivery is held\"",
+                explains: .itsDelivery)
         case .exchangeUnreachable:
             Row(
                 .error, "deliveries fail; samples are kept",
-                "check network, DNS, proxy and firewall; delivery resumes by itself")
+                "check network, DNS, proxy and firewall; delivery resumes by itself",
+                explains: .itsDelivery)
         case .fallingBehind:
             Row(
                 .warning, "samples have come faster than they were delivered for an hour",
@@ -239,7 +267,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .serviceStopped:
             Row(
                 .error, "a part of the gateway has stopped; the gateway starts it again by itself",
-                "if the item stays: systemctl restart edge-gateway, then edge-gateway bugreport")
+                "if the item stays: systemctl restart edge-gateway, then edge-gateway bugreport",
+                explains: .itsDelivery)
         }
     }
 }

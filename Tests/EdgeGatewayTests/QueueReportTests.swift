@@ -18,7 +18,8 @@ import Testing
         orphaned: 0, lost: 2, acknowledged: false)
     private static let queue = QueueReport(
         balance: balance, oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
-        logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false, unvouchedBoots: 1,
+        logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false, clockUnknownBoots: 1,
+        unvouchedBoots: 1,
         salvages: [salvage])
 
     private static func sample(_ name: String) -> SampleReport {
@@ -43,7 +44,7 @@ import Testing
             try json(Self.queue)
                 == #"{"balance":{"balanced":true,"buffered":0,"dead":1,"delivered":3,"#
                 + #""doubled":0,"dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
-                + #""refused":{},"stored":9,"undecodable":1},"full":false,"#
+                + #""refused":{},"stored":9,"undecodable":1},"clock_unknown_boots":1,"full":false,"#
                 + #""full_policy":"refuse-new","log_bytes":0,"max_bytes":2147483648,"#
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
                 + #""salvages":[{"acknowledged":false,"at":"2026-12-01T12:00:00Z","#

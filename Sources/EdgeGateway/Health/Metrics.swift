@@ -25,8 +25,11 @@ enum Metrics {
             "clock_trusted", .gauge, "1 if the clock is trusted.", status.clockTrusted ? 1 : 0)
         page.add(
             "health", .gauge, "1 for each condition that is not well.",
-            Dictionary(status.health.map { ($0.name, 1.0) }, uniquingKeysWith: +)
-                .sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
+            Dictionary(
+                status.health.flatMap { item in
+                    [item.name, item.newName].compactMap { $0 }.map { ($0, 1.0) }
+                }, uniquingKeysWith: +
+            ).sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
         addBalance(status.balance, to: &page)
         if let oldest = status.oldestUnsent {
             page.add(
@@ -102,18 +105,23 @@ enum Metrics {
         func each(_ value: (EnrollmentReport) -> Double?) -> [([String: String], Double)] {
             enrollments.compactMap { one in value(one).map { (["enrollment": one.name], $0) } }
         }
-        page.add(
-            "lane_pending", .gauge, "Samples that wait for this delivery.",
-            each { Double($0.pending) })
-        page.add(
-            "lane_delivered_total", .counter, "Samples that this delivery delivered.",
-            each { Double($0.delivered) })
-        page.add("lane_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
-        page.add(
-            "lane_held", .gauge, "1 while this delivery is held.", each { $0.held == nil ? 0 : 1 })
-        page.add(
-            "lane_last_delivery_timestamp_seconds", .gauge, "When this delivery last delivered.",
-            each { $0.lastDelivery?.timeIntervalSince1970 })
+        // Until release 1.0 each has its old name as well.
+        for name in ["delivery", "lane"] {
+            page.add(
+                "\(name)_pending", .gauge, "Samples that wait for this delivery.",
+                each { Double($0.pending) })
+            page.add(
+                "\(name)_delivered_total", .counter, "Samples that this delivery delivered.",
+                each { Double($0.delivered) })
+            page.add("\(name)_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
+            page.add(
+                "\(name)_held", .gauge, "1 while this delivery is held.",
+                each { $0.held == nil ? 0 : 1 })
+            page.add(
+                "\(name)_last_delivery_timestamp_seconds", .gauge,
+                "When this delivery last delivered.",
+                each { $0.lastDelivery?.timeIntervalSince1970 })
+        }
     }
 }
 

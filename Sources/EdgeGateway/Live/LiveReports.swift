@@ -19,32 +19,6 @@ enum ViewerScope: Equatable, Sendable {
     }
 }
 
-/// One sensor, now.
-struct LiveStrap: Codable, Equatable {
-    var sensor: Int64
-    var name: String
-    /// Left out when the last one is too old to be one.
-    var bpm: Int?
-    /// Left out when the strap does not report skin contact.
-    var contact: Bool?
-    /// The intervals of the last frame, in milliseconds.
-    var rrMs: [Int]?
-    var batteryPercent: Int?
-    var secondsSinceFrame: Double?
-    /// As in the report on a sensor.
-    var link: String?
-    /// How long the link has been up.
-    var linkSeconds: Double?
-    /// dBm, as last advertised.
-    var rssi: Int?
-
-    /// What one who may only see heart rates gets: not even the name a technician chose.
-    var shared: LiveStrap {
-        LiveStrap(
-            sensor: sensor, name: "Strap \(sensor)", bpm: bpm, secondsSinceFrame: secondsSinceFrame)
-    }
-}
-
 /// `event: straps`
 struct LiveReport: Codable, Equatable {
     /// When it was said: to the millisecond, since ages are counted from it.
@@ -99,10 +73,11 @@ struct LiveGatewayReport: Codable, Equatable {
             addresses.reduce(text) { $0.replacing($1, with: "…" + $1.suffix(5)) }
         }
         well = status.well
-        health = status.health.map {
-            HealthItem(
-                name: $0.name, severity: $0.severity, since: $0.since, message: masked($0.message),
-                advice: masked($0.advice))
+        health = status.health.map { item in
+            var item = item
+            item.message = masked(item.message)
+            item.advice = masked(item.advice)
+            return item
         }
         pending = status.balance.pending
         held = status.balance.held.values.reduce(0, +)

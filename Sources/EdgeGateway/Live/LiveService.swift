@@ -53,26 +53,6 @@ struct LiveService: Sendable {
     }
 }
 
-extension LiveStrap {
-    fileprivate init(
-        _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, at uptime: Uptime,
-        freshTime: Duration
-    ) {
-        let age = session?.latestArrival.map { uptime - $0 }
-        // An old rate is no rate: it must not be mistaken for a beating heart.
-        let fresh = age.map { $0 <= freshTime } ?? false ? session?.latest : nil
-        self.init(
-            sensor: sensor.id,
-            name: sensor.details.name ?? "Strap " + Recorder.masked(sensor.address),
-            bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
-            rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
-            batteryPercent: session?.batteryPercent, secondsSinceFrame: age?.inSeconds,
-            link: link?.state.kind ?? "absent",
-            linkSeconds: link?.upSince.map { (uptime - $0).inSeconds },
-            rssi: link?.rssi)
-    }
-}
-
 extension LiveHistoryReport.Point {
     init(_ bucket: HeartRateBucket) {
         self.init(

@@ -19,7 +19,8 @@ struct QueueReport: Codable, Equatable {
     /// Samples are refused or dropped at this moment for want of room.
     var full: Bool
     /// Boots whose clock is not trusted.
-    /// Boots with an untrusted clock; the name is the contract's.
+    var clockUnknownBoots: Int
+    /// The same under its old name, until release 1.0.
     var unvouchedBoots: Int
     /// What became of broken stores, newest first.
     var salvages: [SalvagedStoreReport]

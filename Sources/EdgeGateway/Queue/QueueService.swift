@@ -15,12 +15,13 @@ struct QueueService: Sendable {
     func report() async throws -> QueueReport {
         let balance = try await queue.balance()
         let fill = try await queue.fill()
+        let boots = try await queue.untrustedBoots().count
         return QueueReport(
             balance: BalanceReport(balance),
             oldestUnsent: balance.oldestUnsent.map { Date($0) },
             usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
             logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
-            full: fill.isFull, unvouchedBoots: try await queue.untrustedBoots().count,
+            full: fill.isFull, clockUnknownBoots: boots, unvouchedBoots: boots,
             salvages: try await queue.salvages().map(SalvagedStoreReport.init))
     }
 

@@ -20,9 +20,9 @@ enum QueueText {
         if let oldest = queue.oldestUnsent {
             lines.append("oldest unsent sample: \(Terminal.time(oldest)) UTC")
         }
-        if queue.unvouchedBoots > 0 {
+        if queue.clockUnknownBoots > 0 {
             lines.append(
-                "boots with an unknown clock: \(queue.unvouchedBoots) "
+                "boots with an unknown clock: \(queue.clockUnknownBoots) "
                     + "(edge-gateway queue release)")
         }
         for salvage in queue.salvages {

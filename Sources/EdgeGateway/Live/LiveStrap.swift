@@ -1,0 +1,52 @@
+import Basics
+import BlueZ
+import GATTHeartRate
+import OfflineQueue
+import Recording
+
+/// One sensor, now.
+struct LiveStrap: Codable, Equatable {
+    var sensor: Int64
+    var name: String
+    /// Left out when the last one is too old to be one.
+    var bpm: Int?
+    /// Left out when the strap does not report skin contact.
+    var contact: Bool?
+    /// The intervals of the last frame, in milliseconds.
+    var rrMs: [Int]?
+    var batteryPercent: Int?
+    var secondsSinceFrame: Double?
+    /// As in the report on a sensor.
+    var link: String?
+    /// How long the link has been up.
+    var linkSeconds: Double?
+    /// dBm, as last advertised.
+    var rssi: Int?
+
+    /// What one who may only see heart rates gets: not even the name a technician chose.
+    var shared: LiveStrap {
+        LiveStrap(
+            sensor: sensor, name: "Strap \(sensor)", bpm: bpm, secondsSinceFrame: secondsSinceFrame)
+    }
+}
+
+extension LiveStrap {
+    /// What is known of a sensor. A rate is left out when it is older than `freshTime`.
+    init(
+        _ sensor: Sensor, _ session: SensorSession?, _ link: LinkSnapshot?, at uptime: Uptime,
+        freshTime: Duration
+    ) {
+        let age = session?.latestArrival.map { uptime - $0 }
+        // An old rate is no rate: it must not be mistaken for a beating heart.
+        let fresh = age.map { $0 <= freshTime } ?? false ? session?.latest : nil
+        self.init(
+            sensor: sensor.id,
+            name: sensor.details.name ?? "Strap " + Recorder.masked(sensor.address),
+            bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
+            rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
+            batteryPercent: session?.batteryPercent, secondsSinceFrame: age?.inSeconds,
+            link: link?.state.kind ?? "absent",
+            linkSeconds: link?.upSince.map { (uptime - $0).inSeconds },
+            rssi: link?.rssi)
+    }
+}
