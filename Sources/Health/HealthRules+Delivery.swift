@@ -24,9 +24,9 @@ extension HealthRules {
         if let hold = delivery.hold {
             return [
                 HealthCondition(
-                    hold.reason == "no-consent" ? .consentMissing : .deliveryHeld, subject: name,
+                    hold.cause == .consent ? .consentMissing : .deliveryHeld, subject: name,
                     message: "\(name): \(hold.meaning) (\(hold.reason)); samples are held",
-                    advice: hold.reason == "paused"
+                    advice: hold.cause == .paused
                         ? "edge-gateway destination resume \(name)"
                         : "\(hold.remedy); delivery resumes by itself")
             ]
@@ -62,7 +62,7 @@ extension HealthRules {
     private static func parts(_ delivery: HealthSnapshot.Delivery) -> [HealthCondition] {
         delivery.heldStraps.map { held in
             let subject = "\(delivery.name) \(held.strap)"
-            guard held.hold.reason != "no-consent" else {
+            guard held.hold.cause != .consent else {
                 return HealthCondition(
                     .consentMissing, subject: subject,
                     message: "\(held.label): the patient who wears it has not consented to heart "

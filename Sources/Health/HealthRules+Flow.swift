@@ -13,12 +13,12 @@ extension HealthRules {
     static func flow(
         _ snapshot: HealthSnapshot, beside causes: [HealthCondition]
     ) -> [HealthCondition] {
-        let names = Set(causes.map(\.name))
+        let explained = causes.compactMap(\.name.explains)
         var found: [HealthCondition] = []
-        if names.isDisjoint(with: silencesEveryStrap) {
+        if !explained.contains(.everyStrap) {
             found += snapshot.straps.compactMap { silence($0, beside: causes) }
         }
-        if names.isDisjoint(with: stopsTheStore) {
+        if !explained.contains(.theStore) {
             let store = snapshot.store
             if store.buffered > 0, store.uncommittedTime > uncommittedMax {
                 found.append(
@@ -40,18 +40,12 @@ extension HealthRules {
         return found
     }
 
-    /// While one of these holds every strap is silent, and one reason is enough.
-    private static let silencesEveryStrap: Set<HealthName> = [
-        .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff,
-    ]
-    private static let stopsTheStore: Set<HealthName> = [.storeUnwritable, .queueFull]
-
     private static func silence(
         _ strap: HealthSnapshot.Strap, beside causes: [HealthCondition]
     ) -> HealthCondition? {
         guard strap.silentTime > strap.silenceLimit,
             !causes.contains(where: {
-                $0.subject == "\(strap.id)" && [.bondLost, .strapUnreachable].contains($0.name)
+                $0.subject == "\(strap.id)" && $0.name.explains == .itsStrap
             })
         else { return nil }
         return HealthCondition(
@@ -63,12 +57,7 @@ extension HealthRules {
         _ delivery: HealthSnapshot.Delivery, beside causes: [HealthCondition]
     ) -> HealthCondition? {
         let explained = causes.contains {
-            $0.subject == delivery.name
-                && [
-                    .enrollAgain, .consentMissing, .deliveryHeld, .exchangeUnreachable,
-                    .serviceStopped,
-                ]
-                .contains($0.name)
+            $0.subject == delivery.name && $0.name.explains == .itsDelivery
         }
         guard !explained else { return nil }
         if delivery.pending > 0, delivery.stalledTime > stalledMax {

@@ -176,11 +176,18 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var reason: String
             public var meaning: String
             public var remedy: String
+            public var cause: Cause
 
-            public init(reason: String, meaning: String, remedy: String) {
+            /// Who ends the hold, as far as the rules distinguish it.
+            public enum Cause: Sendable { case consent, paused, other }
+
+            public init(
+                reason: String, meaning: String, remedy: String, cause: Cause = .other
+            ) {
                 self.reason = reason
                 self.meaning = meaning
                 self.remedy = remedy
+                self.cause = cause
             }
         }
 

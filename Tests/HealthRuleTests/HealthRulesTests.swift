@@ -16,8 +16,12 @@ import Testing
         return snapshot
     }
 
-    private static func hold(_ reason: String) -> HealthSnapshot.Delivery.Hold {
-        .init(reason: reason, meaning: "the exchange refuses", remedy: "ask its operator")
+    private static func hold(
+        _ reason: String, cause: HealthSnapshot.Delivery.Hold.Cause = .other
+    ) -> HealthSnapshot.Delivery.Hold {
+        .init(
+            reason: reason, meaning: "the exchange refuses", remedy: "ask its operator",
+            cause: cause)
     }
 
     private func names(_ change: (inout HealthSnapshot) -> Void) -> [HealthName] {
@@ -83,7 +87,7 @@ import Testing
     ]
     private static let deliveries = [
         Row(.enrollAgain) { $0.deliveries[0].wantsEnrolling = true },
-        Row(.consentMissing) { $0.deliveries[0].hold = hold("no-consent") },
+        Row(.consentMissing) { $0.deliveries[0].hold = hold("no-consent", cause: .consent) },
         Row(.deliveryHeld) { $0.deliveries[0].hold = hold("device-unknown") },
         Row(.exchangeUnreachable) { $0.deliveries[0].fault = "answers 503" },
         Row(.serviceStopped) { $0.deliveries[0].stopped = "it ended by itself" },

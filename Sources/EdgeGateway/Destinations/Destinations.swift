@@ -53,7 +53,7 @@ struct Destinations: Sendable {
             }
         return DestinationReport(
             id: enrollment.id, name: terms.name, kind: kind, place: terms.origin,
-            state: enrollment.isPaused ? "paused" : enrollment.state.rawValue,
+            state: enrollment.isPaused ? HoldReason.paused.rawValue : enrollment.state.rawValue,
             held: enrollment.isPaused ? nil : enrollment.holdReason,
             fault: await deliveries.fault(of: enrollment.id),
             partialFault: await deliveries.facts(of: enrollment.id)?.partialFault,

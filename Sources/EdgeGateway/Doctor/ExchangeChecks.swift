@@ -78,7 +78,7 @@ struct ExchangeChecks {
         if let held = enrollment.held {
             return .fault(
                 name, "\(enrollment.name) is held: \(held)",
-                held == "no-consent"
+                HoldReason(rawValue: held) == .noConsent
                     ? "the patient consents at the exchange; delivery resumes by itself"
                     : "docs/operations.md, \"Why a delivery is held\"")
         }

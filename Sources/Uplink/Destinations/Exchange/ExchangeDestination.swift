@@ -290,9 +290,8 @@ public actor ExchangeDestination: Destination {
         case .paused: return true
         case .baseUnknown: return await findBase() ?? false
         case .requestRefused, .exchangeFault: return await isHealthy()
-        case .noConsent, .wrongPatient, .patientUnknown, .deviceUnknown, .codeUnknown,
-            .deviceNotChosen, .heartRateNotAsked, .credentialsRefused, .forbidden, .notFound,
-            .schema, .tooOld, .planExceeded, .pairingLost:
+        // The others have to do with a patient, a code or a device: the exchange's answers may differ now.
+        default:
             knownAttributions = [:]
             // A practitioner's patients differ from sample to sample: only a sample can tell.
             guard terms.kind == .invitation else { return await isHealthy() }
