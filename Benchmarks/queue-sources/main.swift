@@ -61,9 +61,10 @@ func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async th
     for number in 0..<count {
         FixtureClock.uptime += 125_000
         try await queue.append(
-            Arrival(
-                assignmentID: assignments[number % assignments.count], at: clock.read(),
-                frame: Beat.frame))
+            contentsOf: CollectionOfOne(
+                Arrival(
+                    assignmentID: assignments[number % assignments.count], at: clock.read(),
+                    frame: Beat.frame)))
     }
     try await queue.flush()
 }

@@ -100,8 +100,9 @@ import Uplink
             var reading = StillClock().read()
             reading.uptime += .milliseconds(frame.atMilliseconds)
             reading.wall += .milliseconds(frame.atMilliseconds)
-            try await queue.append(
-                Arrival(assignmentID: assignment.id, at: reading, frame: frame.bytes))
+            try await queue.append(contentsOf: [
+                Arrival(assignmentID: assignment.id, at: reading, frame: frame.bytes)
+            ])
             ticks += frame.ticks.map { "\($0)" }
         }
         try await queue.close()

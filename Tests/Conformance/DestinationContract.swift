@@ -124,10 +124,11 @@ struct DestinationContract {
         for number in 0..<samples {
             if number % Self.pairEvery != 1 { clock.advance(by: .microseconds(1_000_123)) }
             if number > 0, number % Self.gapEvery == 0 { clock.advance(by: Self.gapLength) }
-            try await queue.append(
+            try await queue.append(contentsOf: [
                 Arrival(
                     assignmentID: assignment.id, at: clock.read(),
-                    frame: [0x00, UInt8(60 + number % 90)]))
+                    frame: [0x00, UInt8(60 + number % 90)])
+            ])
         }
         try await queue.flush()
         clock.advance(by: ContractClock.day)
@@ -152,7 +153,7 @@ final class FaultScript: Sendable {
     }
 
     private struct State {
-        var random: SplitMix
+        var random: SeededRandom
         var requests = 0
         var lostAnswers = 0
         var dead: [CheckedContinuation<Void, Never>] = []
@@ -165,7 +166,7 @@ final class FaultScript: Sendable {
     static let oneIn = 4
 
     init(seed: UInt64, kill: @escaping @Sendable () -> Void) {
-        state = Mutex(State(random: SplitMix(state: seed)))
+        state = Mutex(State(random: SeededRandom(seed: seed)))
         self.kill = kill
     }
 
@@ -260,19 +261,6 @@ struct FaultyDestination: Destination {
             await faults.die()
             return .notSent(retryAt: nil)
         }
-    }
-}
-
-/// The same numbers for the same seed (Steele, Lea, Flood: SplitMix64).
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }
 

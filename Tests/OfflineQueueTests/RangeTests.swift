@@ -2,7 +2,7 @@ import Testing
 
 @testable import OfflineQueue
 
-@Suite("Stretches of pending samples")
+@Suite("Ranges of pending samples")
 struct RangeTests {
     let store: TestStore
     let clock = ManualClock()
@@ -64,7 +64,7 @@ struct RangeTests {
         #expect(ids(rest) == [[4, 5]])
     }
 
-    @Test func aDamagedRowEndsAStretchAndIsSettledWhenItsTurnComes() async throws {
+    @Test func aDamagedRowEndsARangeAndIsSettledWhenItsTurnComes() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue, 1)
         for number in UInt8(1)...4 { try await queue.beat(worn.assignment, bpm: number, clock) }

@@ -76,6 +76,31 @@ final class TestStore: Sendable {
     }
 }
 
+extension SampleQueue {
+    /// Takes over one frame.
+    func append(_ arrival: Arrival) throws(QueueError) {
+        try append(contentsOf: CollectionOfOne(arrival))
+    }
+
+    /// Replaces what is known of a sensor.
+    func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
+        try write("update sensor") { try $0.setDetails(of: id, details) }
+    }
+
+    /// Ends the sensor's open assignment, if it has one, and leaves the sensor on the list.
+    func endAssignment(sensor: Int64) throws(QueueError) {
+        let reading = clock.read()
+        try changeAssignment("end assignment", at: reading) { [boot = run.boot] db, _ in
+            (try db.endAssignment(of: sensor, boot: boot, reading: reading), ())
+        }
+    }
+}
+
+extension PendingSample {
+    /// The identifier of its heart-rate data point.
+    var uuid: String { identity().description }
+}
+
 extension EnrollmentTerms {
     static func example(_ name: String = "ward-3", patient: String? = "p-1") -> EnrollmentTerms {
         EnrollmentTerms(

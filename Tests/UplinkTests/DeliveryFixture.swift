@@ -87,10 +87,11 @@ struct DeliveryFixture {
     func record(_ count: Int, frame: [UInt8]? = nil) async throws {
         for number in 0..<count {
             clock.advance(by: .seconds(1))
-            try await queue.append(
+            try await queue.append(contentsOf: [
                 Arrival(
                     assignmentID: assignment.id, at: clock.read(),
-                    frame: frame ?? [0x00, UInt8(60 + number % 60)]))
+                    frame: frame ?? [0x00, UInt8(60 + number % 60)])
+            ])
         }
         try await queue.flush()
     }
@@ -118,4 +119,9 @@ struct DeliveryFixture {
         #expect(await exchange.overlappingRequests == 0)
         #expect(try await queue.balance().isBalanced)
     }
+}
+
+extension PendingSample {
+    /// The identifier of its heart-rate data point.
+    var uuid: String { identity().description }
 }

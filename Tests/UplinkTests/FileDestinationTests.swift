@@ -262,8 +262,9 @@ import Testing
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
         for _ in 0..<250 {
             clock.advance(by: .seconds(1))
-            try await queue.append(
-                Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
+            try await queue.append(contentsOf: [
+                Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+            ])
         }
         try await queue.flush()
         let random = Box(SeededRandom(seed: 3))

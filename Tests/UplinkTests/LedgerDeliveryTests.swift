@@ -63,8 +63,9 @@ private actor LedgerDestination: Destination {
                 sensor: sensor.id, enrollment: enrollment.id)
             for pause in [1, 1, 60, 1, 1] {
                 clock.advance(by: .seconds(pause))
-                try await queue.append(
-                    Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
+                try await queue.append(contentsOf: [
+                    Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+                ])
             }
             try await queue.flush()
             destination = LedgerDestination(takesLedger: takesLedger)

@@ -41,8 +41,9 @@ private actor NoteReadingDestination: Destination {
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01", details: SensorDetails())
         let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
-        try await queue.append(
-            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60]))
+        try await queue.append(contentsOf: [
+            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+        ])
         try await queue.flush()
         let destination = NoteReadingDestination(queue, enrollment.id, mayRace: mayRace)
         let runner = DeliveryRunner(

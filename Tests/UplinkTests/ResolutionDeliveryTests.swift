@@ -131,8 +131,9 @@ private final class Gateway {
 
     func record(_ frame: [UInt8], sensor: Int) async throws {
         let now = clock.read()
-        try await queue.append(
-            Arrival(assignmentID: assignments[sensor], at: now, frame: frame))
+        try await queue.append(contentsOf: [
+            Arrival(assignmentID: assignments[sensor], at: now, frame: frame)
+        ])
         let measurement = try HeartRateMeasurement(frame: frame)
         if Plausibility.judge(measurement).isEmpty {
             measured[Int64(sensor) + 1, default: []].append((now.wall, measurement))
@@ -251,11 +252,12 @@ private final class Gateway {
         let untrusted = StillClock(
             uptime: delivery.clock.read().uptime, isTrusted: false)
         for second in 0..<30 {
-            try await delivery.queue.append(
+            try await delivery.queue.append(contentsOf: [
                 Arrival(
                     assignmentID: delivery.assignment.id,
                     at: untrusted.read().at(untrusted.read().uptime + .seconds(second)),
-                    frame: [0, 60]))
+                    frame: [0, 60])
+            ])
         }
         try await delivery.record(200)
         try await delivery.drain()

@@ -17,13 +17,11 @@ public struct Gap: Sendable, Hashable {
     /// The boot it begins in.
     public let fromBootID: String
     /// Where it begins, `CLOCK_BOOTTIME` of that boot.
-    public var fromUptime: Uptime { Uptime(microseconds: fromUptimeMicroseconds) }
     let fromUptimeMicroseconds: Int64
     /// The boot it ends in, another one only if the machine was restarted meanwhile; the running
     /// boot if it goes on.
     public let untilBootID: String
     /// Where it ends, `CLOCK_BOOTTIME` of that boot; now if it goes on.
-    public var untilUptime: Uptime { Uptime(microseconds: untilUptimeMicroseconds) }
     let untilUptimeMicroseconds: Int64
     /// Whether it goes on.
     public let isOpen: Bool

@@ -31,14 +31,6 @@ extension SampleQueue {
         }
     }
 
-    /// Replaces what is known of a sensor.
-    public func updateSensor(_ id: Int64, details: SensorDetails) throws(QueueError) {
-        try write("update sensor") { db in
-            _ = try db.sensor(id)
-            try db.setDetails(of: id, details)
-        }
-    }
-
     /// All sensors, in the order in which they were added; the forgotten only if asked for.
     public func sensors(includingForgotten: Bool = false) throws(QueueError) -> [Sensor] {
         try read("list sensors") { db in
@@ -300,14 +292,6 @@ extension SampleQueue {
             }
             try db.check(patient: patient, for: enrollment)
             _ = try db.bind(id, to: enrollment, patient)
-        }
-    }
-
-    /// Ends the sensor's open assignment, if it has one. Its samples go where they would have gone.
-    public func endAssignment(sensor: Int64) throws(QueueError) {
-        let reading = clock.read()
-        try changeAssignment("end assignment", at: reading) { [boot = run.boot] db, _ in
-            (try db.endAssignment(of: sensor, boot: boot, reading: reading), ())
         }
     }
 

@@ -6,11 +6,6 @@ extension SampleQueue {
     /// The reason under which samples are counted that neither disk nor memory could take.
     public static let storeUnwritable = "store-unwritable"
 
-    /// Takes over one frame; see ``append(contentsOf:)``.
-    public func append(_ arrival: Arrival) throws(QueueError) {
-        try append(contentsOf: CollectionOfOne(arrival))
-    }
-
     /// Takes over frames in order of arrival, and commits if a group is full or old enough.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws

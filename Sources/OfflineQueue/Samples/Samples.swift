@@ -80,9 +80,6 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     public func identity(of kind: DataPointKind = .heartRate) -> SampleIdentity {
         SampleIdentity(runNonce: runNonce, sample: identityNumber, kind: kind)
     }
-
-    /// The identifier of its heart-rate data point, a UUID in lower case.
-    public var uuid: String { identity().description }
 }
 
 /// What became of a pending sample.

@@ -15,18 +15,15 @@ public struct StoreFacts: Sendable, Hashable {
     public var isSalvaging: Bool
     /// Samples in memory and not yet on disk.
     public var buffered: Int
-    /// When the oldest of these arrived,; nil if there is none.
-    public var oldestBuffered: Uptime? {
-        oldestBufferedUptimeMicroseconds.map { Uptime(microseconds: $0) }
-    }
+    /// When the oldest of these arrived; nil if there is none.
     var oldestBufferedUptimeMicroseconds: Int64?
-    /// When the last frame was taken,; nil if none was in this run.
+    /// When the last frame was taken; nil if none was in this run.
     public var taken: Uptime? { takenUptimeMicroseconds.map { Uptime(microseconds: $0) } }
     var takenUptimeMicroseconds: Int64?
-    /// When something recorded was last written,; nil if nothing was in this run.
+    /// When something recorded was last written; nil if nothing was in this run.
     public var committed: Uptime? { committedUptimeMicroseconds.map { Uptime(microseconds: $0) } }
     var committedUptimeMicroseconds: Int64?
-    /// By assignment, when the newest frame arrived that this run has stored, uptime µs.
+    /// By assignment, when the newest frame arrived that this run has stored.
     public var stored: [Int64: Uptime] {
         storedUptimesMicroseconds.mapValues { Uptime(microseconds: $0) }
     }
@@ -39,7 +36,7 @@ public struct StoreFacts: Sendable, Hashable {
     public var damagedRows: Int
     /// The latest that was not acknowledged yet.
     public var missing: MissingStore?
-    /// What is left of the disk; nil if it cannot be asked.
+    /// What is left of the disk; nil if the file system does not tell.
     public var room: DiskRoom?
 }
 
