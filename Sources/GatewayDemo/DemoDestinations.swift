@@ -1,6 +1,6 @@
 import Testbed
 
-/// The real systems beside the exchange.
+/// The real systems in addition to the exchange.
 actor DemoDestinations {
     /// Those that run, in the order in which they were asked for.
     private(set) var all: [any DestinationSystem] = []
@@ -10,12 +10,12 @@ actor DemoDestinations {
         for kind in kinds { all.append(try await kind.start()) }
     }
 
-    /// What is real, in one line.
+    /// Which systems are real, in one line.
     var description: String {
         "Beside it: " + all.map { "\($0.kind) (\($0.title))" }.joined(separator: ", ") + "."
     }
 
-    /// The gateway's books of each beside its own count.
+    /// For each system, the gateway's books and the system's own count.
     ///
     /// - Throws: `SystemFault`, when the gateway does not know one or one cannot be asked.
     func books(_ status: GatewayStatus) async throws -> [DestinationBooks] {

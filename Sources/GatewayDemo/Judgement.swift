@@ -53,7 +53,7 @@ struct Judgement {
         return disagreements.isEmpty
     }
 
-    /// The straps' own count beside the gateway's.
+    /// The straps' own count and the gateway's.
     private func compare(
         _ bluez: SimulatedBlueZ, on view: inout DemoView, _ disagreements: inout [String]
     ) async {
@@ -63,7 +63,7 @@ struct Judgement {
         check(sent == status.balance.received, "a frame was not received", &disagreements)
     }
 
-    /// The exchange's own count beside the gateway's.
+    /// The exchange's own count and the gateway's.
     private func compare(
         _ exchange: StandInExchange, on view: inout DemoView, _ disagreements: inout [String]
     ) async {

@@ -15,7 +15,7 @@ public struct SensorLink: Sendable {
         case sighted
         /// An advert was heard, and its adapter carries no further link.
         case sightedWithoutPlace
-        /// The device as it stands now, by signal or by get.
+        /// The device as it is now, by signal or by get.
         case device(isConnected: Bool, isResolved: Bool)
         /// The device's object was removed.
         case vanished

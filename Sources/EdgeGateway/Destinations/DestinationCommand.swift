@@ -6,7 +6,7 @@ import Uplink
 struct DestinationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "destination",
-        abstract: "Delivers samples to other systems, beside the exchange or without one.",
+        abstract: "Delivers samples to other systems, in addition to an exchange or without one.",
         discussion: """
             A destination is a system such as a database or a webhook, or a file. Each has its own \
             queue: one that is stuck does not delay the others. To deliver to an exchange, use \

@@ -3,7 +3,7 @@ import GRDB
 /// The books of one destination in one segment: the only statements that move them.
 ///
 /// Those of the assignment's own destination are columns of `segment` and the table `dead_letter`; those of
-/// a further one stand in `further_delivery` and `further_dead_letter` (``Schema/version6``).
+/// a further one are in `further_delivery` and `further_dead_letter` (``Schema/version6``).
 struct DeliveryBooks: Sendable, Hashable {
     let segment: Int64
     /// The enrollment of a further destination; nil: the assignment's own.

@@ -40,7 +40,7 @@ struct UnwrittenOutcomes: Sendable {
         }
     }
 
-    /// The same beside something else that is written: all of it or, returning false, nothing, if it does not
+    /// The same in a transaction that writes something else: all of it or, returning false, nothing, if it does not
     /// fit the books. Throws when the transaction cannot go on.
     func fits(
         _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: Int64?

@@ -94,7 +94,7 @@ struct GapLedger: Sendable, Hashable, Codable {
         patience = overflow ? Self.silenceMax : max(Self.silenceMax, longest)
     }
 
-    /// A frame came that is no sample: it could not be decoded, or not be stored.
+    /// A frame came that is not a sample: it could not be decoded or stored.
     mutating func frame(without cause: GapCause, at uptime: Int64) {
         settle(to: uptime)
         prevailing = cause

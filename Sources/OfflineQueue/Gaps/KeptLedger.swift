@@ -45,7 +45,7 @@ struct KeptLedger: Sendable, Codable {
         }
         ledger.removeClosed()
         if storedFrom != nil, open?.from != storedFrom {
-            // A sample came from before this silence was called a gap: it was none.
+            // A sample came from before this silence was called a gap: it was not one.
             try db.deleteOpenGap(of: assignment)
             storedFrom = nil
             guard open != nil else { return true }

@@ -24,7 +24,7 @@ struct LedgerEvent: Sendable, Hashable, Codable {
 }
 
 extension [Int64: KeptLedger] {
-    /// Tells the ledgers of frames in order of arrival, the last `unhoused` of which found no room, and
+    /// Tells the ledgers of frames in order of arrival, the last `unstored` of which found no room, and
     /// of the events between and after them.
     mutating func tell(
         _ arrivals: ArraySlice<Arrival>, unstored: Int = 0, _ events: some Sequence<LedgerEvent>

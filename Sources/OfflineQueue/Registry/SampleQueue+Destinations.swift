@@ -8,7 +8,7 @@ public enum DestinationBeginning: Sendable, Hashable {
     case kept
 }
 
-/// Where the store stands when something begins.
+/// The state of the store at the moment at which something begins.
 struct Present: Sendable {
     /// The number of the next sample.
     var nextSample: Int64

@@ -177,8 +177,8 @@ extension SampleQueue {
             sql: "DELETE FROM enrollment WHERE id = ?", arguments: [erasure.enrollment])
     }
 
-    /// Lifts a trigger for one deletion: it guards against mistakes, and this is none. If the transaction
-    /// is undone, it stands as before.
+    /// Lifts a trigger for one deletion: the trigger guards against mistakes, and this deletion is intended. A
+    /// rollback restores it.
     private static func withoutTrigger(
         _ db: Database, _ name: String, _ body: () throws -> Void
     ) throws {

@@ -1,6 +1,6 @@
 import GRDB
 
-/// Where the walk over all rows stands that looks for damage in the background.
+/// How far the background check for damage has come in its walk over all rows.
 struct ChecksumWalk: Sendable {
     /// Pause between two walks over the whole store, µs.
     static let pauseMicroseconds: Int64 = 60_000_000
@@ -11,7 +11,7 @@ struct ChecksumWalk: Sendable {
     var through: Int64 = 0
     /// Uptime before which no new walk begins, µs.
     var restsUntil: Int64 = .min
-    /// Whether the tables beside the samples are next.
+    /// Whether the tables other than `sample` are next.
     var isAtEnd = false
 
     /// The walk is over; the next begins after a pause.

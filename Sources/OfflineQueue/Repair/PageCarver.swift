@@ -21,7 +21,7 @@ enum PageCarver {
     private static let tableLeaf: UInt8 = 0x0D
     /// Types of pages that hold no rows of a table but are in order.
     private static let otherTypes: Set<UInt8> = [0x02, 0x05, 0x0A]
-    /// A row whose head claims more columns is none of ours.
+    /// A row whose header claims more columns is not from this store.
     private static let columnsMax = 64
 
     /// The rows of `page`; the first page of a file begins with the file's own header.

@@ -126,7 +126,7 @@ private struct SalvageWriter {
             }, uniquingKeysWith: min)
         let columns = Set(shapes.first { $0.name == "segment" }?.columns.map(\.name) ?? [])
         for (id, row) in source.rows["segment"] ?? [:] {
-            // A value that should be a number and is none is left behind.
+            // A column that must be a number and is not one is left behind.
             let row = row.filter { name, value in
                 columns.contains(name) && (value.isNull || Int64.fromDatabaseValue(value) != nil)
             }

@@ -12,7 +12,7 @@ extension SampleQueue {
 
     /// Salvages the store if a call has met damage. The run goes on, under the same nonce.
     ///
-    /// With ``QueueSettings/staysAvailable`` it is done beside the queue, which answers from the broken store
+    /// With ``QueueSettings/staysAvailable`` it runs in the background, while the queue answers from the broken store
     /// meanwhile and takes frames into memory.
     func salvageIfDamaged() throws(QueueError) {
         let reading = clock.read()

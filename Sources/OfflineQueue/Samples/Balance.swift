@@ -60,7 +60,7 @@ public enum BalanceScope: Sendable, Hashable {
     case patient(String, enrollment: Int64)
 }
 
-/// What counting the rows one by one gave, beside what the counters say.
+/// The counters, and what counting the rows one by one gave.
 public struct Audit: Sendable, Hashable {
     /// Lines, and samples, one report holds at most: on a store that is broken all over, more would
     /// say nothing more.

@@ -19,7 +19,7 @@ extension SampleQueue {
                     """)
             return (try StoreLimit.usedBytes(db), row?[0] as Int64? ?? 0, row?[1] as Int64? ?? 0)
         }
-        // Rows are much of a size; what the tables beside `sample` take is small.
+        // Rows are of similar size, and the other tables are small.
         let reclaimable = rows > 0 ? Double(used) * Double(rows - waiting) / Double(rows) : 0
         return StoreFill(
             usedBytes: used, reclaimableBytes: Int64(reclaimable),

@@ -5,7 +5,7 @@ import GRDB
 
 extension SampleQueue {
     /// Losses that nobody has decided on: not a person, as with what was purged, and not a setting, as with
-    /// what is withheld. Those of a broken store stand in the report on its salvage.
+    /// what is withheld. Losses of a broken store are in the report on its salvage.
     private static let lossReasons = [queueFull, maxAge, storeUnwritable]
 
     /// Samples that were refused or dropped and not acknowledged yet, by reason; one that was dropped for

@@ -1,7 +1,7 @@
 /// What the queue does when it has reached ``QueueSettings/maxBytes`` and nothing delivered is left
 /// to delete.
 public enum FullPolicy: String, Sendable, Hashable, CaseIterable {
-    /// What is there stays; new frames are refused, counted as `queue-full`.
+    /// Stored samples stay; new frames are refused, counted as `queue-full`.
     case refuseNew = "refuse-new"
     /// The oldest samples that wait are dropped, counted as `queue-full`. Dead letters stay.
     case keepNewest = "keep-newest"

@@ -8,7 +8,7 @@ import GRDB
 
 /// Keeps the store within its limit.
 enum StoreLimit {
-    /// Bytes of a sample's row beside its frame, at the most: seven fields with their types, the
+    /// Bytes of a sample's row without its frame, at most: seven fields with their types, the
     /// row's number and length, and the page's pointer to it.
     static let rowBytesMax = 64
     /// Room made beyond what is needed, so that not every commit has to.

@@ -30,7 +30,7 @@ extension QueueError {
 /// Who wears what, as a store says that cannot be written to.
 struct StandInRegistry: Sendable {
     private(set) var assignmentIDs: Set<Int64> = []
-    /// Of the open assignments. They stand for those that the run begins with.
+    /// Of the open assignments. The run begins with them.
     private(set) var ledgers: [Int64: KeptLedger] = [:]
 
     init(_ database: DatabaseQueue, uptime: Int64) {

@@ -27,7 +27,7 @@ struct StoreConnection: Sendable {
         files = StoreFiles(of: path)
     }
 
-    /// A store that cannot be opened. Throws if not even memory can stand in for it.
+    /// A store that cannot be opened. Throws if not even a database in memory can replace it.
     init(
         absent absence: Absence, at path: String, lock: StoreLock?, pageCountMax: Int?
     ) throws(QueueError) {
@@ -179,7 +179,7 @@ struct StoreConnection: Sendable {
 
     // MARK: - Files that are gone
 
-    /// What is not at its place any more of the files of an open store; nil while all are as they were.
+    /// Which files of an open store are no longer at their paths; nil while all are.
     var missing: String? {
         absence == nil && !isClosed ? files?.missing : nil
     }

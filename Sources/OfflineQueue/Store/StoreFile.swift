@@ -58,7 +58,7 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA cell_size_check = ON")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
-        // Without a log there is none to be made either, which needs a disk that takes files.
+        // Without a log SQLite need not create one, which takes a disk that can be written to.
         let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
         do {
             let database = try DatabaseQueue(
@@ -121,7 +121,7 @@ enum StoreFile {
         try copy.close()
     }
 
-    /// A connection to the store at `path` that changes nothing, beside a daemon or without one.
+    /// A connection to the store at `path` that changes nothing, whether a daemon runs or not.
     static func openReadOnly(_ path: String) throws -> DatabaseQueue {
         guard access(path, F_OK) == 0 else { throw QueueError(errno: errno, "open store") }
         try checkHeader(path)
@@ -288,7 +288,7 @@ extension QueueError {
 
 /// What is left of the file system that holds a file.
 public struct DiskRoom: Sendable, Hashable {
-    /// Less than this is no room: what SQLite needs at once, for the index of its log.
+    /// With less than this the disk counts as full: SQLite needs as much at once, for the index of its log.
     private static let bytesMin: Int64 = 64 << 10
 
     /// Bytes that this user may still take.

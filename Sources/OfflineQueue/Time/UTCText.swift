@@ -34,7 +34,7 @@ enum UTCText {
             date.daysSince1970 * 86_400 + number(11..<13) * 3600 + number(14..<16) * 60
             + number(17..<19)
         let microseconds = time * 1_000_000 + number(20..<26)
-        // A day that is none, such as 31 February, comes back as another.
+        // A date that does not exist, such as 31 February, comes back as another.
         return Self.text(microseconds) == text ? microseconds : nil
     }
 

@@ -16,7 +16,7 @@ extension SampleQueue {
     /// strap, and each segment in order of arrival. Samples that are delivered count too, since beats
     /// are chained.
     ///
-    /// Only reads, in one snapshot: beside a daemon at work, whose log then grows until this ends.
+    /// Only reads, in one snapshot. A daemon may be at work meanwhile; its log grows until this ends.
     /// The file names sensors. The filter's times are those of the beats.
     ///
     /// `progress` gets the part done, 0…1. Throws ``QueueError``, and whatever `sink` throws.

@@ -67,7 +67,7 @@ public struct ExportSummary: Sendable, Hashable {
 extension SampleQueue {
     /// Writes the samples of the store at `path` to `sink`, in pieces of about 64 KiB, oldest first.
     ///
-    /// Only reads, in one snapshot: beside a daemon at work, whose log then grows until this ends. An
+    /// Only reads, in one snapshot. A daemon may be at work meanwhile; its log grows until this ends. An
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
@@ -99,7 +99,7 @@ extension SampleQueue {
 /// One export under way.
 private struct SampleExport {
     private static let pieceBytes = 65_536
-    /// Segments kept at hand; samples of few are interleaved at a time.
+    /// Segments kept in memory; the samples of only a few are interleaved at a time.
     private static let segmentsMax = 1_024
 
     private let db: Database

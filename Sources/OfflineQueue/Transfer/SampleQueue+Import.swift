@@ -162,7 +162,7 @@ struct ImportSurvey: Sendable {
         /// The line of its first sample.
         var line = 0
     }
-    /// No store has so many; a file that claims to is none of ours.
+    /// No store has so many; a file that claims more was not made by `queue export`.
     private static let spansMax = 100_000
 
     private(set) var spans: [Key: Span] = [:]

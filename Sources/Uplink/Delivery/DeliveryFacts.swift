@@ -18,7 +18,7 @@ public struct DeliveryFacts: Sendable, Hashable {
     /// What does not work there while samples are delivered, in words.
     public var partialFault: String?
 
-    /// For so long, or so many attempts, a fault may be a passing one.
+    /// A fault may pass by itself within this time, or within this many attempts.
     static let passingTime = Duration.seconds(60)
     static let passingAttempts = 1
 

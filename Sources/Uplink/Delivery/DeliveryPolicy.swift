@@ -43,7 +43,7 @@ public struct DeliveryPolicy: Sendable, Hashable {
 
     /// The measurement in a sample, or why it is withheld.
     ///
-    /// What came before a sample was judged when it was stored, and stands in its flags; what it tells
+    /// What came before a sample was judged when it was stored, and is in its flags; what it tells
     /// by itself is judged again.
     func judge(_ sample: PendingSample) -> Result<HeartRateMeasurement, Withheld> {
         // What is stored has passed the policy it was recorded under; lenient reads it the same.

@@ -8,7 +8,7 @@ public typealias TokenFile = SecretFile<TokenRecord>
 /// A crash at any moment leaves the old record or the new one, never a mixture: the new record is
 /// written beside the old one, synced, renamed over it, and the directory is synced.
 public struct SecretFile<Record: Codable & Sendable>: Sendable {
-    /// Where a write stood when it failed.
+    /// The step at which a write failed.
     public enum Step: String, Sendable, CaseIterable {
         /// Opening the new file beside the old one.
         case create

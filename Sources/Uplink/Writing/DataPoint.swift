@@ -45,7 +45,7 @@ public struct DataPoint: Sendable, Hashable {
         if case .interval = content { true } else { false }
     }
 
-    /// The low bits of the sample's number: what stands before the kind in an identifier's last group.
+    /// The low bits of the sample's number: the part of an identifier's last group before the kind.
     var number: Int { Int(uuid.suffix(12).dropLast(2), radix: 16) ?? 0 }
 
     /// From when to when it was measured; one instant for a heart rate.

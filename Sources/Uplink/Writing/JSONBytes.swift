@@ -24,7 +24,7 @@ struct JSONBytes {
             contentsOf: UnsafeBufferPointer(start: ready.utf8Start, count: ready.utf8CodeUnitCount))
     }
 
-    /// Appends a string in quotes, escaped; `prefix`, which needs no escapes, stands before `text` in it.
+    /// Appends a string in quotes, escaped; `prefix`, which needs no escapes, comes before `text`.
     mutating func string(_ text: String, after prefix: StaticString = "") {
         bytes.append(0x22)
         raw(prefix)

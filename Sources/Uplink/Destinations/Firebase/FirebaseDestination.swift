@@ -14,9 +14,9 @@ actor FirebaseDestination: Destination {
     private(set) var partialFault: String?
     /// Whether the share is as the settings ask; nil: not looked at yet.
     private var isSharing: Bool?
-    /// When the share is looked at again that did not work.
+    /// When a share that failed is tried again.
     private var shareDue = Uptime.zero
-    /// The token that was taken last, or that was had in place of one that was not.
+    /// The token that the server accepted last, or the new one after a refusal.
     private var known: AccessToken?
     /// The time of the newest heart rate that went out as such.
     private var newest: UTC?

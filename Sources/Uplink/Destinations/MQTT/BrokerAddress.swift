@@ -6,11 +6,11 @@ struct BrokerAddress: Sendable, Hashable {
     /// The broker at `text`; nil unless it is a scheme, a host and perhaps a port.
     init?(_ text: String) {
         let lowered = text.lowercased()
-        for (scheme, standing) in [("mqtts://", Origin.Scheme.https), ("mqtt://", .http)]
+        for (scheme, equivalent) in [("mqtts://", Origin.Scheme.https), ("mqtt://", .http)]
         where lowered.hasPrefix(scheme) {
             let rest = text.dropFirst(scheme.count)
             let authority = rest.hasSuffix("/") ? rest.dropLast() : rest
-            guard let origin = Origin(scheme: standing, authority: authority) else { return nil }
+            guard let origin = Origin(scheme: equivalent, authority: authority) else { return nil }
             self.origin = origin
             return
         }

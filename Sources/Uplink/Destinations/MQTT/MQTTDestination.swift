@@ -9,7 +9,7 @@ actor MQTTDestination: Destination {
     private var writer: MQTTWriter
     /// The number of the connection over which the gateway said that it is online.
     private var greeted = 0
-    private var keeper: Task<Void, Never>?
+    private var upkeep: Task<Void, Never>?
     /// Whether the broker itself refused or ended the last connection.
     private var isDismissed = false
     /// Why the last attempt delivered nothing; nil after one that did.
@@ -28,7 +28,7 @@ actor MQTTDestination: Destination {
         self.writer.begin(clock.read())
     }
 
-    deinit { keeper?.cancel() }
+    deinit { upkeep?.cancel() }
 
     nonisolated var mayRace: Bool { MQTTKind.promise.mayRace }
 
@@ -45,7 +45,7 @@ actor MQTTDestination: Destination {
     }
 
     func finish() async {
-        keeper?.cancel()
+        upkeep?.cancel()
         await connection.close()
     }
 
@@ -77,8 +77,8 @@ actor MQTTDestination: Destination {
 
     /// Keeps the connection, and with it the gateway's availability, between deliveries.
     private func keep() {
-        guard keeper == nil else { return }
-        keeper = Task { [weak self] in
+        guard upkeep == nil else { return }
+        upkeep = Task { [weak self] in
             while !Task.isCancelled {
                 try? await Task.sleep(for: Self.tendPause)
                 await self?.tend()

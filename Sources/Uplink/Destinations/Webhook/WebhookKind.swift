@@ -4,7 +4,7 @@ import OfflineQueue
 
 /// A receiver of signed batches, after Standard Webhooks: for every system that has no kind of its own.
 public struct WebhookKind: HTTPKind {
-    /// How the data points of a batch stand in its body.
+    /// How a body holds the data points of a batch.
     enum Format: String, CaseIterable {
         /// One a line.
         case ndjson
