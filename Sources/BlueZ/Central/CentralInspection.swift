@@ -221,7 +221,8 @@ extension Central {
         let wasHeard = (devices[address] ?? [:]).keys.contains {
             heardAt[$0].map { $0 >= begun - Self.heardFor } ?? false
         }
-        if isOver, link.machine.hasLink { return .tooSlow }
+        // Also where others had the radio all the time.
+        if isOver, link.machine.hasLink || link.machine.isQueued { return .tooSlow }
         return wasHeard ? .notConnected : .notHeard
     }
 
