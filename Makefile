@@ -16,7 +16,7 @@ ifneq (,$(filter-out $(NATIVE) arm64,$(ARCH)))
 $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
-.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez test-arm64 day fleet gateway \
+.PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-bluez test-arm64 day fleet gateway \
 	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
 	test-installed lint fuzz bench clean
 
@@ -49,6 +49,9 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
+
+test-tsan:             ## tests of the modules in which threads meet, under ThreadSanitizer
+	Tests/tsan $(TESTS)
 
 # TESTS=NAME takes only those.
 test-flaky: build-tests ## the Swift tests ten times on a busy machine; names each that failed even once

@@ -47,8 +47,11 @@ extension BlueZClient {
     }
 
     /// Makes bluetoothd forget a device, its bond and its remembered services.
-    public func remove(device: String, adapter: String) async throws(DBusFault) {
-        _ = try await call(adapter, Names.adapter, "RemoveDevice", [.objectPath(device)])
+    public func remove(
+        device: String, adapter: String, deadline: Duration = BlueZClient.plainDeadline
+    ) async throws(DBusFault) {
+        _ = try await call(
+            adapter, Names.adapter, "RemoveDevice", [.objectPath(device)], deadline: deadline)
     }
 
     /// Connects. Being connected already is success.
@@ -71,6 +74,11 @@ extension BlueZClient {
         } catch  where error.name == "org.bluez.Error.AlreadyExists" {}
     }
 
+    /// Ends a `pair` that is under way: it fails then.
+    func cancelPairing(_ device: String, deadline: Duration) async throws(DBusFault) {
+        _ = try await call(device, Names.device, "CancelPairing", deadline: deadline)
+    }
+
     /// Lets the device connect and use services without being asked about.
     public func setTrusted(_ device: String, _ isTrusted: Bool) async throws(DBusFault) {
         try await setProperty(device, Names.device, "Trusted", .boolean(isTrusted))
@@ -89,10 +97,12 @@ extension BlueZClient {
     }
 
     /// Reads a characteristic.
-    public func readValue(_ characteristic: String) async throws(DBusFault) -> [UInt8] {
+    public func readValue(
+        _ characteristic: String, deadline: Duration = BlueZClient.attributeDeadline
+    ) async throws(DBusFault) -> [UInt8] {
         let answer = try await call(
             characteristic, Names.characteristic, "ReadValue", [.properties([:])],
-            deadline: Self.attributeDeadline)
+            deadline: deadline)
         return answer.first?.byteArray ?? []
     }
 

@@ -108,11 +108,12 @@ extension BlueZClient {
     func hasPairingWindow(_ address: String) -> Bool { agents[address] != nil }
 
     /// Closes the pairing window of a sensor.
-    func closePairingWindow(_ address: String) async {
+    func closePairingWindow(_ address: String, deadline: Duration) async {
         guard agents.removeValue(forKey: address) != nil, agents.isEmpty else { return }
         // An agent that bluetoothd does not know any more is gone as well.
         _ = try? await call(
-            Names.root, Names.agentManager, "UnregisterAgent", [.objectPath(PairingAgent.path)])
+            Names.root, Names.agentManager, "UnregisterAgent", [.objectPath(PairingAgent.path)],
+            deadline: deadline)
     }
 
     /// Answers a call made to us; one that is not from bluetoothd finds no agent.

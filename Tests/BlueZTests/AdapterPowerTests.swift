@@ -58,6 +58,25 @@ struct AdapterPowerTests {
         #expect(power.handle(.seen(isPowered: false), at: .seconds(24)) == .powerOn)
     }
 
+    @Test("a controller that answers its reset late is on within 30 s of being plugged in")
+    func lateReset() {
+        var power = AdapterPower(policy: .always)
+        var now = Uptime.zero
+        #expect(power.handle(.seen(isPowered: false), at: now) == .powerOn)
+        // The kernel waits 2 s for the answer, then bluetoothd reports the failure.
+        var pauses: [Duration] = []
+        for _ in 0..<9 {
+            now += .seconds(2)
+            #expect(power.handle(.onEnded(isDone: false), at: now) == nil)
+            let next = power.nextDeadline ?? now
+            pauses.append(next - now)
+            now = next
+            #expect(power.handle(.tick, at: now) == .powerOn)
+            if pauses.count == 7 { #expect(now < .seconds(30), "seven repetitions so far") }
+        }
+        #expect(pauses == [1, 1, 1, 1, 1, 1, 2, 4, 8].map { .seconds($0) })
+    }
+
     @Test("what an earlier run switched off is switched on")
     func earlierRun() {
         var power = AdapterPower(policy: .ifOurs, isOwed: true)
@@ -84,14 +103,14 @@ struct AdapterPowerTests {
         #expect(power.handle(.seen(isPowered: false), at: .zero) == .powerOn)
         var now = Uptime.zero
         var pauses: [Duration] = []
-        for _ in 0..<8 {
+        for _ in 0..<13 {
             _ = power.handle(.onEnded(isDone: false), at: now)
             let next = power.nextDeadline ?? now
             pauses.append(next - now)
             now = next
             #expect(power.handle(.tick, at: now) == .powerOn)
         }
-        #expect(pauses == [1, 2, 4, 8, 16, 30, 30, 30].map { .seconds($0) })
+        #expect(pauses == [1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 30, 30, 30].map { .seconds($0) })
     }
 }
 

@@ -183,6 +183,62 @@ struct CentralBondingTests {
         await stage.end()
     }
 
+    @Test(
+        "a pairing that bluetoothd never answers ends within its deadline, and leaves nothing",
+        arguments: ["Pair", "RemoveDevice", "CancelPairing", "UnregisterAgent"])
+    func slowDaemon(member: String) async throws {
+        let stage = try await stage(.encrypted) { $0.bondsOnDemand = false }
+        if member == "RemoveDevice" {
+            // What the strap has forgotten is removed first.
+            _ = try await inspect(stage, Person(.yes).agent())
+            await stage.bluez.forgetBonds(Stage.strap)
+            await stage.bluez.drop(Stage.strap)
+            while await stage.central.snapshots().first?.state.kind == "streaming" {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
+        if ["CancelPairing", "UnregisterAgent"].contains(member) {
+            await stage.bluez.inject(ScriptedFault("Pair", times: nil, .hang))
+        }
+        await stage.bluez.inject(ScriptedFault(member, times: nil, .hang))
+        let began = ContinuousClock.now
+        do throws(InspectionFault) {
+            _ = try await inspect(stage, Person(.yes).agent(), deadline: .seconds(6))
+            Issue.record("it was paired")
+        } catch {
+            if member == "Pair" { #expect(error == .tooSlow) }
+        }
+        // The simulated bus and a busy machine may add a little, and no call's own 20 s or 60 s.
+        #expect(ContinuousClock.now - began < .seconds(9))
+        await stage.bluez.clearFaults()
+        #expect(await stage.bluez.wait { !$0.isBonded(Stage.strap) })
+        await stage.end()
+    }
+
+    @Test(
+        "where a strap's refusal shows only after the link is up, the bond is made anew all the same"
+    )
+    func bondedAnewAfterRefusal() async throws {
+        let stage = try await stage(.encrypted) { $0.bondsOnDemand = false }
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.central.unwatch(address: Stage.strap)
+        while await !stage.central.snapshots().isEmpty {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        // Before and after `Pair`, which says that there is a bond.
+        let refusal = DBusFault(
+            name: "org.bluez.Error.AuthenticationFailed", text: "Authentication Failed")
+        await stage.bluez.inject(ScriptedFault("StartNotify", times: 2, .error(refusal)))
+        await stage.forget()
+        let removals = await stage.bluez.callCount("RemoveDevice")
+        let pairings = await stage.bluez.callCount("Pair")
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.bluez.callCount("RemoveDevice") == removals + 1)
+        #expect(await stage.bluez.callCount("Pair") == pairings + 2)
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
     @Test("forget undoes it all: link, trust, bond and the object itself")
     func forget() async throws {
         let stage = try await stage(.encrypted)

@@ -70,7 +70,7 @@ struct CentralFieldTests {
         await #expect(throws: InspectionFault.noHeartRate) {
             try await inspect(stage, agent: Self.agent(of: Stage.strap))
         }
-        #expect(ContinuousClock.now - begun < Central.inspectDeadline, "not by running out of time")
+        #expect(ContinuousClock.now - begun < InspectionTime.limit, "not by running out of time")
         await stage.end()
     }
 

@@ -116,6 +116,82 @@ private final class Tree {
             reading: SystemClock(trust: .always).read())
     }
 
+    @Test func aReportNamesTheModelThePackagesAndWhatTheDaemonUses() async throws {
+        let tree = try Tree([
+            "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
+            "proc/meminfo": "MemTotal:        3884404 kB\n",
+            "etc/os-release": "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
+            "proc/42/cmdline": "/usr/bin/edge-gateway\0run\0",
+            "proc/43/cmdline": "/usr/bin/edge-gateway\0doctor\0",
+            "proc/42/smaps_rollup":
+                "Rss: 41000 kB\nPss: 30000 kB\nAnonymous: 7168 kB\nSwap: 0 kB\n",
+            "proc/42/io": "wchar: 9\nwrite_bytes: 4000000\n",
+            "var/lib/dpkg/status": """
+            Package: bluez
+            Status: install ok installed
+            Version: 5.66-1+deb12u2
+
+            Package: dbus
+            Status: deinstall ok config-files
+            Version: 1.14.10-1~deb12u1
+
+            Package: linux-image-6.1.0-25-arm64
+            Status: install ok installed
+            Version: 6.1.106-3
+
+            Package: nano
+            Status: install ok installed
+            Version: 7.2-1
+            """,
+        ])
+        let evidence = MachineEvidence(
+            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+        let machine = evidence.machine()
+        #expect(machine.contains("model: Raspberry Pi 4 Model B Rev 1.4"))
+        #expect(machine.contains("system: Debian GNU/Linux 12 (bookworm)"))
+        #expect(machine.contains("memory: 3793.4 MiB"))
+        #expect(machine.contains("page size: \(sysconf(Int32(_SC_PAGESIZE))) bytes"))
+        #expect(
+            evidence.packageVersions()
+                == ["bluez: 5.66-1+deb12u2", "linux-image-6.1.0-25-arm64: 6.1.106-3"])
+        let daemon = evidence.daemon(uptime: 3_600)
+        #expect(daemon.contains("memory of its own: 7.0 MiB"))
+        #expect(daemon.contains("proportional (PSS): 29.3 MiB"))
+        #expect(daemon.contains("which is, for a day: 96 MB"))
+        #expect(evidence.store() == ["there is no store, or this user may not read it"])
+    }
+
+    @Test func aReportOfAMachineWithNothingSaysSo() async throws {
+        let tree = try Tree(["proc/stat": ""])
+        let evidence = MachineEvidence(
+            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+        let report = MachineReport(
+            doctor: DoctorReport(version: "1.2.3", well: true, findings: []), evidence: evidence,
+            kernelLog: "journalctl cannot be run", status: nil, gaps: nil,
+            redactor: Redactor(patients: []))
+        let text = report.text(at: Date(timeIntervalSince1970: 1_800_000_000))
+        for line in [
+            "model: no device tree", "this machine has no Debian packages",
+            "the daemon does not run", "the daemon does not answer",
+            "the kernel's log says nothing of Bluetooth",
+        ] {
+            #expect(text.contains(line), "\(line) in \(text)")
+        }
+    }
+
+    @Test func ofTheKernelsLogAReportHasTheRadiosLinesOnlyAndNoAddress() {
+        let log = """
+            [    1.0] usb 1-1: new device
+            [    8.1] Bluetooth: hci0: BCM43455 'brcm/BCM4345C0.hcd' Patch
+            [    8.2] Bluetooth: hci0: AA:BB:CC:DD:EE:FF is up
+            """
+        let lines = MachineEvidence.radioLines(inKernelLog: log)
+        #expect(lines.count == 2)
+        let text = Redactor(patients: []).redact(lines.joined(separator: "\n"))
+        #expect(text.contains("brcm/BCM4345C0.hcd") && text.contains("…EE:FF"))
+        #expect(!text.contains("AA:BB"))
+    }
+
     @Test func nothingThatMustNotLeaveSurvivesInAReport() {
         let redactor = Redactor(patients: ["40001"])
         let text = redactor.redact(

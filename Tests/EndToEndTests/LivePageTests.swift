@@ -208,7 +208,38 @@ import Testing
             let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
             #expect(mode as? Int == 0o600)
             // What is there already is not overwritten.
-            #expect(try await fixture.gateway.command(["bugreport", "--output", file]).status == 1)
+            #expect(try await fixture.gateway.command(["bugreport", "--output", file]).status == 2)
+            #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+        }
+    }
+
+    @Test func aReportOfTheMachineIsWrittenOnceAndHoldsNoPatientOrAddress() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("delivered") { $0.balance.delivered > 0 }
+            let file = fixture.gateway.directory.appending(path: "pi.txt").path
+            let printed = try await fixture.gateway.command(["doctor", "--report", file])
+            #expect(printed.output.contains("wrote \(file)"))
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            for fact in [
+                "== machine", "page size: ", "kernel: ", "== packages", "memory of its own: ",
+                "written to disks: ", "queue.sqlite: ", "== clock", "; the books balance",
+                "== gaps",
+                "strap-1 ",
+            ] {
+                #expect(text.contains(fact), "\(fact) in \(text)")
+            }
+            #expect(text.contains(#/first sample: [0-9.]+ s after power-on/#))
+            #expect(!text.contains(TestWorld.addresses[0]) && !text.contains("40001"))
+            let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
+            #expect(mode as? Int == 0o600)
+            let again = try await fixture.gateway.command(["doctor", "--report", file])
+            #expect(again.status == 2)
+            #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+            // A place among the gateway's own files.
+            let own = fixture.gateway.directory.appending(path: "state/report.txt").path
+            #expect(try await fixture.gateway.command(["doctor", "--report", own]).status == 2)
+            #expect(!FileManager.default.fileExists(atPath: own))
         }
     }
 }

@@ -47,6 +47,8 @@ public actor Central {
     var renames: [String: String] = [:]
     /// Inspections so far: the end of one must not end the link of a later one.
     var inspections = 0
+    /// The time that each inspection under way has, by its number.
+    var inspectionTimes: [Int: InspectionTime] = [:]
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
     var linkLimits: [String: LinkLimit] = [:]

@@ -71,6 +71,7 @@ extension Central {
         watch(link.address, link.service, link.characteristic, isTemporary: link.isTemporary)
         links[link.address]?.agent = link.agent
         links[link.address]?.inspection = link.inspection
+        links[link.address]?.isBondUnwanted = link.isBondUnwanted
         links[link.address]?.soughtSince = clock.now()
     }
 

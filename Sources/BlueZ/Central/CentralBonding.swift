@@ -18,20 +18,33 @@ extension Central {
     func beginBonding(_ address: String, _ agent: PairingAgent) {
         guard let link = links[address] else { return }
         // The person takes their time; the link must not give up meanwhile.
+        let number = link.inspection
         link.agent = PairingAgent(address: address) { [weak self] question in
-            await self?.extendBonding(address)
+            await self?.open(question, of: address, number)
             let answer = await agent.answer(question)
+            await self?.closeQuestion(of: number)
             if answer == .no { await self?.decline(address) }
             return answer
         }
         link.bondFault = nil
         link.isDeclined = false
         link.hasTriedBond = false
+        link.hasRemovedBond = false
+        link.isBondUnwanted = false
     }
 
-    func endBonding(_ address: String) async {
+    func endBonding(_ address: String, within limit: Duration) async {
         links[renames[address] ?? address]?.agent = nil
-        await client?.closePairingWindow(address)
+        await client?.closePairingWindow(address, deadline: limit)
+    }
+
+    private func open(_ question: PairingQuestion, of address: String, _ number: Int) {
+        inspectionTimes[number]?.open(question, at: clock.now())
+        extendBonding(address)
+    }
+
+    private func closeQuestion(of number: Int) {
+        inspectionTimes[number]?.close(at: clock.now())
     }
 
     private func decline(_ address: String) {
@@ -44,10 +57,20 @@ extension Central {
         settle()
     }
 
-    /// What waiting alone does not bring about.
-    func helpBonding(_ link: WatchedLink) async {
+    /// Sees to what waiting alone does not bring about, and does not wait for it: who asks has a deadline.
+    func helpBonding(_ link: WatchedLink) {
+        guard !link.isHelped else { return }
+        link.isHelped = true
+        Task {
+            await self.seeToBond(of: link)
+            link.isHelped = false
+        }
+    }
+
+    private func seeToBond(of link: WatchedLink) async {
         guard let client, let agent = link.agent else { return }
         if await !client.hasPairingWindow(link.address) {
+            guard link.agent != nil else { return }
             do throws(DBusFault) {
                 try await client.openPairingWindow(link.address, agent)
             } catch {
@@ -58,12 +81,22 @@ extension Central {
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
         // A person who pairs a sensor has put it into its pairing mode: one failure is enough.
         let isRefused = device.isPaired && link.connectFailures > 0
-        if isBondLost(link) || isRefused {
+        if isBondLost(link) || isRefused, !link.hasRemovedBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             link.connectFailures = 0
+            // What was tried with the old bond says nothing of the new one.
+            link.hasRemovedBond = true
+            link.hasTriedBond = false
+            link.reasons = []
             link.soughtSince = clock.now()
-            try? await client.remove(device: path, adapter: device.adapter)
+            do throws(DBusFault) {
+                try await client.remove(device: path, adapter: device.adapter)
+            } catch {
+                count(error)
+            }
+            link.soughtSince = clock.now()
             handle(.awaited, link)
+            settle()
         } else if link.machine.state == .subscribing, link.machine.reason == .subscribeTimeout,
             !device.isPaired
         {
@@ -126,14 +159,29 @@ extension Central {
         }
     }
 
+    /// Ends a bonding that nobody waits for any more.
+    func cancelBonding(_ link: WatchedLink, within limit: Duration) async {
+        guard link.isPairPending, let client, let device = link.device else { return }
+        link.isBondUnwanted = true
+        do throws(DBusFault) {
+            try await client.cancelPairing(device, deadline: limit)
+        } catch {
+            count(error)
+        }
+    }
+
     private func bond(
         _ link: WatchedLink, _ device: String, _ client: BlueZClient
     ) async -> BlueZErrorClass? {
         guard !link.hasTriedBond else { return .auth }
         link.hasTriedBond = true
         extendBonding(link.address)
+        link.isPairPending = true
+        defer { link.isPairPending = false }
         do throws(DBusFault) {
             try await client.pair(device)
+            // It came too late for whoever asked for it.
+            if link.isBondUnwanted { await removeBond(of: link.address) }
             return nil
         } catch {
             count(error)

@@ -2,16 +2,14 @@ import Basics
 
 /// Inspects a sensor: its services, its device information, and a bond if it requires one.
 extension Central {
-    /// How long `inspect` looks for the sensor and its services.
-    public static let inspectDeadline = Duration.seconds(45)
-    /// The same with an agent: a person may have to find a code, and a first attempt to fail.
-    public static let bondDeadline = Duration.seconds(100)
     /// How long an inspected sensor stays connected, for `watch` to take the link over.
     public static let inspectLinger = Duration.seconds(10)
     /// How long to listen for a sensor that is not heard at all: straps advertise every second.
     public static let hearPatience = Duration.seconds(12)
     /// How long a sensor that is heard may take to be connected to: two attempts.
     public static let reachPatience = Duration.seconds(14)
+    /// How long the readings of a sensor that streams may take together: they only describe it.
+    static let readPatience = Duration.seconds(10)
     /// The pause between two checks of a link that is coming up.
     static let inspectPause = Duration.milliseconds(50)
 
@@ -27,24 +25,27 @@ extension Central {
     ///   - reading: 128-bit UUIDs of the characteristics to read.
     ///   - agent: asks a person for what a bond needs; without one no bond is made. A bond that the
     ///     sensor has forgotten is then removed and made anew.
-    ///   - deadline: instead of `inspectDeadline` or `bondDeadline`.
-    /// - Throws: why it failed, at the deadline or as soon as waiting is pointless. No link and no bond of the
-    ///   attempt is left then.
+    ///   - begun: since when a person waits; now, if nil.
+    ///   - deadline: from then to the answer: by default 45 s, and up to 100 s while a person is asked.
+    /// - Throws: why it failed, at the deadline or as soon as waiting is pointless. The link of the attempt
+    ///   is being ended then, and a bond that it made has been removed, if bluetoothd did so in time.
     public func inspect(
         address: String, service: String, characteristic: String, reading: [String],
-        agent: PairingAgent? = nil, deadline: Duration? = nil
+        agent: PairingAgent? = nil, since begun: Uptime? = nil, deadline: Duration? = nil
     ) async throws(InspectionFault) -> Inspection {
         let address = address.uppercased()
         watch(address, service, characteristic, isTemporary: true)
         inspections += 1
         let number = inspections
         let wasPaired = isPaired(address)
-        let begun = clock.now()
+        let begun = begun ?? clock.now()
+        inspectionTimes[number] = InspectionTime(begun: begun, limit: deadline)
+        defer { inspectionTimes[number] = nil }
         if let link = links[address] {
             link.inspection = number
             link.reasons = []
             link.cacheFailures = 0
-            link.soughtSince = begun
+            link.soughtSince = clock.now()
             link.hadPrivateAddress = false
             handle(.awaited, link)
         }
@@ -55,55 +56,82 @@ extension Central {
             }
         }
         if let agent { beginBonding(address, agent) }
-        let limit = deadline ?? (agent == nil ? Self.inspectDeadline : Self.bondDeadline)
-        await awaitStream(of: address, since: begun, until: begun + limit)
+        await awaitStream(of: address, since: begun, number)
         seek(address, false)
-        if agent != nil { await endBonding(address) }
         // A bond gives it another address.
         let known = renames[address] ?? address
         guard let link = links[known], link.machine.isStreaming, let client,
             let path = link.device, let device = devices[known]?[path],
             !(link.hadPrivateAddress && device.hasPrivateAddress)
         else {
-            let fault = fault(of: known, since: begun)
+            let fault = fault(of: known, since: begun, number)
             // Nothing of a failed attempt stays: no link, and no bond that was not there.
-            if !wasPaired, isPaired(known) { await removeBond(of: known) }
+            if let link = links[known] {
+                await cancelBonding(link, within: timeLeft(number, atMost: InspectionTime.reserve))
+            }
+            if agent != nil {
+                await endBonding(
+                    address, within: timeLeft(number, atMost: InspectionTime.reserve))
+            }
+            if !wasPaired, isPaired(known) {
+                await removeBond(
+                    of: known, within: timeLeft(number, atMost: InspectionTime.reserve))
+            }
             letGo(known, ifLastInspection: number)
             throw fault
         }
+        if agent != nil {
+            await endBonding(address, within: timeLeft(number, atMost: Self.readPatience))
+        }
         let present = await client.characteristics(ofDevice: path)
         var values: [String: Result<[UInt8], DBusFault>] = [:]
+        let readEnd = clock.now() + timeLeft(number, atMost: Self.readPatience)
         for uuid in reading {
             guard let found = present.first(where: { $0.uuid == uuid.lowercased() }) else {
                 values[uuid] = .failure(Self.noCharacteristic)
                 continue
             }
             do throws(DBusFault) {
-                values[uuid] = .success(try await client.readValue(found.path))
+                values[uuid] = .success(
+                    try await client.readValue(
+                        found.path, deadline: max(.zero, readEnd - clock.now())))
             } catch {
                 values[uuid] = .failure(error)
             }
         }
         return Inspection(
             sighting: sighting(of: device), batteryPercent: devices[known]?[path]?.batteryPercent,
-            values: values, hasBonded: !wasPaired && isPaired(known))
+            values: values, hasBonded: !wasPaired && isPaired(known),
+            end: inspectionTimes[number]?.end ?? clock.now())
+    }
+
+    private func timeLeft(_ number: Int, atMost own: Duration) -> Duration {
+        inspectionTimes[number]?.left(at: clock.now(), atMost: own) ?? own
     }
 
     private func isPaired(_ address: String) -> Bool {
         devices[address]?.values.contains(where: \.isPaired) ?? false
     }
 
-    private func removeBond(of address: String) async {
+    /// A call that is not answered in time is carried out all the same, later.
+    func removeBond(
+        of address: String, within limit: Duration = BlueZClient.plainDeadline
+    ) async {
         guard let client else { return }
         for device in (devices[address] ?? [:]).values where device.isPaired {
-            try? await client.remove(device: device.path, adapter: device.adapter)
+            do throws(DBusFault) {
+                try await client.remove(
+                    device: device.path, adapter: device.adapter, deadline: limit)
+            } catch {
+                count(error)
+            }
         }
     }
 
     /// Undoes the bond that an inspection has made, if what follows it fails.
     public func undo(_ inspection: Inspection) async {
         guard inspection.hasBonded else { return }
-        await removeBond(of: inspection.sighting.address)
+        await removeBond(of: inspection.sighting.address, within: InspectionTime.reserve)
     }
 
     /// A person waits for a sensor: hearing it goes before trying to connect to others.
@@ -125,9 +153,8 @@ extension Central {
         unwatch(address: address)
     }
 
-    private func awaitStream(of address: String, since begun: Uptime, until deadline: Uptime) async
-    {
-        while clock.now() < deadline, !Task.isCancelled {
+    private func awaitStream(of address: String, since begun: Uptime, _ number: Int) async {
+        while let time = inspectionTimes[number], clock.now() < time.searchEnd, !Task.isCancelled {
             guard let link = links[renames[address] ?? address], !link.machine.isStreaming else {
                 return
             }
@@ -135,7 +162,7 @@ extension Central {
             if link.isDeclined { return }
             if link.bondFault != nil, !link.machine.hasLink { return }
             if isHopeless(link, since: begun) { return }
-            if link.agent != nil { await helpBonding(link) }
+            if link.agent != nil { helpBonding(link) }
             await clock.sleep(Self.inspectPause)
         }
     }
@@ -170,7 +197,9 @@ extension Central {
         !link.reasons.isDisjoint(with: [.error(.auth), .error(.permission)])
     }
 
-    private func fault(of address: String, since begun: Uptime) -> InspectionFault {
+    private func fault(
+        of address: String, since begun: Uptime, _ number: Int
+    ) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
         if link.hadPrivateAddress, link.bondFault != nil || link.machine.isStreaming {
@@ -181,6 +210,8 @@ extension Central {
         if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {
             return .noRadio
         }
+        let isOver = inspectionTimes[number].map { clock.now() >= $0.searchEnd } ?? true
+        if isOver, link.isPairPending { return .tooSlow }
         if wantsBond(link) { return .wantsBond }
         if reasons.contains(.error(.slots)) { return .adapterFull }
         if reasons.contains(.error(.cache)) { return .noHeartRate }
@@ -190,6 +221,8 @@ extension Central {
         let wasHeard = (devices[address] ?? [:]).keys.contains {
             heardAt[$0].map { $0 >= begun - Self.heardFor } ?? false
         }
+        // Also where others had the radio all the time.
+        if isOver, link.machine.hasLink || link.machine.isQueued { return .tooSlow }
         return wasHeard ? .notConnected : .notHeard
     }
 
@@ -229,6 +262,8 @@ public struct Inspection: Sendable {
     public let values: [String: Result<[UInt8], DBusFault>]
     /// Whether a bond was made that was not there before.
     public let hasBonded: Bool
+    /// When whoever waits for the sensor must have their answer.
+    public let end: Uptime
 }
 
 /// Why a sensor could not be inspected.
@@ -247,6 +282,8 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case addressChanges
     /// It does not answer to the subscription.
     case unanswered
+    /// Its link or its bond was still on the way when the time was over.
+    case tooSlow
     /// The adapter carries no further link.
     case adapterFull
     /// bluetoothd or the adapter went away meanwhile.

@@ -22,6 +22,14 @@ final class WatchedLink {
     /// Why there is no bond, if one was tried for.
     var bondFault: DBusFault?
     var hasTriedBond = false
+    /// The bond that the sensor has forgotten was removed: a new one that is refused is no lost one.
+    var hasRemovedBond = false
+    /// `Pair` is unanswered.
+    var isPairPending = false
+    /// The inspection that wanted a bond has ended without one.
+    var isBondUnwanted = false
+    /// What a bond needs is being done; see `helpBonding`.
+    var isHelped = false
     /// The person said no, or no person was there to answer.
     var isDeclined = false
     /// Why it was in its states since the inspection began.

@@ -21,6 +21,9 @@ struct AdapterPower: Sendable, Hashable {
     static let offTime = Duration.seconds(2)
     /// First and longest pause before a power-on that failed is repeated.
     static let retry = Backoff(first: .seconds(1), longest: .seconds(30))
+    /// Failures that are followed by the first pause, before it begins to double. The kernel gives a
+    /// controller 2 s to answer its reset; one that was just plugged into a busy machine may need several.
+    static let quickTries = 5
     /// How long the adapter must have been on before the debt is settled.
     static let settledTime = Duration.seconds(60)
 
@@ -59,6 +62,7 @@ struct AdapterPower: Sendable, Hashable {
     private var phase = Phase.idle
     private var isPowered: Bool?
     private var backoff = Self.retry
+    private var quickTriesLeft = Self.quickTries
 
     init(policy: PowerPolicy, isOwed: Bool = false) {
         self.policy = policy
@@ -95,12 +99,12 @@ struct AdapterPower: Sendable, Hashable {
         case .onEnded(let isDone):
             guard phase == .goingOn else { return nil }
             if isDone {
-                backoff.reset()
+                resetPause()
                 phase = .watching
                 nextDeadline = now + Self.settledTime
             } else {
                 phase = .waiting
-                nextDeadline = now + backoff.next()
+                nextDeadline = now + nextPause()
             }
             return nil
         case .tick:
@@ -134,6 +138,17 @@ struct AdapterPower: Sendable, Hashable {
     private mutating func rest() {
         phase = .idle
         nextDeadline = nil
+        resetPause()
+    }
+
+    private mutating func nextPause() -> Duration {
+        guard quickTriesLeft > 0 else { return backoff.next() }
+        quickTriesLeft -= 1
+        return Self.retry.first
+    }
+
+    private mutating func resetPause() {
         backoff.reset()
+        quickTriesLeft = Self.quickTries
     }
 }

@@ -81,7 +81,10 @@ extension SensorLink {
             // As often as it takes, and more and more rarely: it may be a while before a sensor that was
             // changed is as it should be.
             let rarely = Backoff(first: policy.personPause, longest: policy.personPause * 16)
-            let pause = forgets == 0 ? policy.busyPause : rarely.pause(after: forgets)
+            // A subscription that bluetoothd lost is asked for again at once.
+            let isLost = reason == .noFirstFrame && forgets < policy.silentLinksMax
+            let isQuick = forgets == 0 || isLost
+            let pause = isQuick ? policy.busyPause : rarely.pause(after: forgets)
             retryAt = now + pause
             forgets = min(forgets + 1, 1_000)
             actions.append(.forgetDevice)

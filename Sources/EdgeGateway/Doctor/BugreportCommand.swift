@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import Glibc
 
 /// `bugreport --json`
 struct BugreportReport: Codable, Equatable { var file: String }
@@ -41,7 +40,8 @@ struct BugreportCommand: AsyncParsableCommand {
             patients: status?.enrollments.compactMap(\.patient) ?? [], names: names)
         var text = "edge-gateway \(GatewayVersion.text), \(Terminal.time(Date())) UTC\n"
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
-        add("machine", Self.machine())
+        let evidence = MachineEvidence(tree: SystemTree(), settings: settings)
+        add("machine", (evidence.machine() + evidence.packageVersions()).joined(separator: "\n"))
         add("doctor", DoctorCommand.text(doctor))
         add(
             "settings",
@@ -52,22 +52,16 @@ struct BugreportCommand: AsyncParsableCommand {
         if status == nil {
             add("note", "the daemon did not answer: the log may still contain names of straps")
         }
-        add("log", await Self.log())
+        let log = ["-u", "edge-gateway", "-n", "\(Self.logLines)", "-o", "short-iso"]
+        add("log", Journal.text(log))
         let path =
             output ?? "edge-gateway-bugreport-\(Terminal.time(Date()).prefix(10)).txt"
         try GatewayFiles(settings: settings).check(path)
-        try Self.write(redactor.redact(text), to: path)
+        let file = try OutputFile(path)
+        try file.write(Array(redactor.redact(text).utf8))
+        try file.finish()
         if daemon.json { return try Terminal.printJSON(BugreportReport(file: path)) }
         Terminal.print("wrote \(path); read it before you send it")
-    }
-
-    private static func machine() -> String {
-        let tree = SystemTree()
-        let model = tree.text("/proc/device-tree/model")?.filter { $0 != "\0" }
-        return [
-            model ?? "no device tree", tree.text("/proc/version") ?? "",
-            tree.text("/etc/debian_version").map { "Debian \($0)" } ?? "not Debian",
-        ].joined(separator: "\n")
     }
 
     /// A report with labels for names, before JSON escapes hide them.
@@ -78,34 +72,6 @@ struct BugreportCommand: AsyncParsableCommand {
                 redactor.hideNames)
         else { return "the daemon does not answer" }
         return String(decoding: shown, as: UTF8.self)
-    }
-
-    private static func log() async -> String {
-        let process = Process()
-        process.executableURL = URL(filePath: "/usr/bin/journalctl")
-        process.arguments = [
-            "-u", "edge-gateway", "-n", "\(logLines)", "--no-pager", "-o", "short-iso",
-        ]
-        let pipe = Pipe()
-        process.standardOutput = pipe
-        process.standardError = FileHandle.nullDevice
-        guard (try? process.run()) != nil else { return "journalctl cannot be run" }
-        let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
-        process.waitUntilExit()
-        return String(decoding: data, as: UTF8.self)
-    }
-
-    /// No other user may read it, and an existing file is not overwritten.
-    private static func write(_ text: String, to path: String) throws {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw CommandFailure(
-                exitCode: .notWell,
-                message: "\(path) cannot be written: \(String(cString: strerror(errno)))\n"
-                    + "  name another file with --output")
-        }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        try handle.write(contentsOf: Data(text.utf8))
     }
 }
 

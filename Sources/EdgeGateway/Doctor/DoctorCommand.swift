@@ -10,19 +10,62 @@ struct DoctorCommand: AsyncParsableCommand {
             exchange, and what to do where something is wrong. It works without the daemon. Run it \
             as root: some checks need it. Exits with 1 if anything keeps the gateway from working.
 
-            Example: sudo edge-gateway doctor
+            --report also writes what somebody needs to judge this machine from afar: model, kernel, \
+            firmware, versions, memory of the daemon, bytes written, the time to the first sample, \
+            the clock, gaps. It has no names, patients, secrets or full addresses. Its mode is 0600, \
+            and it replaces no file.
+
+            Examples:
+              sudo edge-gateway doctor
+              sudo edge-gateway doctor --report pi.txt
             """)
+
+    @Option(
+        help: ArgumentHelp(
+            "Also write a report about this machine to a new file.", valueName: "file"),
+        completion: .file())
+    var report: String?
 
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let report = try await Self.examine(daemon)
+        // Refused before the checks, which take a while.
+        let file = try await outputFile()
+        let found = try await Self.examine(daemon)
         if daemon.json {
-            try Terminal.printJSON(report)
+            try Terminal.printJSON(found)
         } else {
-            Self.show(report)
+            Self.show(found)
         }
-        if !report.well { throw ExitCode(CommandExit.notWell.rawValue) }
+        if let report, let file {
+            let text = try await machineReport(found).text(at: Date())
+            try file.write(Array(text.utf8))
+            try file.finish()
+            if !daemon.json { Terminal.print("wrote \(report); read it before you send it") }
+        }
+        if !found.well { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+
+    private func outputFile() async throws -> OutputFile? {
+        guard let report else { return nil }
+        try GatewayFiles(settings: try await daemon.settings()).check(report)
+        return try OutputFile(report)
+    }
+
+    private func machineReport(_ found: DoctorReport) async throws -> MachineReport {
+        let client = try await daemon.client(isExact: true)
+        let status: StatusReport? = try? await client.get("/v1/status")
+        let gaps: GapsReport? = try? await client.get("/v1/gaps?days=\(MachineReport.gapDays)")
+        let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
+        let names = Redactor.labels(
+            sensors: known ?? status?.sensors ?? [], enrollments: status?.enrollments ?? [])
+        return MachineReport(
+            doctor: found,
+            evidence: MachineEvidence(tree: SystemTree(), settings: try await daemon.settings()),
+            kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: status,
+            gaps: gaps,
+            redactor: Redactor(
+                patients: status?.enrollments.compactMap(\.patient) ?? [], names: names))
     }
 
     static func examine(_ daemon: DaemonOptions) async throws -> DoctorReport {

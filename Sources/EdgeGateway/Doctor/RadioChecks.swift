@@ -127,12 +127,6 @@ struct RadioChecks {
 
     /// What Debian's files say: bluetoothd does not give its version over D-Bus.
     private func bluezVersion() -> String? {
-        guard let status = FileManager.default.contents(atPath: tree.root + "/var/lib/dpkg/status")
-        else { return nil }
-        let text = String(decoding: status, as: UTF8.self)
-        guard let start = text.range(of: "\nPackage: bluez\n") else { return nil }
-        let entry = text[start.upperBound...].prefix(2000)
-        return entry.split(separator: "\n").first { $0.hasPrefix("Version: ") }
-            .map { String($0.dropFirst("Version: ".count)) }
+        DebianPackages(tree: tree).versions { $0 == "bluez" }["bluez"]
     }
 }

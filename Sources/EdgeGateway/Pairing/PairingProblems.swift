@@ -58,6 +58,12 @@ extension InspectionFault {
                     .sensorNotAnswering, "the sensor is connected but does not answer",
                     "take its battery out for a minute, then try again"
                 )
+            case .tooSlow:
+                (
+                    .sensorNotAnswering, "the sensor was reached, but pairing took too long",
+                    "keep it worn and within 2 m, wait half a minute and try again; if it goes on, "
+                        + "edge-gateway doctor tells whether this machine is overloaded"
+                )
             case .adapterFull:
                 (
                     .adapterFull, "the Bluetooth adapter takes no further link",

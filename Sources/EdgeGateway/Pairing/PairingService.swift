@@ -42,11 +42,13 @@ struct PairingService: Sendable {
         let patient = try await patients.patient(request, enrollment)
         let further = try await enrollments.destinations(named: request.destinations ?? [])
             .filter { $0.id != enrollment?.id }
+        // What follows has one deadline together, `InspectionTime` in BlueZ.
+        let begun = central.clock.now()
         try await radio.wait()
         await recorder.beginPairing(address)
         let inspection: Inspection
         do {
-            inspection = try await inspect(address, request)
+            inspection = try await inspect(address, request, since: begun)
         } catch {
             await recorder.abandonPairing(address)
             throw error
@@ -96,7 +98,9 @@ struct PairingService: Sendable {
 
     // MARK: - Steps
 
-    private func inspect(_ address: String, _ request: PairRequest) async throws -> Inspection {
+    private func inspect(
+        _ address: String, _ request: PairRequest, since begun: Uptime
+    ) async throws -> Inspection {
         let passkey = request.passkey.flatMap(UInt32.init(exactly:))
         await session.open(address, passkey: passkey, isAttended: request.attended ?? false)
         let agent = PairingAgent(address: address) { [session] question in
@@ -107,17 +111,17 @@ struct PairingService: Sendable {
             inspection = try await central.inspect(
                 address: address, service: HeartRateService.service,
                 characteristic: HeartRateService.measurement, reading: Self.readAtPairing,
-                agent: agent)
+                agent: agent, since: begun)
             await session.close(address)
         } catch {
             let wentUnanswered = await session.close(address)
             throw wentUnanswered ? .passkeyNeeded : error.problem(passkeyGiven: passkey != nil)
         }
-        let clock = ContinuousClock()
-        let deadline = clock.now + Self.firstBeatTimeout
+        let clock = central.clock
+        let deadline = min(clock.now() + Self.firstBeatTimeout, inspection.end)
         let address = inspection.sighting.address
-        while clock.now < deadline, await recorder.firstMeasurement(of: address) == nil {
-            try? await Task.sleep(for: Self.firstBeatPause)
+        while clock.now() < deadline, await recorder.firstMeasurement(of: address) == nil {
+            await clock.sleep(Self.firstBeatPause)
         }
         return inspection
     }

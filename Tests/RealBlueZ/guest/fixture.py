@@ -17,7 +17,7 @@ ADAPTER_SECONDS_MAX = 20
 COMMIT_SECONDS_MAX = COMMIT_SECONDS + 5
 # Back on the stream after anything that a gateway is to survive by itself.
 RESUME_SECONDS_MAX = 15
-# `pair` gives up after 45 s; the rest is for starting the command under emulation.
+# `pair` answers within 45 s, whatever bluetoothd does; the rest is for starting the command under emulation.
 PAIR_SECONDS_MAX = 55
 # After a failed test, until all straps stream again.
 RESTORE_SECONDS_MAX = 60

@@ -1,0 +1,18 @@
+import Foundation
+
+/// What systemd's journal says.
+enum Journal {
+    /// The lines that `journalctl` prints for these arguments, or why there are none.
+    static func text(_ arguments: [String]) -> String {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/journalctl")
+        process.arguments = arguments + ["--no-pager"]
+        let pipe = Pipe()
+        process.standardOutput = pipe
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return "journalctl cannot be run" }
+        let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
+        process.waitUntilExit()
+        return String(decoding: data, as: UTF8.self)
+    }
+}
