@@ -188,12 +188,17 @@ import Testing
 
     @Test func namesThatTechniciansTypeDoNotBreakTheMetrics() {
         #expect(Metrics.text(.sample).contains(#"{enrollment="a\"b\\c\nd"}"#))
+        #expect(
+            Metrics.text(.sample).contains(
+                #"edge_gateway_info{label_floor="3",name="gw",site="Ward \"3\"",version="1.2.3"} 1"#
+            ))
     }
 }
 
 extension StatusReport {
     /// A state with something of everything.
     static let sample = StatusReport(
+        gateway: GatewayIdentity(name: "gw", site: "Ward \"3\"", labels: ["floor": "3"]),
         version: "1.2.3", well: false,
         health: [
             HealthItem(

@@ -96,6 +96,7 @@ extension HealthItem {
     init(_ condition: HealthCondition, since: Date) {
         self.init(
             name: condition.name.rawValue, severity: condition.name.severity.rawValue,
-            since: since, message: condition.message, advice: condition.advice)
+            since: since, sensor: condition.strap, message: condition.message,
+            advice: condition.advice)
     }
 }

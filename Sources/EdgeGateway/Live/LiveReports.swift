@@ -101,8 +101,8 @@ struct LiveGatewayReport: Codable, Equatable {
         well = status.well
         health = status.health.map {
             HealthItem(
-                name: $0.name, severity: $0.severity, since: $0.since, message: masked($0.message),
-                advice: masked($0.advice))
+                name: $0.name, severity: $0.severity, since: $0.since, sensor: $0.sensor,
+                message: masked($0.message), advice: masked($0.advice))
         }
         pending = status.balance.pending
         held = status.balance.held.values.reduce(0, +)

@@ -45,7 +45,8 @@ struct PageServer: ReopenedServer {
         let place = try PagePlace(settings.pageListen ?? "")
         let token = try settings.pageToken(for: place)
         let access = PageAccess(
-            isOpen: place.isLoopback, operatorToken: token, shares: shares)
+            isOpen: place.isLoopback, operatorToken: token,
+            fleetToken: try settings.fleetToken(), shares: shares)
         return ServerApplication.make(
             routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
             logger: logger, onServing: onServing)
@@ -66,6 +67,9 @@ struct PageServer: ReopenedServer {
             }
         }
         LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
+        FleetRoutes(status: status) { request in
+            await access.opensFleet(token: Self.token(in: request), at: Date())
+        }.add(to: router)
         router.get("metrics") { [status] request, context in
             guard await viewer(request, context)?.scope == .full else {
                 return try Answers.json(.notFound)
@@ -105,7 +109,7 @@ struct PageServer: ReopenedServer {
     }
 
     /// A page whose scripts and styles run by a word that is another at each request (CSP level 3).
-    private static func page(_ document: String) -> Response {
+    static func page(_ document: String) -> Response {
         let nonce = Shares.token()
         let html = document.replacing("{{NONCE}}", with: nonce)
         let policy =
@@ -133,7 +137,7 @@ struct PageServer: ReopenedServer {
 struct SessionRequest: Codable { var token: String }
 
 /// What holds for every answer of the page's server.
-private struct PageGuard: RouterMiddleware {
+struct PageGuard: RouterMiddleware {
     let place: PagePlace
 
     func handle(
