@@ -71,6 +71,7 @@ class PlayingServer:
             "clock_trusted": True, "destinations": []}
         self.uploads = 12
         self.enrolled = []
+        self.fleet = []  # gateways of `edge-gateway fleet`; None: it is away
         self.asked = []  # paths
         self.port = 0
         self.start()
@@ -166,8 +167,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         playing.asked.append(path)
-        if path in ("/", "/enroll"):
-            return self.page("page.html" if path == "/" else "enroll.html")
+        pages = {"/": "page.html", "/enroll": "enroll.html", "/fleet": "fleet.html"}
+        if path in pages:
+            return self.page(pages[path])
+        if path == "/v1/fleet/hosts" and playing.fleet is not None:
+            return self.json({"time": stamp(time.time()), "gateways": playing.fleet})
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
             return self.problem(401, "token-needed", "this link is no longer valid", "ask again")
         if playing.full and path in ("/v1/live", "/v1/live/now"):

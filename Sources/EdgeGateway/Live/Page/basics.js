@@ -29,6 +29,13 @@ function make(tag, className, words) {
   if (words !== undefined) node.textContent = words;
   return node;
 }
+const SVG = 'http://www.w3.org/2000/svg';
+function shape(tag, attributes, words) {
+  const node = document.createElementNS(SVG, tag);
+  for (const key in attributes) node.setAttribute(key, attributes[key]);
+  if (words !== undefined) node.textContent = words;
+  return node;
+}
 // A name as it is drawn: without characters that steer the text around it or cannot be seen.
 const UNSEEN = /[\p{Cc}\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 function printable(words, length = 200) {

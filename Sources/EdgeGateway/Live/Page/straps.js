@@ -22,7 +22,7 @@ function showStraps(report) {
     if (isNew) { card.chart.draw(); card.chart.refresh(); }
   }
   for (const [sensor, card] of cards) if (!seen.has(sensor)) { card.node.remove(); cards.delete(sensor); }
-  if (walled) { forgetWard(seen); showWard(); }
+  if (walled) { forgetWard(seen); wall.refresh(); }
   justBack = false;
   $('empty').hidden = seen.size > 0;
   if (scope !== 'full') {

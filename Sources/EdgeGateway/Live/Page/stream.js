@@ -55,7 +55,7 @@ let drawnAt = 0;
 function tick() {
   watch();
   for (const card of cards.values()) card.show();
-  if (performance.now() - bedsShownAt >= TICK_MS) showWard();
+  wall.refresh();
   askMinute();
   if (!asking && started) {
     if (source && lost && since(openedStream) > LOST_SECONDS) { source.close(); source = null; later(); }

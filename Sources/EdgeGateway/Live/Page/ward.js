@@ -1,16 +1,16 @@
 // Straps on a wall.
 const CARDS_MAX = 3;         // what a desktop shows at once; more straps are a wall
 const LOW_BATTERY = 15;
-// The trend of a minute: drawn again every 4 s, not joined over missing seconds (the chart's columns are 5 s long),
+// The trend of a minute: drawn again every 6 s, not joined over missing seconds (the chart's columns are 5 s long),
 // and at least 20 bpm high, so that a calm heart looks calm.
-const TREND_MS = 60000, TREND_DRAWN_MS = 4000, TREND_BREAK_MS = 7500, TREND_BPM = 20, TREND_SAMPLES = 200;
+const TREND_MS = 60000, TREND_DRAWN_MS = 6000, TREND_BREAK_MS = 7500, TREND_BPM = 20, TREND_SAMPLES = 200;
 const MINUTE_ASKED_MS = 100; // between two requests for what was before the page was opened
 const RANKS = { silent: 0, contact: 1, battery: 2 };
 
 const beds = new Map();
-let bedsShownAt = 0, minuteAsked = 0, minuteBusy = false;
+let minuteAsked = 0, minuteBusy = false;
 const wall = new Wall({
-  label: 'Straps', things: 'straps', hasTrend: true,
+  label: 'Straps', things: 'straps', hasTrend: true, look: faces,
   open(sensor) {
     const bed = beds.get(sensor);
     if (!bed) return null;
@@ -77,21 +77,19 @@ function faceOf(bed, passed) {
   }
   return face;
 }
-function showWard() {
-  if (wall.node.hidden) return;
-  bedsShownAt = performance.now();
-  const faces = new Map(), now = gatewayNow(), passed = heard ? since(heard) : 0, gone = [], back = [];
+function faces() {
+  const all = new Map(), now = gatewayNow(), passed = heard ? since(heard) : 0, gone = [], back = [];
   for (const [sensor, bed] of beds) {
-    if (bedsShownAt - bed.drawnAt >= TREND_DRAWN_MS) drawTrend(bed, now);
+    if (performance.now() - bed.drawnAt >= TREND_DRAWN_MS) drawTrend(bed, now);
     const face = faceOf(bed, passed), fresh = face.value !== '–';
-    if (bed.fresh !== null && bed.fresh !== fresh && !lost && !justBack) (fresh ? back : gone).push(face.name);
-    bed.fresh = fresh;
-    faces.set(sensor, face);
+    if (bed.fresh !== null && bed.fresh !== fresh && !lost) (fresh ? back : gone).push(face.name);
+    bed.fresh = lost ? null : fresh;
+    all.set(sensor, face);
   }
   for (const [names, one, many] of [[gone, ': no data.', ' straps: no data.'], [back, ' sends again.', ' straps send again.']]) {
     if (names.length) say(names.length > 3 ? names.length + many : names.map(name => name + one).join(' '));
   }
-  wall.show(faces);
+  return all;
 }
 function forgetWard(seen) { for (const sensor of beds.keys()) if (!seen.has(sensor)) beds.delete(sensor); }
 // The minute before the page was opened, one strap after the other, from the chart that the gateway has anyway.
