@@ -126,6 +126,10 @@ import Uplink
         ("gateways:\n  - address: https://a.example/live\n", "line 2: `address` is not"),
         ("gateways:\n  - address: http://a.example\n", "line 2: plain http"),
         ("gateways:\n  - address: https://a\n  - address: https://A\n", "line 3: https://a stands"),
+        (
+            "gateways:\n  - {address: https://a, name: x}\n  - {address: https://b, name: x}\n",
+            "line 3: x stands in line 2"
+        ),
         ("gateways:\n  - address: [1]\n", "line 2: `address` takes one value"),
         ("gateways:\n  - address: https://a\n    labels: {a-b: 1}\n", "line 3: this is no label"),
         ("gateways:\n  - address: https://a\n    token_file: /nonexistent\n", "line 3: token_file"),

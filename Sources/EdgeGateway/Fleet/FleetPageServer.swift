@@ -42,6 +42,7 @@ struct FleetPageServer {
         let router = RouteBook()
         _ = router.add(middleware: PageGuard(place: place))
         _ = router.add(middleware: FailureAnswers(advice: "docs/fleet.md", logger: logger))
+        router.get("/") { _, _ in PageDocument.answer(PageDocument.fleet) }
         router.get("v1/fleet/hosts") { [poller] _, _ in
             try await Answers.answer { await poller.report() }
         }
@@ -57,9 +58,10 @@ private struct FleetWatch: Service {
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
+                let next = ContinuousClock.now + pause
                 _ = await poller.poll()
                 await FleetCommand.keep(poller)
-                try? await Task.sleep(for: pause)
+                try? await Task.sleep(until: next, clock: .continuous)
             }
         }
     }

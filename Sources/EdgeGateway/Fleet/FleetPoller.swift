@@ -15,6 +15,7 @@ actor FleetPoller {
     private let file: FleetMemoryFile?
     private var memory: FleetMemory
     private var latest: FleetHostsReport?
+    private var round: Task<FleetHostsReport, Never>?
 
     /// - Parameter file: where the memory is kept; nil: nowhere.
     init(_ hosts: [FleetHost], allowsPlainHTTP: Bool, file: FleetMemoryFile?) {
@@ -24,17 +25,32 @@ actor FleetPoller {
         memory = file?.read() ?? FleetMemory()
     }
 
-    /// The last report; the first question, if there was none.
+    /// What is known now; the first question, if nothing was asked yet.
     func report() async -> FleetHostsReport {
-        if let latest { latest } else { await poll() }
+        guard var latest else { return await poll() }
+        latest.time = Date()
+        return latest
     }
 
-    /// Asks every gateway once.
+    /// Asks every gateway once. Who comes while they are asked waits for the same answers.
     func poll() async -> FleetHostsReport {
-        let answers = await ask()
+        if let round { return await round.value }
+        let asking = Task { await note(await ask()) }
+        round = asking
+        let report = await asking.value
+        round = nil
+        return report
+    }
+
+    private func note(_ answers: [FleetAnswer]) -> FleetHostsReport {
         let now = Date()
-        let rows = zip(hosts, answers).map { memory.note($1, of: $0, at: now) }
+        var rows = zip(hosts, answers).map { memory.note($1, of: $0, at: now) }
         memory.forget(at: now)
+        // A gateway may call itself as another one does; on the screen each is another.
+        let counts = Dictionary(grouping: rows, by: \.name).mapValues(\.count)
+        for index in rows.indices where counts[rows[index].name] ?? 0 > 1 {
+            rows[index].name += " at " + hosts[index].origin.description
+        }
         let report = FleetHostsReport(time: now, gateways: rows)
         latest = report
         return report

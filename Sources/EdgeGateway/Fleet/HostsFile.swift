@@ -86,11 +86,13 @@ private struct HostsReader {
         var seen: [String: Int] = [:]
         for node in list {
             let host = try host(node, of: whole)
-            let address = host.origin.description
-            if let line = seen[address] {
-                throw wrong(node, "\(address) stands in line \(line) already", "remove one of them")
+            for word in [host.origin.description, host.name].compactMap(\.self) {
+                if let line = seen[word] {
+                    throw wrong(
+                        node, "\(word) stands in line \(line) already", "each gateway stands here once")
+                }
+                seen[word] = node.mark?.line ?? 0
             }
-            seen[address] = node.mark?.line ?? 0
             hosts.append(host)
         }
         return hosts

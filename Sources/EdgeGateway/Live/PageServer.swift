@@ -80,8 +80,8 @@ struct PageServer: ReopenedServer {
     }
 
     private func addPages(to router: RouteBook) {
-        router.get("/") { _, _ in Self.page(PageDocument.live) }
-        router.get("enroll") { _, _ in Self.page(PageDocument.enroll) }
+        router.get("/") { _, _ in PageDocument.answer(PageDocument.live) }
+        router.get("enroll") { _, _ in PageDocument.answer(PageDocument.enroll) }
         EnrollOnceRoutes(webEnrolling: webEnrolling).add(to: router)
     }
 
@@ -106,22 +106,6 @@ struct PageServer: ReopenedServer {
                 return response
             }
         }
-    }
-
-    /// A page whose scripts and styles run by a word that is another at each request (CSP level 3).
-    static func page(_ document: String) -> Response {
-        let nonce = Shares.token()
-        let html = document.replacing("{{NONCE}}", with: nonce)
-        let policy =
-            "default-src 'none'; script-src 'nonce-\(nonce)'; style-src 'nonce-\(nonce)'; "
-            + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-            + "frame-ancestors 'none'"
-        return Response(
-            status: .ok,
-            headers: [
-                .contentType: "text/html; charset=utf-8", .cacheControl: "no-store",
-                .contentSecurityPolicy: policy,
-            ], body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
     }
 
     /// The token of a request: a browser's cookie, or `Authorization: Bearer` of a program.
