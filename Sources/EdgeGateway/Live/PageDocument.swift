@@ -4,23 +4,23 @@ import NIOCore
 /// The documents that a browser gets: each is one answer that carries its style and scripts.
 enum PageDocument {
     /// The live page.
-    static let live = assembled(PageResources.page_html)
+    static let live = assembled(PackageResources.page_html)
 
     /// The page of `edge-gateway fleet`; it asks `GET /v1/fleet/hosts`.
-    static let fleet = assembled(PageResources.fleet_html)
+    static let fleet = assembled(PackageResources.fleet_html)
 
     /// The page that hands an invitation over.
-    static let enroll = text(PageResources.enroll_html)
+    static let enroll = text(PackageResources.enroll_html)
 
     /// What the documents are put together of.
     private static let parts = [
-        ("page.css", PageResources.page_css), ("wall.css", PageResources.wall_css),
-        ("basics.js", PageResources.basics_js), ("chart.js", PageResources.chart_js),
-        ("card.js", PageResources.card_js), ("tile.js", PageResources.tile_js),
-        ("wall.js", PageResources.wall_js), ("ward.js", PageResources.ward_js),
-        ("straps.js", PageResources.straps_js), ("gateway.js", PageResources.gateway_js),
-        ("stream.js", PageResources.stream_js), ("token.js", PageResources.token_js),
-        ("start.js", PageResources.start_js), ("fleet.js", PageResources.fleet_js),
+        ("page.css", PackageResources.page_css), ("wall.css", PackageResources.wall_css),
+        ("basics.js", PackageResources.basics_js), ("chart.js", PackageResources.chart_js),
+        ("card.js", PackageResources.card_js), ("tile.js", PackageResources.tile_js),
+        ("wall.js", PackageResources.wall_js), ("ward.js", PackageResources.ward_js),
+        ("straps.js", PackageResources.straps_js), ("gateway.js", PackageResources.gateway_js),
+        ("stream.js", PackageResources.stream_js), ("token.js", PackageResources.token_js),
+        ("start.js", PackageResources.start_js), ("fleet.js", PackageResources.fleet_js),
     ]
 
     /// A line `{{chart.js}}` stands for that file; the scripts of a document are one script, in

@@ -7,7 +7,7 @@ const POINTED_SECONDS = 3;
 // Between two paints: 2 ms a tile, so that forty tiles are painted with each report and two hundred with every other.
 // A paint costs the same whether a few tiles changed or many; a rate must be seen half a second after its beat.
 const PAINT_MS_A_TILE = 2, PAINT_MS_MAX = 400;
-const TILE_GAP = 6, TIGHT_WIDTH = 150, WIDE_SCREEN = 768;
+const TILE_GAP = 6, TIGHT_WIDTH = 150, UNIT_WIDTH = 230, WIDE_SCREEN = 768;
 const SMALLEST = { screen: { wide: 84, high: 76 }, phone: { wide: 136, high: 104 } };
 const NEEDS_NOBODY = 9;      // the rank of who is well; lower ranks come first
 
@@ -18,9 +18,9 @@ function typeSizes(wide, high, chars) {
   const pad = Math.round(between(3, wide * 0.03, 12));
   const name = between(12, Math.min(high * 0.16, wide * 0.11), 64), foot = between(12, Math.min(high * 0.11, wide * 0.075), 44);
   const trend = between(12, high * 0.17, 150), nameRow = name * 1.35, footRow = foot * 1.35;
-  const tight = wide < TIGHT_WIDTH;
-  const left = high - 2 * pad - 4 - nameRow - footRow - trend, across = wide - 2 * pad - 4 - (tight ? 0 : foot * 3.2);
-  return { chars, pad, name, foot, trend, nameRow, footRow, tight, high, rate: Math.max(14, Math.min(left * 0.98, across / (chars * 0.7))) };
+  const tight = wide < TIGHT_WIDTH, hasUnit = wide >= UNIT_WIDTH;
+  const left = high - 2 * pad - 4 - nameRow - footRow - trend, across = wide - 2 * pad - 4 - (hasUnit ? foot * 3.2 : 0);
+  return { chars, pad, name, foot, trend, nameRow, footRow, tight, hasUnit, high, rate: Math.max(14, Math.min(left * 0.98, across / (chars * 0.7))) };
 }
 // The number of columns that shows all tiles at once with the largest rates; if even the smallest tiles cannot be
 // seen at once, as many columns of those as there is room for, and the page scrolls.
@@ -222,6 +222,7 @@ class Wall {
     for (const [name, value] of [['high', size.high], ['pad', size.pad], ['name', size.name], ['name-row', size.nameRow],
       ['rate', size.rate], ['trend', size.trend], ['foot', size.foot], ['foot-row', size.footRow]]) set('--' + name, value.toFixed(1) + 'px');
     this.list.classList.toggle('tight', size.tight);
+    this.list.classList.toggle('bare', !size.hasUnit);
   }
   // One tile is reached by Tab, the others by arrow keys.
   reach(button) {
