@@ -87,6 +87,34 @@ import Uplink
         #expect(settings.problems().allSatisfy { !$0.message.contains("\u{1B}") })
     }
 
+    @Test func theFleetsTokenMustNotBeThePagesAndMayStandAlone() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        for name in ["one", "same"] {
+            #expect(
+                FileManager.default.createFile(
+                    atPath: "\(directory)/\(name)", contents: Data(token.utf8),
+                    attributes: [.posixPermissions: 0o600]))
+        }
+        func problems(_ variables: [String: String]) async throws -> [String] {
+            var environment = [
+                "EDGE_GATEWAY_STATE": directory, "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:8470",
+            ]
+            environment.merge(variables) { $1 }
+            return try await SettingsLoader(environment: environment).load().problems()
+                .map(\.setting).filter { $0.hasSuffix("token_file") }
+        }
+        let fleet = ["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/one"]
+        #expect(try await problems(fleet).isEmpty)
+        let both = fleet.merging(["EDGE_GATEWAY_PAGE_TOKEN_FILE": directory + "/same"]) { $1 }
+        #expect(try await problems(both) == ["fleet.token_file"])
+        let missing = ["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/nothing"]
+        #expect(try await problems(missing) == ["fleet.token_file"])
+    }
+
     // MARK: The hosts file
 
     private func hosts(_ text: String, plain: Bool = false) throws -> [FleetHost] {

@@ -35,7 +35,7 @@ actor FleetPoller {
     /// Asks every gateway once. Who comes while they are asked waits for the same answers.
     func poll() async -> FleetHostsReport {
         if let round { return await round.value }
-        let asking = Task { await note(await ask()) }
+        let asking = Task { note(await ask()) }
         round = asking
         let report = await asking.value
         round = nil

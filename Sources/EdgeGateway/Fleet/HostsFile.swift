@@ -89,7 +89,8 @@ private struct HostsReader {
             for word in [host.origin.description, host.name].compactMap(\.self) {
                 if let line = seen[word] {
                     throw wrong(
-                        node, "\(word) stands in line \(line) already", "each gateway stands here once")
+                        node, "\(word) stands in line \(line) already",
+                        "each gateway stands here once")
                 }
                 seen[word] = node.mark?.line ?? 0
             }
