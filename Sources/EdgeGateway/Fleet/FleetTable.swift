@@ -4,6 +4,8 @@ import Foundation
 struct FleetTable {
     /// `ward3-07` is a name.
     private static let nameWidthMin = 10
+    /// Beyond it the eye loses the row between the columns.
+    private static let nameWidthMax = 32
 
     let columns: Int
 
@@ -64,8 +66,9 @@ struct FleetTable {
         let fixed = [7, 8, 6, 7, 6, 6]
         let left = columns - fixed.reduce(0, +) - fixed.count - 1
         // On a very narrow terminal the ends of rows are cut, never the names.
-        let name = max(Self.nameWidthMin, left * 3 / 5)
-        let widths = [name, max(0, left - name)] + fixed
+        let name = min(max(Self.nameWidthMin, left * 3 / 5), Self.nameWidthMax)
+        let site = min(max(0, left - name), Self.nameWidthMax)
+        let widths = [name, site] + fixed
         let text = zip(cells, widths).map { DisplayWidth.fit(Printable.line($0), to: $1) }
             .joined(separator: " ")
         return DisplayWidth.cut(
