@@ -38,6 +38,11 @@ SOURCES = {
     "drain": (FOLDER / "drain.json", [], ""),
     "destinations": (FOLDER / "destinations.json", [], ""),
     "limits": (FOLDER / "limits.json", [], ""),
+    "fleet-poll": (
+        FOLDER / "fleet-poll.json",
+        [("200 gateways asked: time", "at most 2 s"), ("200 gateways asked: CPU time", "at most 1 s")],
+        "Benchmarks/fleet-poll",
+    ),
     "soak": (
         FOLDER / "soak.json",
         [("anonymous memory, 24 h, highest", "≤ 12 MiB"), ("growth in the last 12 h", "≤ 5 %")],

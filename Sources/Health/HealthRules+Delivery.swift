@@ -64,12 +64,12 @@ extension HealthRules {
             let subject = "\(delivery.name) \(held.strap)"
             guard held.hold.cause != .consent else {
                 return HealthCondition(
-                    .consentMissing, subject: subject,
+                    .consentMissing, subject: subject, strap: held.strap,
                     message: "\(held.label): the patient who wears it has not consented to heart "
                         + "rate; samples are held")
             }
             return HealthCondition(
-                .patientHeld, subject: subject,
+                .patientHeld, subject: subject, strap: held.strap,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
                     + "wears it (\(held.hold.reason)); samples are held",
                 advice: "the patient must share an organization with the practitioner; see "

@@ -18,6 +18,8 @@ public struct HealthCondition: Sendable, Equatable {
     public var name: HealthName
     /// What it is about when several can have the same name: a sensor's number, an enrollment.
     public var subject: String
+    /// The number of the strap that it is about, if it is about one.
+    public var strap: Int64?
     /// What happened, one line.
     public var message: String
     /// What to do, one line.
@@ -25,10 +27,12 @@ public struct HealthCondition: Sendable, Equatable {
 
     /// Makes a condition. Without `advice` it has the name's own remedy.
     public init(
-        _ name: HealthName, subject: String = "", message: String, advice: String? = nil
+        _ name: HealthName, subject: String = "", strap: Int64? = nil, message: String,
+        advice: String? = nil
     ) {
         self.name = name
         self.subject = subject
+        self.strap = strap
         self.message = message
         self.advice = advice ?? name.remedy
     }
@@ -36,7 +40,7 @@ public struct HealthCondition: Sendable, Equatable {
     /// About a strap: a command in the remedy can be copied, the strap's address is in it.
     init(_ name: HealthName, about strap: HealthSnapshot.Strap, message: String) {
         self.init(
-            name, subject: "\(strap.id)", message: "\(strap.label) \(message)",
+            name, subject: "\(strap.id)", strap: strap.id, message: "\(strap.label) \(message)",
             advice: name.remedy.split(separator: "ADDRESS", omittingEmptySubsequences: false)
                 .joined(separator: strap.address))
     }

@@ -24,7 +24,8 @@ import Testing
         pending: 2, held: ["not-enrolled": 1], dead: 1, dropped: ["zeroRate": 1], buffered: 4,
         balanced: true)
     private static let health = HealthItem(
-        name: "battery-low", severity: "warning", since: noon, message: "Ada: battery at 9 %",
+        name: "battery-low", severity: "warning", since: noon, sensor: 1,
+        message: "Ada: battery at 9 %",
         advice: "change it")
     private static let problem = ProblemReport(
         code: .noAdapter, message: "there is no Bluetooth adapter", advice: "plug one in")
@@ -42,7 +43,9 @@ import Testing
     private static let tried = DestinationTestReport(
         name: "ward", checked: ["it takes an empty batch"], unchecked: ["row policies"])
     private static let status = StatusReport(
-        version: "1.0.0", well: false, health: [health], uptimeSeconds: 60.5, clockTrusted: true,
+        gateway: GatewayIdentity(
+            name: "ward3-07", site: "Ward 3", labels: ["floor": "3"]), version: "1.0.0",
+        well: false, health: [health], uptimeSeconds: 60.5, clockTrusted: true,
         sensors: [sensor], enrollments: [enrollment], destinations: [destination], balance: balance,
         oldestUnsent: noon)
 
@@ -100,6 +103,26 @@ import Testing
             logEmptied: true, left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
         "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
+        "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),
+        "fleet-hosts": FleetHostsReport(
+            time: noon,
+            gateways: [
+                FleetGateway(
+                    name: "ward3-09", labels: [:], state: .gone, since: noon,
+                    items: [
+                        FleetItem(
+                            name: "no-answer", severity: "error", since: noon,
+                            detail: "no connection to the server", remedy: "is it switched on?")
+                    ]),
+                FleetGateway(
+                    name: "ward3-07", site: "Ward 3", labels: ["floor": "3"], version: "1.0.0",
+                    state: .notWell, since: noon,
+                    items: FleetReport(status, at: noon).items,
+                    sensors: FleetSensors(paired: 2, streaming: 1, silent: ["Ada"]),
+                    oldestUndeliveredSeconds: 60.5,
+                    backlog: [FleetBacklog(destination: "e1", kind: "exchange", samples: 2)],
+                    lastAnswer: noon),
+            ]),
         "gaps": GapsReport(
             gaps: [
                 GapReport(
@@ -190,12 +213,12 @@ import Testing
         let prose = try String(contentsOf: docs.appending(path: "json.md"), encoding: .utf8)
         let schemas = try String(contentsOf: docs.appending(path: "api.yaml"), encoding: .utf8)
         // Only commands print these.
-        let ofCommands: Set = ["beats", "bugreport", "doctor", "export", "verify"]
+        let ofCommands: Set = ["beats", "bugreport", "doctor", "export", "fleet-hosts", "verify"]
         // Reasons, causes and the settings of a kind are keys too.
         let values: Set = [
             "no-consent", "no-contact", "not-enrolled", "queue-full", "zeroRate", "max-age",
             "database",
-            "token",
+            "floor", "token",
         ]
         for name in Self.reports.keys {
             for match in try Self.golden(name).matches(of: /"([^"]+)" :/) {

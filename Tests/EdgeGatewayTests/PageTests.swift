@@ -15,11 +15,15 @@ import Testing
         return (Shares(stateDirectory: directory), directory)
     }
 
-    @Test func theLivePageIsOneDocumentOfAllItsParts() throws {
-        let page = PageDocument.live.replacing("{{NONCE}}", with: "once")
-        #expect(!page.contains("{{"))
-        #expect(page.ranges(of: "<style nonce=\"once\">").count == 1)
-        #expect(page.ranges(of: "<script nonce=\"once\">").count == 1)
+    @Test func eachPageIsOneDocumentOfItsParts() throws {
+        let pages = [PageDocument.live, PageDocument.fleet].map {
+            $0.replacing("{{NONCE}}", with: "once")
+        }
+        for page in pages {
+            #expect(!page.contains("{{"))
+            #expect(page.ranges(of: "<style nonce=\"once\">").count == 1)
+            #expect(page.ranges(of: "<script nonce=\"once\">").count == 1)
+        }
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../Sources/EdgeGateway/Live/Page").standardized
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
@@ -28,7 +32,8 @@ import Testing
         for name in parts {
             let part = try String(contentsOf: folder.appending(path: name), encoding: .utf8)
             #expect(part.hasSuffix("\n") && !part.contains("{{") && !part.contains("</"), "\(name)")
-            #expect(page.ranges(of: part).count == 1, "\(name)")
+            let counts = pages.map { $0.ranges(of: part).count }
+            #expect(counts.max() == 1, "\(name)")
         }
     }
 
@@ -189,6 +194,10 @@ import Testing
 
     @Test func namesThatTechniciansTypeDoNotBreakTheMetrics() {
         #expect(Metrics.text(.sample).contains(#"{enrollment="a\"b\\c\nd"}"#))
+        #expect(
+            Metrics.text(.sample).contains(
+                #"edge_gateway_info{label_floor="3",name="gw",site="Ward \"3\"",version="1.2.3"} 1"#
+            ))
     }
 
     @Test func aNameThatMisleadsIsShownWithTheOneThatReplacesIt() {
@@ -215,6 +224,7 @@ import Testing
 extension StatusReport {
     /// A state with something of everything.
     static let sample = StatusReport(
+        gateway: GatewayIdentity(name: "gw", site: "Ward \"3\"", labels: ["floor": "3"]),
         version: "1.2.3", well: false,
         health: [
             HealthItem(

@@ -24,7 +24,7 @@ def stamp(seconds):
 
 def document(name):
     """A page as the gateway puts it together: a line {{chart.js}} stands for that file."""
-    return re.sub(r"^\{\{([a-z]+\.(?:css|js))\}\}\n", lambda part: (PAGES / part[1]).read_text(),
+    return re.sub(r"^\{\{([a-z-]+\.(?:css|js))\}\}\n", lambda part: (PAGES / part[1]).read_text(),
                   (PAGES / name).read_text(), flags=re.MULTILINE)
 
 
@@ -34,12 +34,13 @@ class Strap:
     def __init__(self, sensor, bpm=72, **more):
         self.sensor, self.bpm, self.more = sensor, bpm, more
         self.last_frame = None  # while it sends
+        self.phase = 0  # of its second
 
     def stop(self, age=0.0):
         self.last_frame = time.time() - age
 
     def report(self, scope):
-        age = time.time() % 1 if self.last_frame is None else time.time() - self.last_frame
+        age = (time.time() + self.phase) % 1 if self.last_frame is None else time.time() - self.last_frame
         report = {"sensor": self.sensor, "name": f"Strap {self.sensor}"}
         if self.bpm is None:
             return report
@@ -60,6 +61,7 @@ class PlayingServer:
         self.straps = [Strap(1, 72), Strap(2, 88, contact=False, battery_percent=9)]
         self.token = None  # when set, needed
         self.full = False  # too many viewers
+        self.look = LOOK_SECONDS  # between two looks whether something changed
         self.silent = False  # streams stay open and say nothing
         self.gaps = []  # (seconds ago from, until or None, cause)
         self.missing = []  # (seconds ago from, until): no samples and no gap either
@@ -69,6 +71,7 @@ class PlayingServer:
             "clock_trusted": True, "destinations": []}
         self.uploads = 12
         self.enrolled = []
+        self.fleet = []  # gateways of `edge-gateway fleet`; None: it is away
         self.asked = []  # paths
         self.port = 0
         self.start()
@@ -164,8 +167,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         playing.asked.append(path)
-        if path in ("/", "/enroll"):
-            return self.page("page.html" if path == "/" else "enroll.html")
+        pages = {"/": "page.html", "/enroll": "enroll.html", "/fleet": "fleet.html"}
+        if path in pages:
+            return self.page(pages[path])
+        if path == "/v1/fleet/hosts" and playing.fleet is not None:
+            return self.json({"time": stamp(time.time()), "gateways": playing.fleet})
         if playing.token and f"edge-gateway={playing.token}" not in self.headers.get("Cookie", ""):
             return self.problem(401, "token-needed", "this link is no longer valid", "ask again")
         if playing.full and path in ("/v1/live", "/v1/live/now"):
@@ -225,6 +231,6 @@ class Handler(BaseHTTPRequestHandler):
                     if not playing.silent and (known != still or time.time() - at > REPEAT_SECONDS):
                         sent[name] = (still, time.time())
                         self.wfile.write(f"event: {name}\ndata: {json.dumps(report)}\n\n".encode())
-                time.sleep(LOOK_SECONDS)
+                time.sleep(playing.look)
         except (BrokenPipeError, ConnectionResetError):
             pass

@@ -84,7 +84,7 @@ struct Gateway: Sendable {
         status = StatusService(
             queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
             health: health, clock: clock,
-            started: clock.read().uptime)
+            started: clock.read().uptime, identity: settings.identity)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         pairing = PairingService(
             queue: queue, central: central, recorder: recorder, radio: radio,

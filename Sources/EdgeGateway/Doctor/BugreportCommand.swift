@@ -45,8 +45,8 @@ struct BugreportCommand: AsyncParsableCommand {
         add("doctor", DoctorCommand.text(doctor))
         add(
             "settings",
-            settings.listing.map { "\($0.key.name): \($0.value)" }
-                .joined(separator: "\n"))
+            settings.listing.filter { !$0.key.name.hasPrefix("gateway.") }
+                .map { "\($0.key.name): \($0.value)" }.joined(separator: "\n"))
         add("status", Self.json(status?.withoutPeople, redactor))
         add("gaps", Self.json(gaps, redactor))
         if status == nil {
@@ -79,6 +79,7 @@ extension StatusReport {
     /// The state without personal data: patients, and what hearts do at this moment.
     var withoutPeople: StatusReport {
         var report = self
+        report.gateway = GatewayIdentity(name: "<gateway>")
         for index in report.sensors.indices { report.sensors[index].bpm = nil }
         for index in report.enrollments.indices where report.enrollments[index].patient != nil {
             report.enrollments[index].patient = "<patient>"

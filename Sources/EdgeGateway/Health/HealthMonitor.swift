@@ -96,7 +96,8 @@ extension HealthItem {
     init(_ condition: HealthCondition, since: Date) {
         self.init(
             name: condition.name.rawValue, newName: condition.name.replacement,
-            severity: condition.name.severity.rawValue, since: since, message: condition.message,
+            severity: condition.name.severity.rawValue, since: since, sensor: condition.strap,
+            message: condition.message,
             advice: condition.advice)
     }
 }

@@ -17,7 +17,9 @@ enum Metrics {
 
     static func text(_ status: StatusReport) -> String {
         var page = MetricsPage()
-        page.add("info", .gauge, "The running version.", [(["version": status.version], 1)])
+        page.add(
+            "info", .gauge, "Which gateway this is, and the running version.",
+            [(labels(of: status), 1)])
         page.add("well", .gauge, "1 if the gateway is well.", status.well ? 1 : 0)
         page.add(
             "uptime_seconds", .gauge, "Time since the daemon started.", status.uptimeSeconds)
@@ -40,6 +42,14 @@ enum Metrics {
         addEnrollments(status.enrollments, to: &page)
         addDestinations(status.destinations, to: &page)
         return page.text
+    }
+
+    /// Name, site and labels, for joins with the other metrics; a label has its own name behind `label_`.
+    private static func labels(of status: StatusReport) -> [String: String] {
+        var labels = ["version": status.version, "name": status.gateway.name]
+        labels["site"] = status.gateway.site
+        for (name, value) in status.gateway.labels { labels["label_" + name] = value }
+        return labels
     }
 
     /// received = stored + undecodable + refused + doubled; stored = delivered + pending + held + dead + dropped.

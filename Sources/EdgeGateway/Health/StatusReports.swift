@@ -11,6 +11,8 @@ struct HealthItem: Codable, Equatable {
     /// `error`: heartbeats are lost or do not arrive; `warning`: a person acts before they stop.
     var severity: String
     var since: Date
+    /// The number of the sensor that it is about, if it is about one.
+    var sensor: Int64?
     var message: String
     var advice: String
 }
@@ -39,6 +41,7 @@ struct BalanceReport: Codable, Equatable {
 
 /// The whole state on one page.
 struct StatusReport: Codable, Equatable {
+    var gateway: GatewayIdentity
     var version: String
     var well: Bool
     var health: [HealthItem]

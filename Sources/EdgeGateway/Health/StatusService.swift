@@ -12,6 +12,7 @@ struct StatusService: Sendable {
     let clock: any GatewayClock
     /// When the daemon started.
     let started: Uptime
+    let identity: GatewayIdentity
 
     /// The whole state.
     func report() async throws -> StatusReport {
@@ -22,7 +23,7 @@ struct StatusService: Sendable {
         let reading = clock.read()
         let items = await health.items()
         return StatusReport(
-            version: GatewayVersion.text, well: items.isEmpty, health: items,
+            gateway: identity, version: GatewayVersion.text, well: items.isEmpty, health: items,
             uptimeSeconds: (reading.uptime - started).inSeconds,
             clockTrusted: reading.isTrusted, sensors: sensors, enrollments: enrollments,
             destinations: destinations, balance: BalanceReport(balance),

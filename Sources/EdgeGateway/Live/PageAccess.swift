@@ -5,7 +5,7 @@ import Foundation
 /// On loopback everybody who is on this machine already may. Elsewhere a token is needed: that of the
 /// operator shows the whole page, that of a share a heart rate. The cookie is the token itself, so
 /// that a screen in a ward lives through a restart of the daemon, and a share that is stopped ends
-/// where it is displayed.
+/// where it is displayed. The fleet's token opens `/v1/fleet` alone.
 actor PageAccess {
     /// The outcome of a check of a token.
     enum Admission: Equatable {
@@ -21,22 +21,38 @@ actor PageAccess {
 
     private let isOpen: Bool
     private let operatorToken: String?
+    private let fleetToken: String?
     private let shares: Shares
     private var wrong: (minute: Int, count: Int) = (0, 0)
 
     /// - Parameters:
     ///   - isOpen: no token is needed: only this machine can reach the page.
     ///   - operatorToken: shows the whole page.
-    init(isOpen: Bool, operatorToken: String?, shares: Shares) {
+    ///   - fleetToken: opens `/v1/fleet`, and shows nothing of the page.
+    init(isOpen: Bool, operatorToken: String?, fleetToken: String? = nil, shares: Shares) {
         self.isOpen = isOpen
         self.operatorToken = operatorToken
+        self.fleetToken = fleetToken
         self.shares = shares
     }
 
     /// What a viewer with this cookie may see; nil if nothing.
     func scope(cookie: String?, at now: Date) async -> ViewerScope? {
+        // Not even where everybody may: a program shows by its token what it is for.
+        if let cookie, isFleetToken(cookie) { return nil }
         if let cookie, let scope = await scope(of: cookie, at: now) { return scope }
         return isOpen ? .full : nil
+    }
+
+    /// Whether a request with this token may have the state of the gateway for a fleet's screen. Whoever sees the
+    /// whole page may; the holder of a share may not.
+    func opensFleet(token: String?, at now: Date) async -> Bool {
+        if let token, isFleetToken(token) { return true }
+        return await scope(cookie: token, at: now) == .full
+    }
+
+    private func isFleetToken(_ token: String) -> Bool {
+        fleetToken.map { token.isSameSecret(as: $0) } ?? false
     }
 
     /// Checks a token of a request.

@@ -45,7 +45,8 @@ struct PageServer: ReopenedServer {
         let place = try PagePlace(settings.pageListen ?? "")
         let token = try settings.pageToken(for: place)
         let access = PageAccess(
-            isOpen: place.isLoopback, operatorToken: token, shares: shares)
+            isOpen: place.isLoopback, operatorToken: token,
+            fleetToken: try settings.fleetToken(), shares: shares)
         return ServerApplication.make(
             routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
             logger: logger, onServing: onServing)
@@ -66,6 +67,9 @@ struct PageServer: ReopenedServer {
             }
         }
         LiveRoutes(feed: feed, viewers: viewers, viewer: viewer).add(to: router)
+        FleetRoutes(status: status) { request in
+            await access.opensFleet(token: Self.token(in: request), at: Date())
+        }.add(to: router)
         router.get("metrics") { [status] request, context in
             guard await viewer(request, context)?.scope == .full else {
                 return try Answers.json(.notFound)
@@ -76,8 +80,8 @@ struct PageServer: ReopenedServer {
     }
 
     private func addPages(to router: RouteBook) {
-        router.get("/") { _, _ in Self.page(PageDocument.live) }
-        router.get("enroll") { _, _ in Self.page(PageDocument.enroll) }
+        router.get("/") { _, _ in PageDocument.answer(PageDocument.live) }
+        router.get("enroll") { _, _ in PageDocument.answer(PageDocument.enroll) }
         EnrollOnceRoutes(webEnrolling: webEnrolling).add(to: router)
     }
 
@@ -104,22 +108,6 @@ struct PageServer: ReopenedServer {
         }
     }
 
-    /// A page whose scripts and styles run by a word that is another at each request (CSP level 3).
-    private static func page(_ document: String) -> Response {
-        let nonce = Shares.token()
-        let html = document.replacing("{{NONCE}}", with: nonce)
-        let policy =
-            "default-src 'none'; script-src 'nonce-\(nonce)'; style-src 'nonce-\(nonce)'; "
-            + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-            + "frame-ancestors 'none'"
-        return Response(
-            status: .ok,
-            headers: [
-                .contentType: "text/html; charset=utf-8", .cacheControl: "no-store",
-                .contentSecurityPolicy: policy,
-            ], body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
-    }
-
     /// The token of a request: a browser's cookie, or `Authorization: Bearer` of a program.
     private static func token(in request: Request) -> String? {
         if let header = request.headers[.authorization], header.hasPrefix("Bearer ") {
@@ -133,7 +121,7 @@ struct PageServer: ReopenedServer {
 struct SessionRequest: Codable { var token: String }
 
 /// What holds for every answer of the page's server.
-private struct PageGuard: RouterMiddleware {
+struct PageGuard: RouterMiddleware {
     let place: PagePlace
 
     func handle(

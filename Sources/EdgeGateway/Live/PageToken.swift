@@ -1,16 +1,16 @@
 import Foundation
 
-/// The operator's own token, from a file that only the daemon may read.
+/// A token that opens the page or what belongs to it, from a file that only its user may read.
 enum PageToken {
     /// Shorter ones can be guessed in time.
     static let lengthMin = 32
     private static let lengthMax = 512
 
+    /// - Parameter setting: what names the file, such as `page.token_file`.
     /// - Throws: ``SettingsFault`` in one line with advice; it never quotes the file.
-    static func read(_ path: String) throws(SettingsFault) -> String {
+    static func read(_ path: String, setting: String) throws(SettingsFault) -> String {
         func fault(_ what: String) -> SettingsFault {
-            SettingsFault(
-                description: "page.token_file: \(path) \(what)", setting: "page.token_file")
+            SettingsFault(description: "\(setting): \(path) \(what)", setting: setting)
         }
         let attributes: [FileAttributeKey: Any]
         do {

@@ -44,11 +44,23 @@ extension SettingKey {
                 "group whose members may change things by commands; empty: every user of the socket"
         ),
         SettingKey(
+            name: "gateway.name", kind: .text, fallback: "",
+            help: "what people call this gateway, up to 64 characters; empty: the host name"),
+        SettingKey(
+            name: "gateway.site", kind: .text, fallback: "",
+            help: "where it is, such as a ward, up to 64 characters"),
+        SettingKey(
+            name: "gateway.labels", kind: .text, fallback: "",
+            help: "up to 16 more words about it, such as floor=3, owner=cardiology"),
+        SettingKey(
             name: "page.listen", kind: .text, fallback: "",
             help: "address and port of the live page, such as 127.0.0.1:8470; empty: no page"),
         SettingKey(
             name: "page.token_file", kind: .text, fallback: "",
             help: "file with the token that shows the whole page; needed beyond this machine"),
+        SettingKey(
+            name: "fleet.token_file", kind: .text, fallback: "",
+            help: "file with the token that opens /v1/fleet at the page's port, and nothing else"),
         SettingKey(
             name: "page.url", kind: .text, fallback: "",
             help: "beginning of links to the page, where a proxy serves it"),

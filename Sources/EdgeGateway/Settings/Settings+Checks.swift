@@ -17,16 +17,18 @@ struct SettingProblem: Equatable, Sendable {
 extension Settings {
     /// Everything that cannot be used, by this user and at this moment.
     func problems() -> [SettingProblem] {
-        uplinkProblems() + stateProblems() + socketProblems() + pageProblems()
+        uplinkProblems() + identityProblems() + stateProblems() + socketProblems() + pageProblems()
     }
 
-    /// The page's token; nil for a page on loopback that needs none.
+    /// The page's token; nil for a page on loopback that needs none, and for one that only the fleet's token opens.
     ///
     /// - Throws: ``SettingsFault`` for a file that cannot be used, and for a page that others could reach
     ///   without a token.
     func pageToken(for place: PagePlace) throws(SettingsFault) -> String? {
-        if let file = pageTokenFile { return try PageToken.read(file) }
-        guard place.isLoopback else {
+        if let file = pageTokenFile {
+            return try PageToken.read(file, setting: "page.token_file")
+        }
+        guard place.isLoopback || fleetTokenFile != nil else {
             throw SettingsFault(
                 description:
                     "page.listen: \(pageListen ?? "") is reachable from other machines, and no token is set; "
@@ -34,6 +36,48 @@ extension Settings {
                 setting: "page.token_file")
         }
         return nil
+    }
+
+    /// The token that opens `/v1/fleet` alone; nil if none is set.
+    ///
+    /// - Throws: ``SettingsFault`` for a file that cannot be used, and for the page's own token.
+    func fleetToken() throws(SettingsFault) -> String? {
+        guard let file = fleetTokenFile else { return nil }
+        let token = try PageToken.read(file, setting: "fleet.token_file")
+        if let page = pageTokenFile,
+            try PageToken.read(page, setting: "page.token_file").isSameSecret(as: token)
+        {
+            throw SettingsFault(
+                description:
+                    "fleet.token_file: \(file) holds the token of page.token_file, which shows the whole page; "
+                    + "make another one",
+                setting: "fleet.token_file")
+        }
+        return token
+    }
+
+    private func identityProblems() -> [SettingProblem] {
+        var problems: [SettingProblem] = []
+        func add(_ name: String, _ message: String) {
+            problems.append(
+                SettingProblem(
+                    setting: name, message: "configuration `\(name)` \(message)",
+                    stopsDaemon: false))
+        }
+        for (name, text) in [("gateway.name", gatewayName), ("gateway.site", gatewaySite)]
+        where !text.isEmpty && !GatewayIdentity.isName(text) {
+            add(
+                name,
+                "is longer than \(GatewayIdentity.lengthMax) characters or cannot be printed; it is not used"
+            )
+        }
+        if GatewayIdentity.labels(gatewayLabels) == nil {
+            add(
+                "gateway.labels",
+                "is not a list such as floor=3, owner=cardiology, of \(GatewayIdentity.labelsMax) at most; "
+                    + "it is not used")
+        }
+        return problems
     }
 
     private func uplinkProblems() -> [SettingProblem] {
@@ -124,6 +168,7 @@ extension Settings {
         if let listen = pageListen {
             do throws(SettingsFault) {
                 _ = try pageToken(for: try PagePlace(listen))
+                _ = try fleetToken()
             } catch {
                 add(error.setting ?? "page.listen", error.description)
             }

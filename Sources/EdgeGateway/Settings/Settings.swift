@@ -21,7 +21,11 @@ struct Settings: Sendable {
     var pagePlace: PagePlace? { try? PagePlace(text("page.listen")) }
     var pageListen: String? { text("page.listen").nilIfEmpty }
     var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
+    var fleetTokenFile: String? { text("fleet.token_file").nilIfEmpty }
     var pageURL: String? { text("page.url").nilIfEmpty }
+    var gatewayName: String { text("gateway.name") }
+    var gatewaySite: String { text("gateway.site") }
+    var gatewayLabels: String { text("gateway.labels") }
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }

@@ -29,6 +29,19 @@ function make(tag, className, words) {
   if (words !== undefined) node.textContent = words;
   return node;
 }
+const SVG = 'http://www.w3.org/2000/svg';
+function shape(tag, attributes, words) {
+  const node = document.createElementNS(SVG, tag);
+  for (const key in attributes) node.setAttribute(key, attributes[key]);
+  if (words !== undefined) node.textContent = words;
+  return node;
+}
+// A name as it is drawn: without characters that steer the text around it or cannot be seen.
+const UNSEEN = /[\p{Cc}\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
+function printable(words, length = 200) {
+  const seen = String(words ?? '').replace(UNSEEN, '').trim();
+  return /[^\s\u200c\u200d\p{M}]/u.test(seen) ? [...seen.slice(0, 2 * length)].slice(0, length).join('') : '';
+}
 const number = value => typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 
 // Time. A phone's steady clock may stand still while it sleeps and a wall clock may be set: the longer
@@ -54,6 +67,11 @@ function lasting(seconds) {
   if (s < 3600) return Math.floor(s / 60) + ' min' + (s % 60 && s < 600 ? ' ' + s % 60 + ' s' : '');
   if (s < 172800) return Math.floor(s / 3600) + ' h ' + Math.floor(s % 3600 / 60) + ' min';
   return Math.floor(s / 86400) + ' days';
+}
+function shortly(seconds) {  // where there is room for six characters
+  const s = Math.max(0, Math.floor(seconds));
+  return s < 60 ? s + ' s' : s < 3600 ? Math.floor(s / 60) + ' min' : s < 172800 ? Math.floor(s / 3600) + ' h'
+    : Math.floor(s / 86400) + ' d';
 }
 let saidAt = 0;
 function say(words) {        // for screen readers, sparingly

@@ -1,7 +1,12 @@
+// How old a strap's newest frame is, and whether its rate is one of now. `passed` is the time since the report.
+function newness(strap, passed) {
+  const start = number(strap.seconds_since_frame), age = start === undefined ? undefined : start + passed;
+  return { age, fresh: age !== undefined && age <= STALE_SECONDS && number(strap.bpm) !== undefined };
+}
 // One strap.
 class Card {
   constructor(strap) {
-    this.sensor = strap.sensor; this.last = null; this.fresh = null;
+    this.sensor = strap.sensor; this.last = null; this.fresh = null; this.isQuiet = false;
     this.node = make('article', 'card');
     this.title = make('h2', '', strap.name);
     this.title.id = 'strap-' + strap.sensor;
@@ -53,15 +58,13 @@ class Card {
       + (up === undefined || up < 60 || strap.link !== 'streaming' ? '' : ' for ' + lasting(Math.floor(up / 60) * 60)));
   }
   show() {
-    const start = number(this.strap.seconds_since_frame);
-    const age = start === undefined ? undefined : start + since(this.received);
-    const fresh = !lost && age !== undefined && age <= STALE_SECONDS && number(this.strap.bpm) !== undefined;
+    const { age, fresh: isNow } = newness(this.strap, since(this.received)), fresh = isNow && !lost;
     text(this.bpm, fresh ? String(this.strap.bpm) : '–');
     const ago = age === undefined ? '' : age < 1 ? 'just now' : lasting(Math.floor(age)) + ' ago';
     text(this.age, fresh ? ago : age === undefined ? 'no sample yet'
       : (this.last === null ? 'last sample ' : `last ${this.last}, `) + ago);
     if (fresh === this.fresh) return;
-    if (this.fresh !== null && !lost && !justBack) {
+    if (this.fresh !== null && !lost && !justBack && !this.isQuiet) {
       say(this.title.textContent + (fresh ? ' sends again.' : ': no data.'));
     }
     this.fresh = fresh;

@@ -1,11 +1,4 @@
 // The chart of one strap.
-const SVG = 'http://www.w3.org/2000/svg';
-function shape(tag, attributes, words) {
-  const node = document.createElementNS(SVG, tag);
-  for (const key in attributes) node.setAttribute(key, attributes[key]);
-  if (words !== undefined) node.textContent = words;
-  return node;
-}
 class Chart {
   constructor(sensor, name) {
     this.sensor = sensor; this.minutes = 10; this.histories = {}; this.asked = {}; this.samples = [];

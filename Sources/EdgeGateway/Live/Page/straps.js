@@ -9,20 +9,22 @@ function showStraps(report) {
   $('token').hidden = true;
   justBack = lost;
   watch();
-  const seen = new Set();
-  for (const strap of report.straps) {
-    if (!strap || number(strap.sensor) === undefined) continue;
-    strap.name = String(strap.name || 'Strap ' + strap.sensor);
-    seen.add(strap.sensor);
+  const straps = report.straps.filter(strap => strap && number(strap.sensor) !== undefined);
+  const seen = new Set(straps.map(strap => strap.sensor)), walled = straps.length > CARDS_MAX;
+  if (walled !== !wall.node.hidden) { wall.use(walled); dropCards(); if (!walled) beds.clear(); }
+  for (const strap of straps) {
+    strap.name = printable(strap.name) || 'Strap ' + strap.sensor;
+    if (walled) takeBed(strap);
     let card = cards.get(strap.sensor);
-    const isNew = !card;
+    const isNew = !card && !walled;
     if (isNew) { card = new Card(strap); cards.set(strap.sensor, card); $('straps').append(card.node); }
-    card.update(strap);
+    if (card) card.update(strap);
     if (isNew) { card.chart.draw(); card.chart.refresh(); }
   }
   for (const [sensor, card] of cards) if (!seen.has(sensor)) { card.node.remove(); cards.delete(sensor); }
+  if (walled) { forgetWard(seen); wall.refresh(); }
   justBack = false;
-  $('empty').hidden = cards.size > 0;
+  $('empty').hidden = seen.size > 0;
   if (scope !== 'full') {
     text($('empty-text'), 'There is nothing to show for this link now.');
     $('empty-steps').hidden = true;
@@ -31,4 +33,8 @@ function showStraps(report) {
     text($('state'), 'Connected');
     $('state').className = 'soft';
   }
+}
+function dropCards() {
+  for (const card of cards.values()) card.node.remove();
+  cards.clear();
 }

@@ -55,6 +55,8 @@ let drawnAt = 0;
 function tick() {
   watch();
   for (const card of cards.values()) card.show();
+  wall.refresh();
+  askMinute();
   if (!asking && started) {
     if (source && lost && since(openedStream) > LOST_SECONDS) { source.close(); source = null; later(); }
     if (!source && performance.now() >= reopenAt) openStream();

@@ -2,8 +2,9 @@
 function needToken(problem) {
   asking = true;
   if (source) { source.close(); source = null; }
-  for (const card of cards.values()) card.node.remove();
-  cards.clear();
+  wall.use(false);
+  beds.clear();
+  dropCards();
   watch();
   $('empty').hidden = true; $('side').hidden = true; $('token').hidden = false;
   $('page').classList.remove('wide');

@@ -1,0 +1,126 @@
+import ArgumentParser
+import Foundation
+
+struct FleetCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fleet",
+        abstract: "Shows many gateways on one screen, those that need a person first.",
+        discussion: """
+            Asks the page's port of each gateway that a hosts file lists, with the token of \
+            fleet.token_file. It needs no daemon and runs on any machine. Exits with 0 only if every \
+            gateway answers and is well.
+
+            Examples:
+              edge-gateway fleet --hosts hosts.yaml
+              edge-gateway fleet --hosts hosts.yaml --watch
+              edge-gateway fleet --hosts hosts.yaml --page 127.0.0.1:8480
+            """)
+
+    /// A gateway checks itself every 15 s.
+    private static let everyRange = 2...3_600
+
+    @Option(help: ArgumentHelp("The gateways, as YAML.", valueName: "file"), completion: .file())
+    var hosts: String
+    @Flag(help: "Ask again and again, and redraw the screen.")
+    var watch = false
+    @Flag(help: "Print JSON instead of text.")
+    var json = false
+    @Option(help: ArgumentHelp("Serve the screen at this address, such as 127.0.0.1:8480."))
+    var page: String?
+    @Option(help: "Seconds between two questions of --watch and --page, 2 to 3600.")
+    var every = 10
+    @Option(
+        help: ArgumentHelp(
+            "Remember here since when a gateway is gone (default: edge-gateway/fleet.json in "
+                + "XDG_STATE_HOME).", valueName: "file"), completion: .file())
+    var state: String?
+    @Flag(help: "Permit http:// to other machines (tests only: tokens go in clear).")
+    var allowPlainHttp = false
+
+    func validate() throws {
+        guard [watch, json, page != nil].count(where: { $0 }) <= 1 else {
+            throw ValidationError("choose one of --watch, --json and --page")
+        }
+        guard Self.everyRange.contains(every) else {
+            throw ValidationError("--every takes 2 to 3600 seconds")
+        }
+    }
+
+    func run() async throws {
+        let place = try pagePlace()
+        let known = try HostsFile.read(hosts, allowsPlainHTTP: allowPlainHttp)
+        let environment = ProcessInfo.processInfo.environment
+        let file = state.map(FleetMemoryFile.init) ?? FleetMemoryFile.standard(environment)
+        let poller = FleetPoller(known, allowsPlainHTTP: allowPlainHttp, file: file)
+        if let place {
+            try await FleetPageServer(place: place, poller: poller, pause: .seconds(every)).run()
+        } else if watch {
+            try await keepWatching(poller, environment)
+        } else {
+            let report = await poller.poll()
+            if json {
+                try Terminal.printJSON(report)
+            } else {
+                let columns = DisplayWidth.terminal(environment).columns
+                Terminal.print(FleetTable(columns: columns).lines(report).joined(separator: "\n"))
+            }
+            await Self.keep(poller)
+            if !report.isWell { throw ExitCode(CommandExit.notWell.rawValue) }
+        }
+    }
+
+    private func pagePlace() throws -> PagePlace? {
+        guard let page else { return nil }
+        let place: PagePlace
+        do {
+            place = try PagePlace(page)
+        } catch {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "--page takes an address of this machine and a port, such as "
+                    + "127.0.0.1:8480")
+        }
+        guard place.isLoopback else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message:
+                    "--page \(page) is reachable from other machines, and the page asks for no "
+                    + "token\n  serve it at 127.0.0.1, behind a proxy that knows who may see it")
+        }
+        return place
+    }
+
+    private func keepWatching(
+        _ poller: FleetPoller, _ environment: [String: String]
+    ) async throws {
+        let isTerminal = isatty(STDOUT_FILENO) == 1
+        if isTerminal { Terminal.clear() }
+        while true {
+            let report = await poller.poll()
+            let size = DisplayWidth.terminal(environment)
+            var lines = FleetTable(columns: size.columns).lines(report)
+            if isTerminal {
+                // One line below the last stays free: a longer screen would scroll.
+                if let rows = size.rows, lines.count > rows - 1, rows > 2 {
+                    let hidden = lines.count - (rows - 2)
+                    lines = lines.prefix(rows - 2) + ["… \(hidden) more lines"]
+                }
+                Terminal.redraw(lines)
+            } else {
+                Terminal.print(lines.joined(separator: "\n"))
+                Terminal.flush()
+            }
+            await Self.keep(poller)
+            try await Task.sleep(for: .seconds(every))
+        }
+    }
+
+    /// What cannot be kept costs the next run its "gone since"; the screen is right all the same.
+    static func keep(_ poller: FleetPoller) async {
+        do {
+            try await poller.keep()
+        } catch {
+            Terminal.complain("note: \((error as? CommandFailure)?.message ?? "\(error)")")
+        }
+    }
+}

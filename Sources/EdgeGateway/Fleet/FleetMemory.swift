@@ -1,0 +1,116 @@
+import Foundation
+import Uplink
+
+/// What is known of the gateways from earlier: since when each is in its state, and what a gateway that is gone was.
+/// A value; ``FleetMemoryFile`` keeps it between runs.
+struct FleetMemory: Codable, Equatable, Sendable {
+    /// Gateways that no hosts file has named for this long are forgotten.
+    static let keptTime: TimeInterval = 30 * 86_400
+
+    struct Entry: Codable, Equatable, Sendable {
+        var firstAsked: Date
+        var lastAsked: Date
+        var lastAnswer: Date?
+        /// Since when it has been well, without a break.
+        var wellSince: Date?
+        /// Since when its answers cannot be used.
+        var faultSince: Date?
+        var name: String?
+        var site: String?
+        var labels: [String: String] = [:]
+        var version: String?
+    }
+
+    /// By address: a name may be given to another machine.
+    private(set) var entries: [String: Entry] = [:]
+
+    /// Takes what a gateway answered, and gives the row for it.
+    mutating func note(_ answer: FleetAnswer, of host: FleetHost, at now: Date) -> FleetGateway {
+        let address = host.origin.description
+        var entry = entries[address] ?? Entry(firstAsked: now, lastAsked: now)
+        entry.lastAsked = now
+        let noted: FleetGateway
+        switch answer {
+        case .report(let report):
+            entry.lastAnswer = now
+            entry.faultSince = nil
+            entry.wellSince = report.well ? entry.wellSince ?? now : nil
+            entry.name = report.gateway.name
+            entry.site = report.gateway.site
+            entry.labels = report.gateway.labels
+            entry.version = report.version
+            var known = row(of: host, entry, report.well ? .well : .notWell)
+            known.since =
+                report.well
+                ? entry.wellSince ?? now : min(now, report.items.map(\.since).min() ?? now)
+            known.items = report.items
+            known.sensors = report.sensors
+            known.oldestUndeliveredSeconds = report.oldestUndeliveredSeconds
+            known.backlog = report.backlog
+            noted = known
+        case .fault(let fault, let detail, let remedy):
+            entry.wellSince = nil
+            if fault != .noAnswer { entry.lastAnswer = now }
+            entry.faultSince = fault == .noAnswer ? nil : entry.faultSince ?? now
+            var unknown = row(of: host, entry, fault == .noAnswer ? .gone : .notWell)
+            unknown.since = entry.faultSince ?? entry.lastAnswer ?? entry.firstAsked
+            unknown.items = [
+                FleetItem(
+                    name: fault.rawValue, severity: "error", since: unknown.since, detail: detail,
+                    remedy: remedy)
+            ]
+            noted = unknown
+        }
+        entries[address] = entry
+        return noted
+    }
+
+    /// Without those that were not asked about for long.
+    mutating func forget(at now: Date) {
+        entries = entries.filter { now.timeIntervalSince($0.value.lastAsked) < Self.keptTime }
+    }
+
+    private func row(
+        of host: FleetHost, _ entry: Entry, _ state: FleetGateway.State
+    ) -> FleetGateway {
+        let own = entry.name.flatMap { $0.isEmpty ? nil : $0 }
+        return FleetGateway(
+            name: host.name ?? own ?? host.origin.description, site: entry.site,
+            labels: entry.labels.merging(host.labels) { $1 }, version: entry.version, state: state,
+            since: entry.firstAsked, items: [], lastAnswer: entry.lastAnswer)
+    }
+}
+
+/// The file that keeps a ``FleetMemory`` between runs.
+struct FleetMemoryFile {
+    /// 2,000 gateways with every label take less.
+    private static let bytesMax = 16 << 20
+
+    let path: String
+
+    /// In the user's own place for such files (XDG Base Directory Specification); nil without a home.
+    static func standard(_ environment: [String: String]) -> FleetMemoryFile? {
+        let xdg = environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 + "/.local/state" : nil }
+        return (xdg ?? home).map { FleetMemoryFile(path: $0 + "/edge-gateway/fleet.json") }
+    }
+
+    /// What was kept; nothing, if the file is not there or is damaged.
+    func read() -> FleetMemory {
+        guard let handle = FileHandle(forReadingAtPath: path),
+            let data = try? handle.read(upToCount: Self.bytesMax + 1), data.count <= Self.bytesMax,
+            let memory = try? ReportCoding.decoder().decode(FleetMemory.self, from: data)
+        else { return FleetMemory() }
+        return memory
+    }
+
+    /// - Throws: ``CommandFailure`` if it cannot be written.
+    func write(_ memory: FleetMemory) throws {
+        try? FileManager.default.createDirectory(
+            atPath: URL(filePath: path).deletingLastPathComponent().path,
+            withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        let file = try OutputFile(path, replaces: true)
+        try file.write(Array(try ReportCoding.encoder().encode(memory)))
+        try file.finish()
+    }
+}

@@ -1,0 +1,145 @@
+import Basics
+import Foundation
+
+// The fleet's part of the JSON contract (docs/json.md).
+
+/// One thing that is not well at a gateway.
+struct FleetItem: Codable, Equatable, Sendable {
+    /// As in `status`; or of a gateway whose state cannot be known one of ``FleetFault``.
+    var name: String
+    var severity: String
+    var since: Date
+    /// What happened, one line.
+    var detail: String
+    /// What to do, one line.
+    var remedy: String
+    /// The name of the strap that it is about, if it is about one.
+    var sensor: String?
+}
+
+/// How many straps send.
+struct FleetSensors: Codable, Equatable, Sendable {
+    var paired: Int
+    /// Their link is up, and a frame came a moment ago.
+    var streaming: Int
+    /// The names of the others.
+    var silent: [String]
+}
+
+/// What waits for one destination.
+struct FleetBacklog: Codable, Equatable, Sendable {
+    var destination: String
+    var kind: String
+    /// Those that wait, and those that are held.
+    var samples: Int
+}
+
+/// `GET /v1/fleet`: one gateway for a fleet's screen. No patient, no rate, no sensor's address.
+struct FleetReport: Codable, Equatable, Sendable {
+    var gateway: GatewayIdentity
+    var version: String
+    var well: Bool
+    var items: [FleetItem]
+    var sensors: FleetSensors
+    /// Left out if nothing waits.
+    var oldestUndeliveredSeconds: Double?
+    var backlog: [FleetBacklog]
+}
+
+extension FleetReport {
+    init(_ status: StatusReport, at now: Date) {
+        func name(_ sensor: SensorReport) -> String {
+            sensor.name.isEmpty ? "Strap \(sensor.id)" : sensor.name
+        }
+        // Commands in remedies have addresses, and messages the end of one if a strap has no name.
+        func withoutAddresses(_ text: String) -> String {
+            status.sensors.reduce(text) { text, sensor in
+                text.replacing(sensor.address, with: "ADDRESS")
+                    .replacing("strap …" + sensor.address.suffix(5), with: name(sensor))
+            }
+        }
+        let streaming = status.sensors.filter {
+            $0.link == "streaming"
+                && ($0.secondsSinceFrame ?? .infinity) <= SensorReport.freshTime.inSeconds
+        }
+        self.init(
+            gateway: status.gateway, version: status.version, well: status.well,
+            items: status.health.map { item in
+                FleetItem(
+                    name: item.name, severity: item.severity, since: item.since,
+                    detail: withoutAddresses(item.message), remedy: withoutAddresses(item.advice),
+                    sensor: status.sensors.first { $0.id == item.sensor }.map(name))
+            },
+            sensors: FleetSensors(
+                paired: status.sensors.count, streaming: streaming.count,
+                silent: status.sensors.filter { sensor in
+                    !streaming.contains { $0.id == sensor.id }
+                }.map(name)),
+            oldestUndeliveredSeconds: status.oldestUnsent.map {
+                max(0, now.timeIntervalSince($0))
+            },
+            backlog: status.enrollments.map {
+                FleetBacklog(
+                    destination: $0.name, kind: $0.kind == "file" ? "file" : "exchange",
+                    samples: $0.pending)
+            }
+                + status.destinations.map {
+                    FleetBacklog(destination: $0.name, kind: $0.kind, samples: $0.pending)
+                })
+    }
+}
+
+/// What can be known of one gateway of a fleet.
+struct FleetGateway: Codable, Equatable, Sendable {
+    enum State: String, Codable, Sendable {
+        case well
+        case notWell = "not-well"
+        /// It does not answer.
+        case gone
+    }
+
+    /// From the hosts file, or as the gateway calls itself, or its address.
+    var name: String
+    var site: String?
+    var labels: [String: String]
+    var version: String?
+    var state: State
+    var since: Date
+    var items: [FleetItem]
+    /// This and what follows is left out while the gateway's state cannot be known.
+    var sensors: FleetSensors?
+    var oldestUndeliveredSeconds: Double?
+    var backlog: [FleetBacklog]?
+    /// Left out if it never answered.
+    var lastAnswer: Date?
+}
+
+/// `fleet --json`, and `GET /v1/fleet/hosts` of the fleet's page: worst first.
+struct FleetHostsReport: Codable, Equatable, Sendable {
+    var time: Date
+    var gateways: [FleetGateway]
+
+    /// Gone first, then those that lose data, then those that a person looks after before they do, then the others;
+    /// by name among equals, so that a row stays where it was.
+    init(time: Date, gateways: [FleetGateway]) {
+        self.time = time
+        self.gateways = gateways.sorted { one, other in
+            one.rank == other.rank
+                ? one.name.localizedStandardCompare(other.name) == .orderedAscending
+                : one.rank < other.rank
+        }
+    }
+
+    /// Whether no gateway needs a person.
+    var isWell: Bool { gateways.allSatisfy { $0.state == .well } }
+}
+
+extension FleetGateway {
+    fileprivate var rank: Int {
+        switch state {
+        case .gone: 0
+        case .notWell: items.contains { $0.severity == "error" } ? 1 : 2
+        case .well: 3
+        }
+    }
+}
