@@ -383,7 +383,7 @@ def test_rates_that_change_shift_nothing(server, visit):
     page.wait_for_timeout(300)
     page.evaluate("""() => { window.shifts = [];
         new PerformanceObserver(list => { for (const entry of list.getEntries()) for (const { node } of entry.sources)
-          if (node && node.parentElement && node.parentElement.closest('header, main')) window.shifts.push(node.className); })
+          if (node && node.nodeType === 1 && node.closest('header, main')) window.shifts.push(node.className); })
           .observe({ type: 'layout-shift' }); }""")
     boxes = "[...document.querySelectorAll('.tile span, .tile svg')].map(n => JSON.stringify(n.getBoundingClientRect()))"
     before = page.evaluate(boxes)
@@ -407,7 +407,7 @@ def test_an_hour_of_two_hundred_straps_leaves_memory_flat(server, visit):
     server.straps = []
     page = visit(server.url, "desktop", clock=True)
     page.wait_for_selector("#empty:not([hidden])")
-    page.evaluate("""() => { source.close(); source = { close() {}, readyState: 1 };
+    page.evaluate("""() => { source.close(); source = { close() {}, readyState: 1 }; window.openStream = () => {};
         window.fetch = () => Promise.reject(new Error('none')); }""")
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)
     session = page.context.new_cdp_session(page)
