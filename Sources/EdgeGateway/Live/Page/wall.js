@@ -206,7 +206,7 @@ class Wall {
     const all = this.tiles.size, some = this.order.length < all;
     text(this.tally, (some ? `${this.order.length} of ${all} ${this.things} shown` : `${all} ${this.things}`)
       + (hidden ? `; ${hidden} of those hidden need a person` : ''));
-    this.tally.className = 'tally' + (hidden ? ' warn' : '');
+    this.tally.classList.toggle('warn', hidden > 0);
     text(this.needy, needy ? `Needs a person: ${needy}` : 'Needs a person: none');
   }
   fit() {
