@@ -397,7 +397,7 @@ def test_rates_that_change_shift_nothing(server, visit):
 def test_the_minute_before_the_page_was_opened_is_asked_once_a_strap(server, visit):
     even(server)
     page = visit(server.url, "desktop")
-    until(page, "[...beds.values()].every(bed => bed.asked && bed.samples.length > 8)")
+    until(page, "beds.size === 12 && [...beds.values()].every(bed => bed.asked && bed.samples.length > 8)")
     page.wait_for_timeout(400)
     assert server.asked.count("/v1/live/history") == 12
 
@@ -472,7 +472,7 @@ def test_two_hundred_straps_take_a_tenth_of_a_core(server, browser, visit):
     idle = share()
     page = visit(server.url, (1920, 1080))
     page.wait_for_selector(".tile")
-    until(page, "[...beds.values()].every(bed => bed.asked)")
+    until(page, "beds.size === 200 && [...beds.values()].every(bed => bed.asked)")
     wall = share()
     print(f"percent of a core: {wall:.1f}, without the page {idle:.1f}")
     assert wall - idle <= 10

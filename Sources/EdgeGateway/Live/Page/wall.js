@@ -256,7 +256,7 @@ class Wall {
     this.inside.replaceChildren();
     if (history.state && history.state.opened) { this.backs += 1; history.back(); }
     const tile = this.tiles.get(key);
-    if (tile && tile.node.isConnected) tile.button.focus({ preventScroll: true });
+    if (tile && tile.node.isConnected && document.activeElement === document.body) tile.button.focus({ preventScroll: true });
     this.closed();
   }
   use(isUsed) {
