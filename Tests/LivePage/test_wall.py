@@ -383,7 +383,7 @@ def test_rates_that_change_shift_nothing(server, visit):
     page.wait_for_timeout(300)
     page.evaluate("""() => { window.shifts = [];
         new PerformanceObserver(list => { for (const entry of list.getEntries()) for (const { node } of entry.sources)
-          if (node && node.parentElement && node.parentElement.closest('header, main')) window.shifts.push(node.className); })
+          if (node && node.nodeType === 1 && node.closest('header, main')) window.shifts.push(node.className); })
           .observe({ type: 'layout-shift' }); }""")
     boxes = "[...document.querySelectorAll('.tile span, .tile svg')].map(n => JSON.stringify(n.getBoundingClientRect()))"
     before = page.evaluate(boxes)
@@ -397,7 +397,7 @@ def test_rates_that_change_shift_nothing(server, visit):
 def test_the_minute_before_the_page_was_opened_is_asked_once_a_strap(server, visit):
     even(server)
     page = visit(server.url, "desktop")
-    until(page, "[...beds.values()].every(bed => bed.asked && bed.samples.length > 8)")
+    until(page, "beds.size === 12 && [...beds.values()].every(bed => bed.asked && bed.samples.length > 8)")
     page.wait_for_timeout(400)
     assert server.asked.count("/v1/live/history") == 12
 
@@ -407,7 +407,7 @@ def test_an_hour_of_two_hundred_straps_leaves_memory_flat(server, visit):
     server.straps = []
     page = visit(server.url, "desktop", clock=True)
     page.wait_for_selector("#empty:not([hidden])")
-    page.evaluate("""() => { source.close(); source = { close() {}, readyState: 1 };
+    page.evaluate("""() => { source.close(); source = { close() {}, readyState: 1 }; window.openStream = () => {};
         window.fetch = () => Promise.reject(new Error('none')); }""")
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)
     session = page.context.new_cdp_session(page)
@@ -472,7 +472,7 @@ def test_two_hundred_straps_take_a_tenth_of_a_core(server, browser, visit):
     idle = share()
     page = visit(server.url, (1920, 1080))
     page.wait_for_selector(".tile")
-    until(page, "[...beds.values()].every(bed => bed.asked)")
+    until(page, "beds.size === 200 && [...beds.values()].every(bed => bed.asked)")
     wall = share()
     print(f"percent of a core: {wall:.1f}, without the page {idle:.1f}")
     assert wall - idle <= 10

@@ -206,7 +206,7 @@ class Wall {
     const all = this.tiles.size, some = this.order.length < all;
     text(this.tally, (some ? `${this.order.length} of ${all} ${this.things} shown` : `${all} ${this.things}`)
       + (hidden ? `; ${hidden} of those hidden need a person` : ''));
-    this.tally.className = 'tally' + (hidden ? ' warn' : '');
+    this.tally.classList.toggle('warn', hidden > 0);
     text(this.needy, needy ? `Needs a person: ${needy}` : 'Needs a person: none');
   }
   fit() {
@@ -256,7 +256,7 @@ class Wall {
     this.inside.replaceChildren();
     if (history.state && history.state.opened) { this.backs += 1; history.back(); }
     const tile = this.tiles.get(key);
-    if (tile && tile.node.isConnected) tile.button.focus({ preventScroll: true });
+    if (tile && tile.node.isConnected && document.activeElement === document.body) tile.button.focus({ preventScroll: true });
     this.closed();
   }
   use(isUsed) {

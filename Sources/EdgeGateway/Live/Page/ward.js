@@ -8,7 +8,7 @@ const MINUTE_ASKED_MS = 100; // between two requests for what was before the pag
 const RANKS = { silent: 0, contact: 1, battery: 2 };
 
 const beds = new Map();
-let minuteAsked = 0, minuteBusy = false;
+let trendsAt = -Infinity, minuteAsked = 0, minuteBusy = false;
 const wall = new Wall({
   label: 'Straps', things: 'straps', hasTrend: true, look: faces,
   open(sensor) {
@@ -29,7 +29,7 @@ document.querySelector('header').append(wall.tools);
 
 function takeBed(strap) {
   let bed = beds.get(strap.sensor);
-  if (!bed) beds.set(strap.sensor, bed = { samples: [], trend: '', drawnAt: -Infinity, last: null, fresh: null, asked: false });
+  if (!bed) beds.set(strap.sensor, bed = { samples: [], trend: '', isDrawn: false, last: null, fresh: null, asked: false });
   bed.strap = strap;
   const { age, fresh } = newness(strap, 0);
   if (!fresh) return;
@@ -42,7 +42,7 @@ function takeBed(strap) {
   if (bed.samples.length > TREND_SAMPLES) bed.samples.shift();
 }
 function drawTrend(bed, now) {
-  bed.drawnAt = performance.now();
+  bed.isDrawn = true;
   while (bed.samples.length && now - bed.samples[0].at > TREND_MS) bed.samples.shift();
   let low = Infinity, high = -Infinity, path = '', before = -Infinity;
   for (const { bpm } of bed.samples) { low = Math.min(low, bpm); high = Math.max(high, bpm); }
@@ -79,8 +79,11 @@ function faceOf(bed, passed) {
 }
 function faces() {
   const all = new Map(), now = gatewayNow(), passed = heard ? since(heard) : 0, gone = [], back = [];
+  // All trends in one paint: one that changes has the compositor arrange all tiles anew.
+  const areDue = performance.now() - trendsAt >= TREND_DRAWN_MS;
+  if (areDue) trendsAt = performance.now();
   for (const [sensor, bed] of beds) {
-    if (performance.now() - bed.drawnAt >= TREND_DRAWN_MS) drawTrend(bed, now);
+    if (areDue || !bed.isDrawn) drawTrend(bed, now);
     const face = faceOf(bed, passed), fresh = face.value !== '–';
     if (bed.fresh !== null && bed.fresh !== fresh && !lost) (fresh ? back : gone).push(face.name);
     bed.fresh = lost ? null : fresh;
@@ -107,7 +110,7 @@ async function askMinute() {
         const { points, bucket } = Chart.read(await answer.json());
         bed.samples.unshift(...points.map(p => ({ at: p.at + bucket / 2, bpm: p.mean }))
           .filter(p => p.at < first - 500 && gatewayNow() - p.at < TREND_MS).slice(-12));
-        bed.drawnAt = -Infinity;
+        bed.isDrawn = false;
       }
     } catch { /* A minute later the stream has told it. */ }
   }
