@@ -16,7 +16,7 @@ ifneq (,$(filter-out $(NATIVE) arm64,$(ARCH)))
 $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
-.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-bluez test-arm64 day fleet gateway \
+.PHONY: demo demo-destinations run test build-tests test-long test-flaky test-page test-exchange test-bluez test-arm64 day fleet gateway \
 	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
 	test-installed lint fuzz bench clean
 
@@ -73,6 +73,10 @@ test-long: test        ## the same with whole days of chaos, hundreds of kills a
 test-page:             ## the live page in real Chromium, against a server that plays the gateway
 	@deploy/setup --test
 	Tests/LivePage/run
+
+test-exchange:         ## several servers of an exchange behind HAProxy (deploy/exchange), one of them killed
+	@deploy/setup --test
+	Tests/Exchange/run
 
 test-bluez: gateway    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
