@@ -74,7 +74,8 @@ struct FleetSimulation {
     private func header(_ title: String) {
         print("\n\(title):\n")
         print(
-            "| gateways | servers | a point | batch | interval | load | caught up | waste | fresh |")
+            "| gateways | servers | a point | batch | interval | load | caught up | waste | fresh |"
+        )
         print("|---|---|---|---|---|---|---|---|---|")
     }
 
