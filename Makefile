@@ -16,7 +16,7 @@ ifneq (,$(filter-out $(NATIVE) arm64,$(ARCH)))
 $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
-.PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-bluez test-arm64 day fleet gateway \
+.PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-bluez test-arm64 day fleet gateway test-exchange test-monitoring \
 	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
 	test-installed lint fuzz bench clean
 
@@ -77,13 +77,21 @@ test-page:             ## the live page in real Chromium, against a server that 
 	@deploy/setup --test
 	Tests/LivePage/run
 
+test-exchange:         ## several servers of an exchange behind HAProxy (deploy/exchange), one of them killed
+	@deploy/setup --test
+	Tests/Exchange/run
+
+test-monitoring: gateway-demo ## dashboards and alarms with a real Prometheus, the real gateway and HAProxy
+	@deploy/setup --test
+	Tests/Monitoring/run .build/release/gateway-demo
+
 test-bluez: gateway    ## the real binary against real bluetoothd in a virtual machine
 	Tests/RealBlueZ/run .build/release/edge-gateway
 
 day: simulated-day     ## a simulated day of twelve straps in which everything goes wrong
 	SWIFT_DETERMINISTIC_HASHING=1 .build/release/simulated-day $(if $(DAY_SEED),--seed $(DAY_SEED))
 
-fleet:                 ## up to a thousand gateways and one exchange, by simulation (docs/scale.md)
+fleet:                 ## up to ten thousand gateways and an exchange, by simulation (docs/scale.md)
 	@deploy/setup
 	Benchmarks/fleet
 

@@ -4,11 +4,14 @@ import OfflineQueue
 import Uplink
 import Testbed
 
-/// Gateways with the product's own deliveries, and one exchange; time is only counted.
+/// Gateways with the product's own deliveries, and an exchange of one server or several; time is only
+/// counted.
 struct Fleet {
     /// What is varied.
     struct Scenario {
         var gateways = 1000
+        /// The exchange's.
+        var servers = 1
         /// Seconds of which a strap's data point is made.
         var resolution: Int64 = 1
         var settings = DeliverySettings()
@@ -77,7 +80,7 @@ struct Fleet {
         self.scenario = scenario
         end = scenario.end
         behind = scenario.gateways
-        exchange = Exchange(gateways: scenario.gateways)
+        exchange = Exchange(servers: scenario.servers, gateways: scenario.gateways)
         var chance = SeededRandom(seed: seed)
         for index in 0..<scenario.gateways {
             let own = chance.next()
@@ -100,7 +103,11 @@ struct Fleet {
             let now = min(event, done)
             guard now <= end else { break }
             if done <= event {
-                exchange.finish(done).map { finish($0, done) }
+                switch exchange.finish(done) {
+                case (let request, true)?: finish(request, done)
+                case (let request, false)?: sentAway(request, done)
+                case nil: break
+                }
             } else {
                 events.popMin().map { handle($0) }
             }
@@ -127,6 +134,13 @@ struct Fleet {
                 now)
         }
         advance(index, now)
+    }
+
+    /// The proxy answers 503.
+    private mutating func sentAway(_ request: Exchange.Request, _ now: Int64) {
+        guard gateways[request.gateway].waiting?.number == request.number else { return }
+        take(.throttled(retryAfter: nil), request.gateway, now)
+        advance(request.gateway, now)
     }
 
     /// The exchange is done with a request; whoever waits gets the answer.

@@ -1,6 +1,6 @@
 import Uplink
 
-/// `Benchmarks/fleet`: many gateways come back to one exchange after a day without network.
+/// `Benchmarks/fleet`: many gateways come back to an exchange after a day without network.
 @main
 struct FleetSimulation {
     private static let second: Int64 = 1_000_000
@@ -50,13 +50,33 @@ struct FleetSimulation {
                 }
             }
         }
+        several()
         print("\n\(dead) samples given up; \(overlaps) times two requests of one gateway at once")
+    }
+
+    /// Servers of one exchange behind a proxy, up to ten thousand gateways.
+    private mutating func several() {
+        header("Several servers behind HAProxy")
+        let cases: [(gateways: Int, resolution: Int64, seconds: Int64, servers: [Int])] = [
+            (200, 1, 30, [2, 4]), (1000, 10, 120, [2, 4]), (10_000, 60, 120, [4, 8]),
+            (10_000, 60, 300, [4]), (10_000, 10, 300, [16]),
+        ]
+        for one in cases {
+            for servers in one.servers {
+                play(one.gateways, one.resolution) {
+                    $0.servers = servers
+                    $0.settings.interval = .seconds(one.seconds)
+                }
+            }
+        }
     }
 
     private func header(_ title: String) {
         print("\n\(title):\n")
-        print("| gateways | a point | batch | interval | load | caught up | waste | fresh |")
-        print("|---|---|---|---|---|---|---|---|")
+        print(
+            "| gateways | servers | a point | batch | interval | load | caught up | waste | fresh |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
     }
 
     private mutating func play(
@@ -68,7 +88,7 @@ struct FleetSimulation {
         change(&scenario)
         let load = Self.load(of: scenario)
         var cells = [
-            "\(gateways)", resolution == 1 ? "frame" : "\(resolution) s",
+            "\(gateways)", "\(scenario.servers)", resolution == 1 ? "frame" : "\(resolution) s",
             "\(scenario.settings.batchSamplesMax)",
             "\(scenario.settings.interval.components.seconds) s", Self.percent(load),
         ]
@@ -93,15 +113,17 @@ struct FleetSimulation {
         print("| " + cells.joined(separator: " | ") + " |")
     }
 
-    /// The share of the exchange's time that the fleet takes as long as all is well: that of one gateway
-    /// which is alone, so many times.
+    /// The share of all servers' time that the fleet takes as long as all is well: that of one gateway which
+    /// is alone, so many times.
     private static func load(of scenario: Fleet.Scenario) -> Double {
         var calm = scenario
         calm.gateways = 1
+        calm.servers = 1
         calm.end = 2 * hour
         calm.outage = calm.end..<calm.end
         var fleet = Fleet(calm, seed: seed)
         return Double(fleet.run().work) / Double(calm.end) * Double(scenario.gateways)
+            / Double(scenario.servers)
     }
 
     private static func percent(_ share: Double) -> String { "\(Int((share * 100).rounded())) %" }

@@ -1,0 +1,99 @@
+"""The role and playbooks of deploy/ansible on two installed gateways: the steps of one life, in this order."""
+import subprocess
+
+import pytest
+from conftest import FOLDER, PLAYBOOKS
+
+SETTINGS = {"clock": {"trust": "always"}, "uplink": {"interval_seconds": 120}}
+
+
+@pytest.fixture(scope="module")
+def machines(site):
+    return site.machines.values()
+
+
+def test_the_playbooks_pass_ansible_lint():
+    found = subprocess.run(
+        [FOLDER / "lint/bin/ansible-lint", "--offline", "--strict", "-q", "--nocolor"], cwd=PLAYBOOKS,
+        capture_output=True, text=True, check=False)  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_it_installs_configures_and_enrolls(site, machines):
+    play = site.play("site.yaml", "-v", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
+    assert play.status == 0, play.text
+    for machine in machines:
+        assert machine.conditions() == []
+        assert "interval_seconds: 120" in machine.settings()
+    assert [one.do("edge-gateway enrollments --json").stdout.count('"bed7"') for one in machines] == [1, 0]
+    # Neither the link nor its code stands in what Ansible says.
+    assert site.link not in play.text
+    assert site.link.rsplit("/", 1)[-1] not in play.text
+
+
+def test_a_second_run_changes_nothing(site, machines):
+    daemons = [one.daemon() for one in machines]
+    play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
+    assert play.status == 0, play.text
+    assert [play.recap(name, "changed") for name in ("one", "two")] == [0, 0], play.text
+    assert [one.daemon() for one in machines] == daemons
+
+
+def test_a_wrong_setting_reaches_no_gateway(site, machines):
+    before = [(one.settings(), one.daemon()) for one in machines]
+    play = site.play(
+        "site.yaml", edge_gateway_deb=site.package, edge_gateway_settings={"clock": {"trust": "sometimes"}})
+    assert play.status != 0
+    assert "clock.trust" in play.text
+    assert [(one.settings(), one.daemon()) for one in machines] == before
+
+
+def without_bus(tree):
+    """A version that starts, answers, and finds no bus."""
+    folder = tree / "lib/systemd/system/edge-gateway.service.d"
+    folder.mkdir(parents=True)
+    (folder / "bad.conf").write_text("[Service]\nEnvironment=DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nowhere\n")
+
+
+def test_a_gateway_that_is_not_well_stops_the_rollout(site, machines):
+    one, two = machines
+    version, daemon = two.version(), two.daemon()
+    play = site.play(
+        "site.yaml", edge_gateway_deb=str(site.repacked("+bad", without_bus)), edge_gateway_settings=SETTINGS,
+        edge_gateway_lots=[1, 1], edge_gateway_well_seconds=50)  # fmt: skip
+    assert play.status != 0
+    assert "Not well: bus-absent" in play.text
+    assert one.version() == version + "+bad"
+    assert (two.version(), two.daemon()) == (version, daemon)
+    assert play.recap("two", "ok") is None, play.text
+
+
+def test_a_rollback_brings_the_package_of_before(site, machines):
+    one, two = machines
+    play = site.play("rollback.yaml", "--limit", "one")
+    assert play.status == 0, play.text
+    assert one.version() == two.version()
+    assert one.conditions() == []
+    assert '"bed7"' in one.do("edge-gateway enrollments --json").stdout
+
+
+def test_an_update_from_a_repository_reaches_all_in_lots(site, machines):
+    one, two = machines
+    version = one.version()
+    good = site.repacked("+good")
+    for machine in machines:
+        folder = machine.tree / "srv/repository"
+        folder.mkdir()
+        subprocess.run(["cp", good, site.package, folder], check=True)
+        index = subprocess.run(
+            ["dpkg-scanpackages", "--multiversion", "."], cwd=folder, capture_output=True, check=True)
+        (folder / "Packages").write_bytes(index.stdout)
+    play = site.play(
+        "site.yaml", edge_gateway_repository="deb [trusted=yes] file:/srv/repository ./",
+        edge_gateway_version=version + "+good", edge_gateway_settings=SETTINGS, edge_gateway_lots=[1, 1])  # fmt: skip
+    assert play.status == 0, play.text
+    assert [machine.version() for machine in machines] == [version + "+good"] * 2
+    assert [machine.conditions() for machine in machines] == [[], []]
+    play = site.play("rollback.yaml")
+    assert play.status == 0, play.text
+    assert [machine.version() for machine in machines] == [version] * 2
