@@ -102,6 +102,9 @@ gateway-arm64:
 	deploy/arm64/enter clang --target=aarch64-linux-gnu --sysroot=.build-arm64/sysroot -fuse-ld=lld \
 		$(RESET) .build-arm64/release/edge-gateway-radio-reset
 
+gateway-demo-arm64: gateway-arm64
+	deploy/arm64/build gateway-demo
+
 # The programs around the gateway that tests and the demo run.
 gateway-demo simulated-day soak stand-in-exchange FastTime: gateway
 	$(BUILD) $@
@@ -127,6 +130,8 @@ test-arm64: manual     ## the gateway as 64-bit ARM code, emulated, beside this 
 	@deploy/setup --test
 	$(MAKE) package ARCH=arm64
 	Tests/Arm64/run
+	$(MAKE) gateway-demo-arm64
+	DEMO_SECONDS=20 deploy/arm64/gateway-demo
 
 test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge
 	@deploy/setup --test
