@@ -48,6 +48,8 @@ SOURCES = {
         [
             ("power-on to first sample, VM", "≤ 5 s"),
             ("bluetoothd restart to sample, VM", "≤ 15 s"),
+            ("memory of its own, idle, VM", "≤ 8 MiB"),
+            ("memory of its own after load, VM", "≤ 12 MiB"),
         ],
         "make test-bluez",
     ),
