@@ -17,12 +17,12 @@ SETTLE_SECONDS = 3
 def idle_memory(fixture):
     """With nothing to do the gateway has at most 8 MiB of its own."""
     time.sleep(SETTLE_SECONDS)
-    return expect_memory(fixture, "memory of its own, idle, VM", IDLE_MIB_MAX)
+    return expect_memory(fixture, "memory of its own, idle", IDLE_MIB_MAX)
 
 
 def loaded_memory(fixture):
     """After everything that straps do it has at most 12 MiB of its own."""
-    return expect_memory(fixture, "memory of its own after load, VM", LOADED_MIB_MAX)
+    return expect_memory(fixture, "memory of its own, loaded", LOADED_MIB_MAX)
 
 
 def expect_memory(fixture, figure, limit):
@@ -39,7 +39,7 @@ def bluetoothd_restarts(fixture):
     began = time.monotonic()
     fixture.bluetoothd.start()
     seconds = fixture.expect_streaming(since=began)
-    fixture.figure("bluetoothd restart to sample, VM", seconds, RESUME_SECONDS_MAX, "s")
+    fixture.figure("bluetoothd restart to sample", seconds, RESUME_SECONDS_MAX, "s")
     check("bluetoothd-absent" not in fixture.gateway.health(), "it is still told as absent")
     fixture.stream(fixture.paired, 3)
     return f"after {seconds} s"
