@@ -48,11 +48,16 @@ X86_64 = Kind(
     # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
     "qemu-system-x86_64", ("-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand"),
     "console=ttyS0 tsc=reliable no_timer_check 8250.nr_uarts=1")
-# A Raspberry Pi 4's processor, on a board that QEMU made up.
-ARM64 = Kind(
-    "qemu-system-aarch64", ("-M", "virt,gic-version=3", "-cpu", "cortex-a72"), "console=ttyAMA0")
-# By what ../prepare calls the guest.
-KINDS = {"amd64": X86_64, "arm64": ARM64, "arm64-16k": ARM64}
+
+
+def arm64(processor):
+    """A machine with that processor, on a board that QEMU made up."""
+    return Kind("qemu-system-aarch64", ("-M", "virt,gic-version=3", "-cpu", processor), "console=ttyAMA0")
+
+
+# By what ../prepare calls the guest: the processors of a Raspberry Pi 4, and of a Pi 5, which alone has pages of
+# 16 KiB.
+KINDS = {"amd64": X86_64, "arm64": arm64("cortex-a72"), "arm64-16k": arm64("cortex-a76")}
 
 
 def die_with_parent():
