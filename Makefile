@@ -113,6 +113,9 @@ gateway-arm64:
 	deploy/arm64/enter clang --target=aarch64-linux-gnu --sysroot=.build-arm64/sysroot -fuse-ld=lld \
 		$(RESET) .build-arm64/release/edge-gateway-radio-reset
 
+gateway-demo-arm64: gateway-arm64
+	deploy/arm64/build gateway-demo
+
 # The programs around the gateway that tests and the demo run.
 gateway-demo simulated-day soak stand-in-exchange FastTime: gateway
 	$(BUILD) $@
@@ -134,10 +137,17 @@ docs: gateway          ## the libraries' documentation as web pages, in .build-d
 package: manual        ## the Debian package, in .build/deb
 	deploy/package $(ARCH)
 
-test-arm64: manual     ## the gateway as 64-bit ARM code, emulated, beside this machine's; on x86-64
+test-arm64: manual stand-in-exchange ## all that runs as 64-bit ARM code, emulated, on x86-64: about an hour
 	@deploy/setup --test
 	$(MAKE) package ARCH=arm64
 	Tests/Arm64/run
+	$(MAKE) gateway-demo-arm64
+	DEMO_SECONDS=20 deploy/arm64/gateway-demo
+	Tests/Package/run .build-arm64/deb/*.deb
+	Tests/Package/run .build-arm64/deb/*.deb trixie
+	Tests/RealBlueZ/run .build-arm64/release/edge-gateway
+	PAGES=16k Tests/RealBlueZ/run .build-arm64/release/edge-gateway
+	Tests/Installed/run .build-arm64/deb/*.deb .build/release/stand-in-exchange
 
 test-package: package  ## the package in a fresh Debian tree: install, upgrade, remove, purge
 	@deploy/setup --test

@@ -1,4 +1,6 @@
 """The fixture of the tests: straps, bluetoothd and gateway together, and the check of frames."""
+import platform
+import resource
 import time
 
 from gateway import COMMIT_SECONDS, Gateway
@@ -11,6 +13,9 @@ WORN = range(8)
 SPARE, LATE, BONDING, DISPLAY, KEYPAD, STRAY = range(8, 14)
 # Those that want a bond.
 BONDED = (BONDING, DISPLAY, KEYPAD)
+
+# What the name of a figure says of the machine: that for ARM has the size of its pages too.
+MACHINE = "VM" if platform.machine() == "x86_64" else f"ARM {resource.getpagesize() // 1024}K"
 
 ADAPTER_SECONDS_MAX = 20
 # From the arrival of a frame to its commit, and as much again for a busy machine.
@@ -101,7 +106,7 @@ class Fixture:
     def figure(self, name, ours, limit, unit, peers=None):
         """Leaves a figure for the table of `make bench`."""
         self.figures.append({
-            "figure": name, "goal": f"≤ {limit:,} {unit}".strip(), "ours": ours, "limit": limit,
+            "figure": f"{name}, {MACHINE}", "goal": f"≤ {limit:,} {unit}".strip(), "ours": ours, "limit": limit,
             "noise": 0, "unit": unit, "peers": peers or {}})
 
     def note(self, name):

@@ -32,17 +32,19 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Gateway:
-    def __init__(self, binary):
+    def __init__(self, binary, state=STATE):
         self.binary = binary
-        os.makedirs(STATE, mode=0o700, exist_ok=True)
-        configuration = STATE + "/config.yaml"
+        os.makedirs(state, mode=0o700, exist_ok=True)
+        configuration = state + "/config.yaml"
         open(configuration, "a").close()
-        self.socket = STATE + "/control.sock"
+        self.socket = state + "/control.sock"
         self.environment = {
-            **os.environ, "EDGE_GATEWAY_CONFIG": configuration, "EDGE_GATEWAY_STATE": STATE,
+            **os.environ, "EDGE_GATEWAY_CONFIG": configuration, "EDGE_GATEWAY_STATE": state,
             "EDGE_GATEWAY_SOCKET": self.socket, "EDGE_GATEWAY_CLOCK_TRUST": "always",
-            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS)}
-        self.store = Store(STATE + "/queue.sqlite")
+            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS),
+            # The allocator as the service has it.
+            "MALLOC_ARENA_MAX": "2"}
+        self.store = Store(state + "/queue.sqlite")
         self.process = None
 
     # MARK: The daemon
@@ -70,6 +72,12 @@ class Gateway:
         self.process.terminate()
         status = self.process.wait(timeout=3 * STOP_SECONDS_MAX)
         return status, time.monotonic() - began
+
+    def own_mebibytes(self):
+        """Memory of its own: what no file gives back."""
+        with open(f"/proc/{self.process.pid}/smaps_rollup") as file:
+            kibibytes = next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+        return round(kibibytes / 1024, 1)
 
     # MARK: Asking
 

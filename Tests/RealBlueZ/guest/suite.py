@@ -15,12 +15,13 @@ import tests_bond
 import tests_discovery
 import tests_link
 import tests_stack
+import tests_store
 from fixture import Fixture, Failure
 
-ALWAYS = tests_discovery.PREPARING
+ALWAYS = tests_stack.PREPARING + tests_discovery.PREPARING
 TESTS = (
-    tests_discovery.PREPARING + tests_bond.PREPARING + tests_discovery.TESTS + tests_bond.TESTS
-    + tests_link.TESTS + tests_stack.TESTS + tests_adapters.TESTS + tests_stack.ENDING)
+    ALWAYS + tests_bond.PREPARING + tests_discovery.TESTS + tests_bond.TESTS + tests_link.TESTS + tests_stack.TESTS
+    + tests_adapters.TESTS + tests_store.TESTS + tests_stack.ENDING)
 
 
 def run(test, fixture):

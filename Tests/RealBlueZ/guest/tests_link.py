@@ -62,7 +62,7 @@ def cost(fixture):
     if nanoseconds := os.environ.get("NANOSECONDS_PER_INSTRUCTION"):
         count = {name: round(seconds * 1e9 / int(nanoseconds)) for name, seconds in cost.items()}
         fixture.figure(
-            "instructions a notification, VM", count.pop("gateway"), INSTRUCTIONS_MAX, "",
+            "instructions a notification", count.pop("gateway"), INSTRUCTIONS_MAX, "",
             {**count, "bleak, once": BLEAK_INSTRUCTIONS})
     figures = ", ".join(f"{name} {seconds * 1e6:.0f} µs" for name, seconds in cost.items())
     check(cost["gateway"] < cost["bluetoothd"] + cost["dbus-daemon"], figures)
@@ -146,7 +146,7 @@ def short_absence(fixture):
     began = time.monotonic()
     fixture.straps.ask("on", 3)
     seconds = fixture.expect_streaming([3], since=began)
-    fixture.figure("power-on to first sample, VM", seconds, POWER_ON_SECONDS_MAX, "s")
+    fixture.figure("power-on to first sample", seconds, POWER_ON_SECONDS_MAX, "s")
     return f"after {seconds} s"
 
 

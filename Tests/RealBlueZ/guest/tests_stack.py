@@ -1,4 +1,5 @@
 """What happens to bluetoothd, the processor and the gateway itself."""
+import resource
 import time
 
 from fixture import RESUME_SECONDS_MAX, SECOND_PROCESSOR, check
@@ -6,6 +7,29 @@ from gateway import STOP_SECONDS_MAX
 
 ONE_PROCESSOR_ROUNDS = 3
 ONE_PROCESSOR_SECONDS_MAX = 30
+# Memory of the gateway's own: with nothing to do, and after the tests of links (bursts, eight straps at 20 Hz,
+# losses).
+IDLE_MIB_MAX, LOADED_MIB_MAX = 8, 12
+# After its start, until it has nothing more to set up.
+SETTLE_SECONDS = 3
+
+
+def idle_memory(fixture):
+    """With nothing to do the gateway has at most 8 MiB of its own."""
+    time.sleep(SETTLE_SECONDS)
+    return expect_memory(fixture, "memory of its own, idle", IDLE_MIB_MAX)
+
+
+def loaded_memory(fixture):
+    """After everything that straps do it has at most 12 MiB of its own."""
+    return expect_memory(fixture, "memory of its own, loaded", LOADED_MIB_MAX)
+
+
+def expect_memory(fixture, figure, limit):
+    mebibytes = fixture.gateway.own_mebibytes()
+    fixture.figure(figure, mebibytes, limit, "MiB")
+    check(mebibytes <= limit, f"{mebibytes} MiB")
+    return f"{mebibytes} MiB, pages of {resource.getpagesize() // 1024} KiB"
 
 
 def bluetoothd_restarts(fixture):
@@ -15,7 +39,7 @@ def bluetoothd_restarts(fixture):
     began = time.monotonic()
     fixture.bluetoothd.start()
     seconds = fixture.expect_streaming(since=began)
-    fixture.figure("bluetoothd restart to sample, VM", seconds, RESUME_SECONDS_MAX, "s")
+    fixture.figure("bluetoothd restart to sample", seconds, RESUME_SECONDS_MAX, "s")
     check("bluetoothd-absent" not in fixture.gateway.health(), "it is still told as absent")
     fixture.stream(fixture.paired, 3)
     return f"after {seconds} s"
@@ -71,6 +95,7 @@ def gateway_stops(fixture):
     return f"{frames} frames, {received} in all; after {seconds:.1f} s"
 
 
-TESTS = [bluetoothd_restarts, unsignalled_connects]
+PREPARING = [idle_memory]
+TESTS = [loaded_memory, bluetoothd_restarts, unsignalled_connects]
 # The last of all: nothing streams any more.
 ENDING = [gateway_killed, gateway_stops]

@@ -1,9 +1,9 @@
 """Boots the guest with straps on its radio, runs one command in it and ends with its status.
 
-    machine.py [--icount] --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
+    machine.py [--icount] [--root FOLDER] --prepared FOLDER --out FOLDER --straps FILE --seconds-max N -- COMMAND…
 
-QEMU emulates the processor: no KVM is needed. The guest's adapters are UARTs (/dev/hvc0, /dev/hvc1)
-whose other end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
+QEMU emulates the processor: no KVM is needed. The guest's root is --root, without it this machine's own. Its
+adapters are UARTs (/dev/hvc0, /dev/hvc1) whose other end is straps.py. In the guest, /exchange is --out, and /run/ports/control leads to straps.py.
 With --icount there is one processor, whose clock counts its instructions: CPU times then repeat.
 """
 import argparse
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STRAPS_START_SECONDS_MAX = 30
@@ -31,9 +32,32 @@ ICOUNT_SHIFT = 3
 TIME_IS_OVER, GUEST_DIED = 124, 125
 
 KERNEL_ARGUMENTS = (
-    "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests"
-    " audit=0 8250.nr_uarts=1 rcupdate.rcu_expedited=1 random.trust_cpu=1"
+    "quiet panic=-1 mitigations=off cryptomgr.notests audit=0 rcupdate.rcu_expedited=1 random.trust_cpu=1"
 )
+
+
+class Kind(NamedTuple):
+    """What of the machine depends on the guest's processor."""
+
+    emulator: str
+    board: tuple
+    kernel_arguments: str
+
+
+X86_64 = Kind(
+    # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
+    "qemu-system-x86_64", ("-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand"),
+    "console=ttyS0 tsc=reliable no_timer_check 8250.nr_uarts=1")
+
+
+def arm64(processor):
+    """A machine with that processor, on a board that QEMU made up."""
+    return Kind("qemu-system-aarch64", ("-M", "virt,gic-version=3", "-cpu", processor), "console=ttyAMA0")
+
+
+# By what ../prepare calls the guest: the processors of a Raspberry Pi 4, and of a Pi 5, which alone has pages of
+# 16 KiB.
+KINDS = {"amd64": X86_64, "arm64": arm64("cortex-a72"), "arm64-16k": arm64("cortex-a76")}
 
 
 def die_with_parent():
@@ -46,6 +70,7 @@ def arguments():
     parser.add_argument("--prepared", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--straps", required=True)
+    parser.add_argument("--root", default="/")
     parser.add_argument("--icount", action="store_true")
     parser.add_argument("--seconds-max", type=float, required=True)
     parser.add_argument("command", nargs="+")
@@ -80,14 +105,14 @@ def hardware(prepared, out, sockets, kernel_arguments="", counts_instructions=Fa
     if counts_instructions:
         processors = ["-accel", "tcg,thread=single", "-smp", "1",
                       "-icount", f"shift={ICOUNT_SHIFT},sleep=on"]  # fmt: skip
+    with open(os.path.join(prepared, "guest")) as file:
+        kind = KINDS[file.read().strip()]
     return [
-        "qemu-system-x86_64", *processors,
-        # q35 and this model boot faster than the defaults; Swift needs no more than Nehalem has.
-        "-M", "q35", "-cpu", "Nehalem,+aes,+pclmulqdq,+rdrand", "-m", str(MEMORY_MIB),
+        kind.emulator, *processors, *kind.board, "-m", str(MEMORY_MIB),
         "-nodefaults", "-no-user-config", "-display", "none",
         "-kernel", os.path.join(prepared, "vmlinux"),
         "-initrd", os.path.join(prepared, "initrd.cpio"),
-        "-append", f"{KERNEL_ARGUMENTS} {kernel_arguments}",
+        "-append", f"{KERNEL_ARGUMENTS} {kind.kernel_arguments} {kernel_arguments}",
         *share("modules", os.path.join(prepared, "modules"), True), *share("exchange", out, False),
         "-serial", "file:" + os.path.join(out, "console.log"),
         "-device", "virtio-rng-pci", "-device", "virtio-serial-pci,max_ports=8",
@@ -101,7 +126,7 @@ def qemu(options, sockets, output):
     return [
         *hardware(options.prepared, options.out, sockets, counts_instructions=options.icount),
         "-no-reboot", "-nic", "none",
-        *share("host", "/", True),
+        *share("host", options.root, True),
         "-chardev", f"file,id=output,path=/proc/self/fd/{output}",
         "-device", "virtserialport,chardev=output,name=output,nr=3",
         "-chardev", "socket,id=control,path=" + sockets["control"],

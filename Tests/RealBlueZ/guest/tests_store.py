@@ -1,0 +1,84 @@
+"""Stores of earlier versions, damaged ones, and writers that are killed, with this machine's widths, alignment and
+pages. Without a bus: the straps of these stores are none of the others' business."""
+import glob
+import os
+import shutil
+import tempfile
+
+from fixture import check
+from gateway import Gateway
+from world import EXCHANGE, until
+
+# As ../run has copied them.
+STORES = sorted(glob.glob(EXCHANGE + "/stores/*.sqlite"))
+SAMPLES = 81
+# What damage spoils: the last page of the file, one of samples.
+PAGE_BYTES = 1024
+SALVAGE_SECONDS_MAX = 30
+KILLS = 5
+
+
+class OldGateway(Gateway):
+    """A gateway on a copy of a store."""
+
+    def __init__(self, binary, store):
+        self.state = tempfile.mkdtemp(prefix="store.", dir="/run")
+        super().__init__(binary, self.state)
+        self.environment["DBUS_SYSTEM_BUS_ADDRESS"] = f"unix:path={self.state}/none"
+        shutil.copy(store, self.store.path)
+        os.chmod(self.store.path, 0o600)
+
+    def verify(self):
+        return self.command("queue", "verify")
+
+    def expect_clean(self, what):
+        status, report, complaint = self.verify()
+        check(status == 0 and report["clean"], f"{what}: {report or complaint}")
+        return report["samples"]
+
+
+def upgraded(fixture):
+    """A store of each version is brought up to date and verifies."""
+    check(STORES, "no stores")
+    for store in STORES:
+        gateway = OldGateway(fixture.gateway.binary, store)
+        gateway.start()
+        gateway.stop()
+        name = os.path.basename(store)
+        samples = gateway.expect_clean(name)
+        check(samples == SAMPLES, f"{name}: {samples} samples")
+    return f"{len(STORES)} stores"
+
+
+def damaged(fixture):
+    """A damaged store is told of, salvaged and clean again."""
+    gateway = OldGateway(fixture.gateway.binary, STORES[-1])
+    with open(gateway.store.path, "r+b") as file:
+        file.seek(-PAGE_BYTES, os.SEEK_END)
+        file.write(b"\xa5" * PAGE_BYTES)
+    status, report, _ = gateway.verify()
+    check(status != 0 and not (report or {}).get("clean"), f"the damage is not seen: {report}")
+    gateway.start()
+    salvaged = until(SALVAGE_SECONDS_MAX, lambda: "store-salvaged" in gateway.health())
+    gateway.stop()
+    check(salvaged, "status does not tell store-salvaged")
+    check(glob.glob(gateway.store.path + ".broken-*"), "the broken file is not kept")
+    samples = gateway.expect_clean("the salvaged store")
+    check(0 < samples < SAMPLES, f"{samples} of {SAMPLES} samples were salvaged")
+    return f"{samples} of {SAMPLES} samples"
+
+
+def killed(fixture):
+    """A store whose writer is killed again and again verifies."""
+    gateway = OldGateway(fixture.gateway.binary, STORES[0])
+    for _ in range(KILLS):
+        gateway.start()
+        gateway.kill()
+    gateway.start()
+    gateway.stop()
+    samples = gateway.expect_clean("the store")
+    check(samples == SAMPLES, f"{samples} samples")
+    return f"{KILLS} kills"
+
+
+TESTS = [upgraded, damaged, killed]
