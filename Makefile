@@ -16,8 +16,9 @@ ifneq (,$(filter-out $(NATIVE) arm64,$(ARCH)))
 $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
-.PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-bluez test-arm64 day fleet gateway test-exchange test-monitoring \
-	gateway-demo simulated-day soak stand-in-exchange FastTime programs release manual docs package test-package \
+.PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
+	test-monitoring test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
+	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci test-package \
 	test-installed lint fuzz bench clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
@@ -136,6 +137,10 @@ docs: gateway          ## the libraries' documentation as web pages, in .build-d
 # ARCH=arm64: that for 64-bit ARM, made on x86-64, in .build-arm64/deb.
 package: manual        ## the Debian package, in .build/deb
 	deploy/package $(ARCH)
+
+oci: package           ## an OCI archive of the package for container engines, in .build-oci; ARCH=arm64 too
+	@deploy/setup --oci
+	deploy/oci/build $(if $(filter $(NATIVE),$(ARCH)),.build,.build-$(ARCH))/deb/*.deb
 
 test-arm64: manual stand-in-exchange ## all that runs as 64-bit ARM code, emulated, on x86-64: about an hour
 	@deploy/setup --test
