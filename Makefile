@@ -19,7 +19,7 @@ endif
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
 	test-monitoring test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
 	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci test-package \
-	test-installed lint fuzz bench clean
+	test-installed image test-image lint fuzz bench clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -161,6 +161,16 @@ test-package: package  ## the package in a fresh Debian tree: install, upgrade, 
 test-installed: package stand-in-exchange ## the life of an installed gateway: systemd, reboot, upgrade, power cut, in a virtual machine
 	@deploy/setup --test
 	Tests/Installed/run .build/deb/*.deb .build/release/stand-in-exchange
+
+image:                 ## the card image for a Raspberry Pi, in .build-image
+	@deploy/setup --image
+	$(MAKE) package ARCH=arm64
+	deploy/image/build .build-arm64/deb/edge-gateway_*_arm64.deb
+
+test-image: image stand-in-exchange ## that card: first boot, straps, power cut, update, re-flash, in an emulated machine
+	@deploy/setup --test
+	Tests/Image/run .build-image/edge-gateway-card.img .build-arm64/deb/edge-gateway_*_arm64.deb \
+		.build/release/stand-in-exchange
 
 lint:
 	swift format lint --strict --recursive Package.swift Sources Tests Benchmarks Examples
