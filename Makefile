@@ -44,9 +44,10 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	Tests/LivePage/run
 	Tests/run --timed
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
-	@echo "make test-package, make test-installed and make test-bluez (virtual machines), Benchmarks/decode and"
-	@echo "Benchmarks/limits (figures), make demo, make test-arm64, make test-long (hours), make test-flaky. .ci/run has"
-	@echo "all but the last three. What was skipped among the tests above stands at the end of their output."
+	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
+	@echo "make test-monitoring, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
+	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-long (hours)"
+	@echo "and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
