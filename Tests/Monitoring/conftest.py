@@ -109,7 +109,7 @@ def world(request, tmp_path_factory):
         until(prometheus.is_ready, "Prometheus answers")
         # What the gateway has to tell about once it delivers.
         until(lambda: prometheus.ask(
-            f"min(count_over_time(edge_gateway_lane_last_delivery_timestamp_seconds[1m])) >= {SCRAPES} "
+            f"min(count_over_time(edge_gateway_delivery_last_delivery_timestamp_seconds[1m])) >= {SCRAPES} "
             f"and on () min(count_over_time(edge_gateway_destination_last_delivery_timestamp_seconds[1m])) >= {SCRAPES} "
             f"and on () min(count_over_time(haproxy_server_status[1m])) >= {SCRAPES}"), "everything is scraped")
         yield prometheus, page
