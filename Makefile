@@ -18,7 +18,7 @@ endif
 
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
 	test-monitoring test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
-	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci test-package \
+	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
 	test-installed image test-image lint fuzz bench clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
@@ -45,7 +45,7 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	Tests/run --timed
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
-	@echo "make test-monitoring, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
+	@echo "make test-monitoring, make test-release, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
 	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-long (hours)"
 	@echo "and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
@@ -142,6 +142,16 @@ package: manual        ## the Debian package, in .build/deb
 oci: package           ## an OCI archive of the package for container engines, in .build-oci; ARCH=arm64 too
 	@deploy/setup --oci
 	deploy/oci/build $(if $(filter $(NATIVE),$(ARCH)),.build,.build-$(ARCH))/deb/*.deb
+
+release-artifacts: oci ## packages, OCI archive, apt repository, checksums, notes; RELEASE_KEY=KEY signs; .build-release
+	@deploy/setup --release
+	$(MAKE) package ARCH=arm64
+	deploy/release/artifacts .build-release/artifacts .build/deb/*.deb .build-arm64/deb/*.deb .build-oci/*.oci.tar
+
+test-release: package ## a release's apt repository updates a gateway in a fresh Debian tree, and forged ones do not
+	@deploy/setup --test
+	@deploy/setup --release
+	Tests/Release/run .build/deb/*.deb
 
 test-arm64: manual stand-in-exchange ## all that runs as 64-bit ARM code, emulated, on x86-64: about an hour
 	@deploy/setup --test
