@@ -78,6 +78,7 @@ function faceOf(bed, passed) {
   return face;
 }
 function faces() {
+  watch();                   // after a jump of the clock: straps are silent only while the connection is there
   const all = new Map(), now = gatewayNow(), passed = heard ? since(heard) : 0, gone = [], back = [];
   // All trends in one paint: one that changes has the compositor arrange all tiles anew.
   const areDue = performance.now() - trendsAt >= TREND_DRAWN_MS;
