@@ -69,7 +69,7 @@ extension FleetAnswer {
 }
 
 extension FleetReport {
-    /// A report from outside: nil for what is none, and for one that no gateway writes. What steers a terminal is
+    /// A report from outside: nil if it is not a report, or one that no gateway writes. What steers a terminal is
     /// replaced, long texts are cut.
     fileprivate init?(hostile bytes: [UInt8], _ textLengthMax: Int, _ entriesMax: Int) {
         guard

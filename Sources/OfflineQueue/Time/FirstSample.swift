@@ -14,7 +14,9 @@ extension SampleQueue {
     /// The first sample that the store at `path` has of a boot; nil if there is none. Only reads: a daemon may
     /// be at work on the store meanwhile.
     ///
-    /// - Parameter bootID: the boot's, as `BootID` has it.
+    /// - Parameters:
+    ///   - path: of the store's file.
+    ///   - bootID: the boot's, as `BootID` has it.
     public static func firstSample(
         path: String, bootID: String
     ) throws(QueueError) -> FirstSample? {
