@@ -458,9 +458,10 @@ def test_a_rate_on_a_wall_of_two_hundred_is_on_the_screen_within_half_a_second(s
 
 
 @pytest.mark.timed
+@pytest.mark.skipif("WALL_SECONDS" not in os.environ, reason="judges the machine as well: WALL_SECONDS=60 measures it")
 def test_two_hundred_straps_take_a_tenth_of_a_core(server, browser, visit):
     """All processes of the browser, beside an empty page in the same run, on a screen of 1920 by 1080."""
-    watched = float(os.environ.get("WALL_SECONDS", 60))
+    watched = float(os.environ["WALL_SECONDS"])
     root = processor_time.browser_process(browser)
 
     def share():
