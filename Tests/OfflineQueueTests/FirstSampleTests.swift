@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The first sample of a boot")
 struct FirstSampleTests {
-    @Test("it is told from power-on and from the program's start, for this boot only")
+    @Test("its times count from power-on and from the program's start, for this boot only")
     func firstSample() async throws {
         let store = try TestStore()
         let clock = ManualClock()
