@@ -87,7 +87,7 @@ import Testing
     @Test func eachDayHasAFileOfItsOwn() async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points"
-        let clock = StillClock(wall: UTC.now())
+        let clock = StillClock()
         let file = FileDestination(
             path: path, rotation: FileRotation(isDaily: true), clock: clock)
         for day in 0..<3 {

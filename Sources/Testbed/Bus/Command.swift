@@ -59,6 +59,7 @@ public enum Command {
         _ directory: String?, _ input: String
     ) async throws -> Outcome {
         let variables = environment ?? ProcessInfo.processInfo.environment
+        let standardInput = try namelessFile(holding: input)
         let result = try await Subprocess.run(
             .path(FilePath(program)), arguments: Arguments(words),
             environment: .custom(
@@ -66,7 +67,8 @@ public enum Command {
                     uniqueKeysWithValues: variables.map {
                         (Environment.Key(stringLiteral: $0.key), $0.value)
                     })),
-            workingDirectory: directory.map { FilePath($0) }, input: .string(input),
+            workingDirectory: directory.map { FilePath($0) },
+            input: .fileDescriptor(standardInput, closeAfterSpawningProcess: true),
             output: .string(limit: outputBytesMax), error: .string(limit: outputBytesMax))
         let status: Int32 =
             switch result.terminationStatus {
@@ -76,5 +78,26 @@ public enum Command {
         return Outcome(
             status: status, output: result.standardOutput,
             complaint: result.standardError)
+    }
+
+    /// A file without a name that holds a text, open at its beginning.
+    ///
+    /// Through a pipe, as `.string` sends it, swift-subprocess 1.0.2 ends our own process ("FileDescriptor 8 was
+    /// not closed") when the program ends before it has read everything.
+    private static func namelessFile(holding text: String) throws -> FileDescriptor {
+        var path = Array("/tmp/input.XXXXXX".utf8CString)
+        let descriptor = mkstemp(&path)
+        guard descriptor >= 0 else { throw Errno(rawValue: errno) }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        unlink(path)
+        let file = FileDescriptor(rawValue: descriptor)
+        do {
+            _ = try file.writeAll(text.utf8)
+            _ = try file.seek(offset: 0, from: FileDescriptor.SeekOrigin.start)
+        } catch {
+            try? file.close()
+            throw error
+        }
+        return file
     }
 }

@@ -27,6 +27,13 @@ public struct ExchangeTime: Sendable {
     public static let real = ExchangeTime(
         now: { Date() }, sleep: { try? await Task.sleep(for: $0) })
 
+    /// A clock that stands still until ``StandInExchange/advanceClock(by:)`` moves it.
+    ///
+    /// - Parameter seconds: since 1970, UTC.
+    public static func standing(at seconds: TimeInterval) -> ExchangeTime {
+        ExchangeTime(now: { Date(timeIntervalSince1970: seconds) }, sleep: real.sleep)
+    }
+
     /// A clock of the caller's: what time it is, and how to wait.
     public init(
         now: @escaping @Sendable () -> Date, sleep: @escaping @Sendable (Duration) async -> Void
