@@ -24,8 +24,7 @@ import Testing
             #expect(page.ranges(of: "<style nonce=\"once\">").count == 1)
             #expect(page.ranges(of: "<script nonce=\"once\">").count == 1)
         }
-        let folder = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../Sources/EdgeGateway/Live/Page").standardized
+        let folder = repositoryRoot.appending(path: "Sources/EdgeGateway/Live/Page")
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         let parts = names.filter { !$0.hasSuffix(".html") }
         #expect(parts.count > 1)

@@ -10,7 +10,7 @@ import Testing
 @Suite("Stores of earlier versions")
 struct GoldenStoreTests {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .appendingPathComponent("Golden")
+        .deletingLastPathComponent().appendingPathComponent("Golden")
     private static let made = ProcessInfo.processInfo.environment["OFFLINE_QUEUE_GOLDEN"]
 
     @Test(.enabled(if: made != nil, "makes the files of a new version"))

@@ -11,8 +11,7 @@ import Testing
 /// docs/api.yaml names the routes there are, and no others. (`DocumentTableTests` compares its
 /// enumerations, `ControlAPITests` the answers.)
 @Suite struct APIDocumentTests {
-    private static let document = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/api.yaml")
+    private static let document = repositoryRoot.appending(path: "docs/api.yaml")
 
     /// The control server's routes, as its router has them: `GET /v1/status`.
     private func routes() async throws -> Set<String> {

@@ -72,9 +72,7 @@ import Testing
     }
 
     @Test func theShippedConfigurationIsWell() async throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        let path = root.appending(path: "deploy/config.yaml").path
+        let path = repositoryRoot.appending(path: "deploy/config.yaml").path
         let shipped = try await SettingsLoader(environment: [:]).load(path: path)
         let defaults = try await SettingsLoader(environment: [:]).load()
         #expect(shipped.listing.map(\.value) == defaults.listing.map(\.value))

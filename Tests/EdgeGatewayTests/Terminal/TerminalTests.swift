@@ -68,9 +68,7 @@ import Testing
 
     /// One place writes; whatever goes another way is seen here.
     @Test func noCommandWritesPastTheTerminal() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "Sources/EdgeGateway")
+        let root = repositoryRoot.appending(path: "Sources/EdgeGateway")
         let files = try FileManager.default.subpathsOfDirectory(atPath: root.path).filter {
             $0.hasSuffix(".swift") && $0 != "Terminal/Terminal.swift"
         }

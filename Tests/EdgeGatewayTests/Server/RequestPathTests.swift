@@ -4,9 +4,7 @@ import Testing
 /// Paths and queries end up in logs of proxies and of people: nothing that names a person or a device
 /// may be in one.
 @Suite struct RequestPathTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Sources/EdgeGateway")
+    private static let root = repositoryRoot.appending(path: "Sources/EdgeGateway")
 
     private func sources() throws -> [(name: String, text: String)] {
         try FileManager.default.subpathsOfDirectory(atPath: Self.root.path)
