@@ -161,6 +161,21 @@ private final class Tree {
         #expect(evidence.store() == ["there is no store, or this user may not read it"])
     }
 
+    /// The daemon's answer comes over a socket: the report trapped on what no `Int` holds.
+    @Test(arguments: [1e300, -1e300, 1e-300, .infinity, .nan])
+    func aReportOfADaemonWithAnImpossibleUptimeIsWritten(uptime: Double) async throws {
+        let tree = try Tree([
+            "proc/42/cmdline": "/usr/bin/edge-gateway\0run\0",
+            "proc/42/smaps_rollup": "Anonymous: 7168 kB\n",
+            "proc/42/io": "write_bytes: 4000000\n",
+        ])
+        let evidence = MachineEvidence(
+            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+        let lines = evidence.daemon(uptime: uptime)
+        #expect(lines.first?.hasPrefix("runs for: ") == true)
+        #expect(lines.contains("written to disks: 4000000 bytes"))
+    }
+
     @Test func aReportOfAMachineWithNothingSaysSo() async throws {
         let tree = try Tree(["proc/stat": ""])
         let evidence = MachineEvidence(

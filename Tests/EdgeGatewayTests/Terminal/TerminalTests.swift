@@ -85,7 +85,7 @@ import Testing
 
     @Test(arguments: [
         (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d"),
-        (-5, "in the future"), (1e300, "99999 d"),
+        (-5, "in the future"), (1e300, "99999 d"), (.infinity, "99999 d"), (.nan, "0 d"),
     ])
     func agesReadWell(seconds: Double, text: String) {
         #expect(Terminal.age(seconds) == text)

@@ -13,6 +13,28 @@ struct StoreFaultTests {
 
     init() throws { store = try TestStore() }
 
+    /// SQLite quotes the names of a broken schema, and a file's names are anybody's: the log had a line as long as
+    /// the name.
+    @Test func whatSQLiteSaysOfABrokenSchemaIsOneShortPrintableLine() async throws {
+        try await store.open(clock).close()
+        let database = try DatabaseQueue(path: store.path)
+        try await database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA writable_schema = ON")
+            try db.execute(
+                sql:
+                    "UPDATE sqlite_master SET name = ?, sql = 'CREATE nonsense' WHERE name = 'gap'",
+                arguments: ["\u{1B}[2J\n\u{202E}" + String(repeating: "x", count: 5_000)])
+        }
+        try database.close()
+        let met = #expect(throws: DatabaseError.self) {
+            try DatabaseQueue(path: store.path).read { try $0.execute(sql: "SELECT * FROM gap") }
+        }
+        let cause = QueueError("open store", try #require(met)).cause
+        #expect(cause.contains("malformed database schema"))
+        #expect(cause.count < 250 && cause.hasSuffix("…"))
+        #expect(!cause.unicodeScalars.contains { $0.value < 0x20 || $0 == "\u{202E}" })
+    }
+
     @Test func theFilesAreForTheirOwnerOnly() async throws {
         let isMade = FileManager.default.createFile(
             atPath: store.path, contents: nil, attributes: [.posixPermissions: 0o644])
