@@ -11,53 +11,8 @@ struct FurtherDestinationTests {
 
     init() throws { store = try TestStore() }
 
-    /// A strap whose samples go to its own destination and to a further one.
-    private struct Scene {
-        let queue: SampleQueue
-        let own: Int64
-        let elsewhere: Int64
-        let assignment: Assignment
-        let clock: ManualClock
-
-        init(
-            _ store: TestStore, _ clock: ManualClock, settings: QueueSettings = QueueSettings(),
-            isAdded: Bool = true
-        ) async throws {
-            queue = try await store.open(clock, settings: settings)
-            let worn = try await Worn(queue)
-            own = worn.enrollment.id
-            assignment = worn.assignment
-            elsewhere = try await queue.enroll(.elsewhere()).id
-            self.clock = clock
-            if isAdded {
-                try await queue.add(destination: elsewhere, to: assignment.id, from: .now)
-            }
-        }
-
-        func beat(_ count: Int) async throws {
-            for number in 0..<count {
-                try await queue.beat(assignment, bpm: UInt8(60 + number % 60), clock)
-                clock.advance(seconds: 1)
-            }
-            try await queue.flush()
-        }
-
-        func balance(_ destination: Int64) async throws -> Balance {
-            let balance = try await queue.balance(of: .enrollment(destination))
-            #expect(balance.isBalanced)
-            return balance
-        }
-
-        func refuse(_ destination: Int64, _ count: Int) async throws {
-            let batch = try await queue.nextBatch(enrollment: destination, limit: count)
-            try await queue.settle(
-                enrollment: destination,
-                batch.map { SettledSample($0, .dead(reason: "invalid", diagnostics: "")) })
-        }
-    }
-
     @Test func eachDestinationGetsEverySampleAndTheRowGoesWhenBothHaveIt() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(10)
         let first = try await scene.queue.deliverAll(scene.own, limit: 4)
         #expect(try await scene.queue.purgeSettled() == 0)
@@ -73,7 +28,9 @@ struct FurtherDestinationTests {
     }
 
     /// Delivered to the further destination, for the next transaction.
-    private func settleSoon(_ scene: Scene, _ count: Int, from first: Int = 0) async throws {
+    private func settleSoon(_ scene: TwoDestinations, _ count: Int, from first: Int = 0)
+        async throws
+    {
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: count)
         try await scene.queue.settleSoon(
             enrollment: scene.elsewhere,
@@ -82,7 +39,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatCanWaitIsSettledWithTheNextCommitAndPendingUntilThen() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(10)
         try await settleSoon(scene, 4)
         #expect(try await scene.balance(scene.elsewhere).pending == 10)
@@ -101,7 +58,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatCanWaitIsSettledWithinACommitsAgeWhereNothingIsRecorded() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(10)
         try await settleSoon(scene, 4)
         clock.advance(seconds: 4)
@@ -113,7 +70,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func aProcessThatDiesBeforeItDeliversTheSameAgain() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(10)
         let before = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
         try await settleSoon(scene, 4)
@@ -125,7 +82,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func outcomesThatDoNotFitSpoilNoCommitAndTheirSamplesAreDeliveredAgain() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(10)
         try await settleSoon(scene, 4, from: 1)
         try await scene.beat(5)
@@ -139,30 +96,8 @@ struct FurtherDestinationTests {
         #expect(try await scene.queue.audit().isClean)
     }
 
-    @Test(arguments: [DestinationBeginning.now, .kept])
-    func aDestinationAddedLaterBeginsWhereItIsTold(beginning: DestinationBeginning) async throws {
-        let scene = try await Scene(store, clock, isAdded: false)
-        try await scene.beat(10)
-        try await scene.refuse(scene.own, 1)
-        let batch = try await scene.queue.nextBatch(enrollment: scene.own, limit: 4)
-        try await scene.queue.settle(
-            enrollment: scene.own, batch.map { SettledSample($0, .delivered) })
-        #expect(try await scene.queue.purgeSettled() == 4)
-        try await scene.queue.add(
-            destination: scene.elsewhere, to: scene.assignment.id, from: beginning)
-        try await scene.beat(3)
-        let balance = try await scene.balance(scene.elsewhere)
-        // Five are kept; the dead letter before them is for its own destination.
-        #expect(balance.pending == (beginning == .now ? 3 : 8) && balance.stored == balance.pending)
-        try await scene.queue.purge(deadLetters: [1])
-        try await scene.queue.deliverAll(scene.elsewhere)
-        try await scene.queue.deliverAll(scene.own)
-        #expect(try await scene.queue.purgeSettled() == 8)
-        #expect(try await scene.queue.audit().isClean)
-    }
-
     @Test func aDestinationThatIsStuckCostsTheOtherNothingAndIsGivenUpAfterItsTime() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         var terms = EnrollmentTerms.elsewhere()
         terms.keepMicroseconds = 30 * 86_400_000_000
         try await scene.queue.updateEnrollment(scene.elsewhere, terms: terms)
@@ -182,7 +117,7 @@ struct FurtherDestinationTests {
     @Test func aFullStoreGivesUpWhatAFurtherDestinationWaitsForBeforeItRefuses() async throws {
         var settings = QueueSettings()
         settings.maxBytes = 200 * 1024
-        let scene = try await Scene(store, clock, settings: settings)
+        let scene = try await TwoDestinations(store, clock, settings: settings)
         for _ in 0..<30 {
             try await scene.beat(300)
             try await scene.queue.deliverAll(scene.own)
@@ -201,7 +136,7 @@ struct FurtherDestinationTests {
     @Test func whatItsOwnDestinationWaitsForIsNeverGivenUpForAFurtherOne() async throws {
         var settings = QueueSettings()
         settings.maxBytes = 200 * 1024
-        let scene = try await Scene(store, clock, settings: settings)
+        let scene = try await TwoDestinations(store, clock, settings: settings)
         for _ in 0..<20 {
             try await scene.beat(300)
             try await scene.queue.deliverAll(scene.elsewhere)
@@ -214,7 +149,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatOneRefusesTheOtherStillGets() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(6)
         try await scene.refuse(scene.own, 2)
         try await scene.refuse(scene.elsewhere, 1)
@@ -242,7 +177,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatIsDroppedForOneWhileItsRequestIsUnderWayCountsAsItSays() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(4)
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
         let own = try await scene.queue.nextBatch(enrollment: scene.own, limit: 4)
@@ -260,22 +195,8 @@ struct FurtherDestinationTests {
         #expect(try await scene.queue.audit().isClean)
     }
 
-    @Test func aRemovedDestinationGetsNothingMoreUntilItIsAddedAgain() async throws {
-        let scene = try await Scene(store, clock)
-        try await scene.beat(2)
-        try await scene.queue.remove(destination: scene.elsewhere, from: scene.assignment.id)
-        #expect(try await scene.queue.furtherDestinations(of: scene.assignment.id).isEmpty)
-        try await scene.beat(3)
-        #expect(try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 9).isEmpty)
-        try await scene.queue.add(
-            destination: scene.elsewhere, to: scene.assignment.id, from: .kept)
-        // What was dropped for it stays dropped.
-        #expect(try await scene.queue.deliverAll(scene.elsewhere).count == 3)
-        #expect(try await scene.queue.audit().isClean)
-    }
-
     @Test func aPatientIsErasedWhereverItsSamplesWent() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(5)
         try await scene.refuse(scene.elsewhere, 1)
         try await scene.queue.endAssignment(sensor: scene.assignment.sensorID)
@@ -288,7 +209,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func erasingADestinationLeavesTheSamplesOfTheOthers() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(5)
         try await scene.refuse(scene.elsewhere, 1)
         while try await !scene.queue.erase(Erasure(enrollment: scene.elsewhere)) {}
@@ -301,7 +222,7 @@ struct FurtherDestinationTests {
 
     /// The first page gone, everything has to be found in the bytes of the others.
     @Test func aBrokenStoreKeepsTheBooksOfBoth() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(60)
         try await scene.refuse(scene.elsewhere, 1)
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 20)
@@ -324,66 +245,8 @@ struct FurtherDestinationTests {
         #expect(try await queue.audit().isClean)
     }
 
-    @Test func aDestinationOfEveryStrapGetsThoseThatAreWornNowAndThoseThatComeLater() async throws {
-        let scene = try await Scene(store, clock, isAdded: false)
-        try await scene.beat(3)
-        var terms = EnrollmentTerms.elsewhere("home")
-        terms.takesEveryStrap = true
-        let home = try await scene.queue.enroll(terms).id
-        try await scene.beat(2)
-        #expect(try await scene.queue.deliverAll(home).map(\.id) == [4, 5])
-        let later = try await Worn(scene.queue, 2)
-        try await scene.queue.beat(later.assignment, clock)
-        try await scene.queue.flush()
-        #expect(try await scene.queue.deliverAll(home).map(\.id) == [6])
-        #expect(try await scene.balance(home).isBalanced)
-        #expect(try await scene.queue.audit().isClean)
-    }
-
-    @Test func aStrapThatWasTakenFromADestinationOfEveryStrapStaysAway() async throws {
-        let scene = try await Scene(store, clock, isAdded: false)
-        var terms = EnrollmentTerms.elsewhere("home")
-        terms.takesEveryStrap = true
-        let home = try await scene.queue.enroll(terms).id
-        try await scene.queue.remove(destination: home, from: scene.assignment.id)
-        try await scene.queue.updateEnrollment(home, terms: terms)
-        try await scene.beat(2)
-        #expect(try await scene.queue.deliverAll(home).isEmpty)
-    }
-
-    @Test func whatIsKeptGoesToADestinationThatBeganLater() async throws {
-        let scene = try await Scene(store, clock, isAdded: false)
-        try await scene.beat(3)
-        try await scene.queue.add(
-            destination: scene.elsewhere, to: scene.assignment.id, from: .now)
-        try await scene.beat(1)
-        try await scene.queue.add(
-            destination: scene.elsewhere, to: scene.assignment.id, from: .kept)
-        #expect(try await scene.queue.deliverAll(scene.elsewhere).count == 4)
-        #expect(try await scene.queue.audit().isClean)
-    }
-
-    @Test func whatIsOlderThanItsKeepDaysIsNotDroppedBeforeTheDestinationHadTheTimeToTakeIt()
-        async throws
-    {
-        let scene = try await Scene(store, clock, isAdded: false)
-        try await scene.beat(3)
-        clock.advance(seconds: 5 * 86_400)
-        var terms = EnrollmentTerms.elsewhere("late")
-        terms.keepMicroseconds = 2 * Coverage.dayMicroseconds
-        let late = try await scene.queue.enroll(terms).id
-        try await scene.queue.add(destination: late, to: scene.assignment.id, from: .kept)
-        clock.advance(seconds: 86_400)
-        try await scene.queue.prune()
-        #expect(try await scene.balance(late).pending == 3)
-        clock.advance(seconds: 86_401)
-        try await scene.queue.prune()
-        #expect(try await scene.balance(late).dropped == [SampleQueue.maxAge: 3])
-        #expect(try await scene.queue.audit().isClean)
-    }
-
     @Test func aFurtherDestinationIsToldTheInvitationsPatient() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(2)
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 10)
         #expect(batch.map(\.patient) == ["p-1", "p-1"])
@@ -393,16 +256,8 @@ struct FurtherDestinationTests {
         #expect(again.map(\.patient) == ["p-1"])
     }
 
-    @Test func anExchangeIsNoFurtherDestination() async throws {
-        let scene = try await Scene(store, clock, isAdded: false)
-        let other = try await scene.queue.enroll(.example("other", patient: "p-2")).id
-        await #expect(throws: QueueError.self) {
-            try await scene.queue.add(destination: other, to: scene.assignment.id, from: .now)
-        }
-    }
-
     @Test func sqliteItselfKeepsARowThatADestinationWaitsFor() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(5)
         try await scene.queue.deliverAll(scene.own)
         try await scene.queue.close()
@@ -416,7 +271,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func theTotalsAndWhatWaitsAreToldByDestination() async throws {
-        let scene = try await Scene(store, clock)
+        let scene = try await TwoDestinations(store, clock)
         try await scene.beat(5)
         try await scene.queue.deliverAll(scene.own)
         try await scene.refuse(scene.elsewhere, 1)
