@@ -95,8 +95,7 @@ import Uplink
         _ expected: String, after place: String = "", between head: String, and tail: String,
         of path: String
     ) throws {
-        let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: path)
+        let file = repositoryRoot.appending(path: path)
         var text = try String(contentsOf: file, encoding: .utf8)
         let from =
             place.isEmpty

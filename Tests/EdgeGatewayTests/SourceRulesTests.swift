@@ -8,9 +8,6 @@ import Uplink
 
 /// The folders of docs/architecture.md: who may know whom, held by reading the sources.
 @Suite struct SourceRulesTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent()
-
     private static let ours: Set<String> = [
         "Basics", "GATTHeartRate", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
         "CCrypto", "CCurl", "CMosquitto", "Uplink", "CQREncode", "EdgeGateway", "Health",
@@ -200,9 +197,9 @@ import Uplink
     @Test(arguments: ["conformance.md", "testing.md"])
     func everyTestThatIsNamedInTheDocumentsExists(document: String) throws {
         let text = try String(
-            contentsOf: Self.root.appending(path: "docs/\(document)"), encoding: .utf8)
+            contentsOf: repositoryRoot.appending(path: "docs/\(document)"), encoding: .utf8)
         let files = try FileManager.default
-            .subpathsOfDirectory(atPath: Self.root.appending(path: "Tests").path)
+            .subpathsOfDirectory(atPath: repositoryRoot.appending(path: "Tests").path)
         // FrameDecodingTests.wellFormed, tests_link.link_loss
         let named = text.matches(of: #/`([A-Z]\w*Tests|tests_\w+)\.(\w+)`/#)
         #expect(!named.isEmpty)
@@ -214,14 +211,14 @@ import Uplink
                 continue
             }
             let source = try String(
-                contentsOf: Self.root.appending(path: "Tests/\(file)"), encoding: .utf8)
+                contentsOf: repositoryRoot.appending(path: "Tests/\(file)"), encoding: .utf8)
             let declaration = "\(isSwift ? "func" : "def") \(name.2)("
             #expect(source.contains(declaration), "\(document): \(name.0)")
         }
     }
 
     private func swiftFiles(in folder: String) throws -> [URL] {
-        let folder = Self.root.appending(path: folder)
+        let folder = repositoryRoot.appending(path: folder)
         let names = try FileManager.default.subpathsOfDirectory(atPath: folder.path)
         let files = names.filter { $0.hasSuffix(".swift") }.map { folder.appending(path: $0) }
         try #require(!files.isEmpty)
@@ -229,7 +226,7 @@ import Uplink
     }
 
     private func read(_ path: String) throws -> String {
-        try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
+        try String(contentsOf: repositoryRoot.appending(path: path), encoding: .utf8)
     }
 
     private func imports(of file: URL) throws -> [String] {
@@ -257,8 +254,7 @@ private struct Source: Sendable {
     let structs, calls: Set<String>
 
     static let all: [Source] = {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources")
+        let root = repositoryRoot.appending(path: "Sources")
         let paths = (try? FileManager.default.subpathsOfDirectory(atPath: root.path)) ?? []
         return paths.sorted().filter { $0.hasSuffix(".swift") }.compactMap { path in
             (try? String(contentsOf: root.appending(path: path), encoding: .utf8)).map {

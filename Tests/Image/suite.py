@@ -2,7 +2,6 @@
 
 One story, told in order, each step a test. In the end the straps' frames, the store and the exchange are compared.
 """
-import json
 import os
 import shutil
 import subprocess
@@ -227,50 +226,18 @@ class Story(Stage):
 
     def balances(self):
         """Straps, store and exchange agree: each sample is there once, and none is missing."""
-        for index in WORN:
-            self.box.straps("off", straps=[index])
-        self.commit()
-        until(DRAIN_SECONDS_MAX,
-              lambda: (b := self.status()["balance"])["pending"] == 0 and b["buffered"] == 0, "all is delivered")
-        balance = self.status()["balance"]
+        balance = self.drain(DRAIN_SECONDS_MAX)
         self.box.run("systemctl stop edge-gateway")
         for name in ("queue.sqlite", "queue.sqlite-wal"):
             with open(os.path.join(self.out, name), "wb") as file:
                 subprocess.run([*self.box.ssh(), f"sudo cat /var/lib/edge-gateway/{name}"], stdout=file, check=False)
-        check(balance["balanced"] and balance["delivered"] == balance["stored"], f"books: {balance}")
-        books = self.exchange.books()
-        check(books["twice"] == 0 and books["orphans"] == 0, f"{books['twice']} twice, {books['orphans']} orphans")
-        self.compare(books["stored"])
+        self.agree(balance)
         return f"{balance['delivered']} samples"
 
     STORY = [boots, is_a_card, is_enrolled, pairs, writes_little, power_is_cut, package_is_updated, bad_input,
              is_flashed_again, balances]
 
 
-def main():
-    TimeServer()
-    story = Story(*sys.argv[1:])
-    passed = 0
-    try:
-        for step in Story.STORY:
-            began, verdict = time.monotonic(), "ok    "
-            try:
-                detail = step(story)
-            except (Failure, subprocess.SubprocessError) as failure:
-                verdict, detail = "FAILED", failure
-            name = step.__doc__.strip().splitlines()[0].rstrip(".")
-            print(f"{verdict} {time.monotonic() - began:5.1f} s  {name}" + (f" ({detail})" if detail else ""),
-                  flush=True)
-            if verdict == "FAILED":
-                return 1
-            passed += 1
-    finally:
-        story.end()
-        print(f"{passed} of {len(Story.STORY)} passed", flush=True)
-        with open(os.path.join(story.out, "figures.json"), "w") as file:
-            json.dump(story.figures, file, indent=1)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    TimeServer()
+    sys.exit(Story(*sys.argv[1:]).tell())

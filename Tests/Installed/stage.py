@@ -115,6 +115,25 @@ class Stage:
         """How often systemd has started the gateway again by itself."""
         return int(self.box.run("systemctl show -P NRestarts edge-gateway"))
 
+    def drain(self, seconds_max):
+        """Ends the frames, waits until all of them are delivered, and gives the books."""
+        for index in WORN:
+            self.box.straps("off", straps=[index])
+        self.commit()
+        until(seconds_max,
+              lambda: (b := self.status()["balance"])["pending"] == 0 and b["buffered"] == 0,
+              "everything is delivered")
+        return self.status()["balance"]
+
+    def agree(self, balance):
+        """The books add up, and straps, store and exchange agree. What the exchange has."""
+        check(balance["balanced"] and balance["delivered"] == balance["stored"], f"books: {balance}")
+        books = self.exchange.books()
+        check(books["twice"] == 0 and books["orphans"] == 0,
+              f"{books['twice']} twice, {books['orphans']} orphans")
+        self.compare(books["stored"])
+        return books
+
     def compare(self, rows):
         sent = {index: [] for index in WORN}
         with open(os.path.join(self.out, "frames.jsonl")) as file:
@@ -137,3 +156,29 @@ class Stage:
             worn = sum(len(stored[i]) for i, (_, who) in WORN.items() if who == patient)
             there = sum(row["patient"] == patient for row in rows)
             check(worn == there, f"patient {patient} wore {worn} samples and has {there}")
+
+    # MARK: The end
+
+    def tell(self):
+        """Does the steps of STORY in order, a line each, until one fails, and keeps the figures. The exit status."""
+        passed = 0
+        try:
+            for step in self.STORY:
+                began, verdict = time.monotonic(), "ok    "
+                try:
+                    detail = step(self)
+                except (Failure, subprocess.SubprocessError) as failure:
+                    verdict, detail = "FAILED", failure
+                name = step.__doc__.strip().splitlines()[0].rstrip(".")
+                took = f"{time.monotonic() - began:5.1f} s"
+                print(f"{verdict} {took}  {name}" + (f" ({detail})" if detail else ""), flush=True)
+                if verdict == "FAILED":
+                    # What follows needs what came before.
+                    return 1
+                passed += 1
+        finally:
+            self.end()
+            print(f"{passed} of {len(self.STORY)} passed", flush=True)
+            with open(os.path.join(self.out, "figures.json"), "w") as file:
+                json.dump(self.figures, file, indent=1)
+        return 0

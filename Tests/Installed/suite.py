@@ -5,7 +5,6 @@ enrolls and pairs; then it is given a secret and rebooted, bluetoothd restarts, 
 writer hangs, power is cut, and at last it is removed. In the end the straps' frames, the store and the
 exchange are compared.
 """
-import json
 import os
 import shutil
 import subprocess
@@ -227,21 +226,10 @@ class Story(Stage):
 
     def balances(self):
         """Straps, store and exchange agree: each sample is there once, and none is missing."""
-        for index in WORN:
-            self.box.straps("off", straps=[index])
-        self.commit()
-        until(DRAIN_SECONDS_MAX,
-              lambda: (b := self.status()["balance"])["pending"] == 0 and b["buffered"] == 0,
-              "everything is delivered")
-        balance = self.status()["balance"]
+        balance = self.drain(DRAIN_SECONDS_MAX)
         self.box.run("systemctl stop edge-gateway && cp /var/lib/edge-gateway/queue.sqlite* /exchange/")
-        check(balance["balanced"] and balance["delivered"] == balance["stored"], f"books: {balance}")
-        books = self.exchange.books()
-        check(books["twice"] == 0 and books["orphans"] == 0,
-              f"{books['twice']} twice, {books['orphans']} orphans")
-        check(len(books["stored"]) == balance["delivered"],
-              f"delivered {balance['delivered']}, the exchange has {len(books['stored'])}")
-        self.compare(books["stored"])
+        stored = len(self.agree(balance)["stored"])
+        check(stored == balance["delivered"], f"delivered {balance['delivered']}, the exchange has {stored}")
         return f"{balance['delivered']} samples"
 
     def purged(self):
@@ -262,31 +250,6 @@ def parse(stamp):
     return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
 
 
-def main():
-    story = Story(*sys.argv[1:])
-    TimeServer()
-    passed = 0
-    try:
-        for step in Story.STORY:
-            began, verdict = time.monotonic(), "ok    "
-            try:
-                detail = step(story)
-            except Failure as failure:
-                verdict, detail = "FAILED", failure
-            name = step.__doc__.strip().splitlines()[0].rstrip(".")
-            took = f"{time.monotonic() - began:5.1f} s"
-            print(f"{verdict} {took}  {name}" + (f" ({detail})" if detail else ""), flush=True)
-            if verdict == "FAILED":
-                # What follows needs what came before.
-                return 1
-            passed += 1
-    finally:
-        story.end()
-        print(f"{passed} of {len(Story.STORY)} passed", flush=True)
-    with open(os.path.join(story.out, "figures.json"), "w") as file:
-        json.dump(story.figures, file, indent=1)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    TimeServer()
+    sys.exit(Story(*sys.argv[1:]).tell())

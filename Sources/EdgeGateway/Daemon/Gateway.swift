@@ -31,6 +31,7 @@ struct Gateway: Sendable {
     let webEnrolling: WebEnrollmentService
     let erasing: EraseService
     let destinations: Destinations
+    let destinationDetails: DestinationDetails
     let destinationService: DestinationService
     let gaps: GapService
     let store: QueueService
@@ -99,10 +100,17 @@ struct Gateway: Sendable {
         erasing = EraseService(
             queue: queue, enrollments: enrollments, changes: enrollmentChanges,
             deliveries: deliveries, stateDirectory: settings.stateDirectory, logger: logger)
+        destinationDetails = DestinationDetails(
+            queue: queue, destinations: destinations, changes: enrollmentChanges, clock: clock)
         destinationService = DestinationService(
             settings: settings, queue: queue, destinations: destinations,
-            changes: enrollmentChanges, erasing: erasing, deliveries: deliveries, clock: clock,
-            logger: logger)
+            changes: enrollmentChanges, erasing: erasing,
+            straps: DestinationStraps(
+                queue: queue, destinations: destinations, deliveries: deliveries),
+            probing: DestinationProbe(
+                settings: settings, destinations: destinations, changes: enrollmentChanges,
+                deliveries: deliveries, clock: clock, logger: logger),
+            deliveries: deliveries, logger: logger)
         gaps = GapService(queue: queue, clock: clock)
         deadLetters = DeadLetterService(
             queue: queue, destinations: destinations, deliveries: deliveries)

@@ -3,6 +3,7 @@ import Hummingbird
 /// The paths of destinations on the control socket.
 struct DestinationRoutes {
     let destinations: Destinations
+    let details: DestinationDetails
     let service: DestinationService
 
     func add(to router: RouteBook) {
@@ -14,14 +15,14 @@ struct DestinationRoutes {
                 try await service.add(ask)
             }
         }
-        router.post("v1/destinations/show") { [service] request, _ in
+        router.post("v1/destinations/show") { [details] request, _ in
             try await Answers.answer(request) { (ask: DestinationRequest) in
-                try await service.show(ask.name)
+                try await details.show(ask.name)
             }
         }
-        router.post("v1/destinations/code") { [service] request, _ in
+        router.post("v1/destinations/code") { [details] request, _ in
             try await Answers.answer(request) { (ask: DestinationRequest) in
-                try await service.codes(ask.name)
+                try await details.codes(ask.name)
             }
         }
         router.post("v1/destinations/compare") { [destinations] request, _ in
@@ -31,7 +32,7 @@ struct DestinationRoutes {
         }
         router.post("v1/destinations/test") { [service] request, _ in
             try await Answers.answer(request) { (ask: DestinationRequest) in
-                try await service.test(ask.name)
+                try await service.probing.test(ask.name)
             }
         }
         router.post("v1/destinations/pause") { [service] request, _ in
@@ -46,7 +47,7 @@ struct DestinationRoutes {
         }
         router.post("v1/destinations/straps") { [service] request, _ in
             try await Answers.answer(request) { (ask: DestinationStrapsRequest) in
-                try await service.changeStraps(ask)
+                try await service.straps.change(ask)
             }
         }
         router.post("v1/destinations/remove") { [service] request, _ in

@@ -4,7 +4,7 @@ import Logging
 import OfflineQueue
 import Uplink
 
-/// Adds, changes, tests and removes destinations other than exchanges, and chooses their straps.
+/// Adds, changes, pauses and removes destinations other than exchanges.
 struct DestinationService: Sendable {
     /// How many days samples wait for a destination that cannot take them, by default: the longest outage to
     /// expect of a further destination.
@@ -19,8 +19,9 @@ struct DestinationService: Sendable {
     let destinations: Destinations
     let changes: EnrollmentChanges
     let erasing: EraseService
+    let straps: DestinationStraps
+    let probing: DestinationProbe
     let deliveries: Deliveries
-    let clock: any GatewayClock
     let logger: Logger
 
     // MARK: - Adding
@@ -32,12 +33,12 @@ struct DestinationService: Sendable {
     func add(_ given: DestinationAddRequest) async throws -> DestinationAddReport {
         var ask = given
         try EnrollmentService.check(resolution: ask.resolution)
-        let beginning = try Self.beginning(ask.from)
-        let assignments = try await assignments(of: ask.straps ?? [])
+        let beginning = try DestinationStraps.beginning(ask.from)
+        let assignments = try await straps.assignments(of: ask.straps ?? [])
         let existing = try await queue.enrollments()
         let name = ask.name ?? ask.kind
         makeSettings(of: &ask, insteadOf: existing.first { $0.terms.name == name })
-        let kind = try Self.stated { () throws(DestinationProblem) in
+        let kind = try ProblemReport.ofDestination { () throws(DestinationProblem) in
             try DestinationRegistry.destination(ask.kind, ask.settings)
         }
         try checkBesideOwnFiles(kind)
@@ -61,7 +62,7 @@ struct DestinationService: Sendable {
         }
         // A delivery holds its file locked; only a new one is tried.
         let isOpen = kind is FileKind && same?.terms.origin == kind.place
-        let probe = isOpen ? nil : try await self.probe(kind, insteadOf: same)
+        let probe = isOpen ? nil : try await probing.probe(kind, insteadOf: same)
         let fields = type(of: kind).fields
         let secrets = Set(fields.filter { $0.isSecret }.map { $0.name })
         let terms = try terms(ask, name, kind, insteadOf: same, secrets)
@@ -78,7 +79,7 @@ struct DestinationService: Sendable {
                         .mapValues { Secret($0) },
                     tokens: probe?.tokens)),
             hold: same?.isPaused == true ? .paused : nil)
-        try await attach(stored, to: assignments, beginning, isEvery: terms.takesEveryStrap)
+        try await straps.attach(stored, to: assignments, beginning, isEvery: terms.takesEveryStrap)
         return DestinationAddReport(
             destination: try await destinations.report(on: stored),
             test: DestinationTestReport(
@@ -147,137 +148,7 @@ struct DestinationService: Sendable {
             advice: "choose another directory, or another name that ends in .ndjson")
     }
 
-    private func probe(
-        _ kind: any DestinationKind, insteadOf same: Enrollment?
-    ) async throws -> ProbeReport {
-        var parts = DestinationParts(
-            transport: CurlTransport(settings.curl), network: settings.curl, clock: clock,
-            logger: logger)
-        parts.storedTokens = same.flatMap { try? changes.secretFile(of: $0.id).load() }?.tokens
-        do {
-            return try await kind.probe(parts)
-        } catch {
-            throw ProblemReport(
-                code: .destinationRefuses, message: error.message, advice: error.advice)
-        }
-    }
-
-    /// What is wrong with settings, as a problem.
-    private static func stated<Value>(
-        _ work: () throws(DestinationProblem) -> Value
-    ) throws -> Value {
-        do throws(DestinationProblem) {
-            return try work()
-        } catch {
-            throw ProblemReport(
-                code: .badDestination, message: error.message, advice: error.advice)
-        }
-    }
-
-    // MARK: - Straps
-
-    /// Has straps go to a destination beside their own, or no more.
-    ///
-    /// - Throws: ``ProblemReport``
-    func changeStraps(_ ask: DestinationStrapsRequest) async throws -> DestinationReport {
-        let enrollment = try await destinations.added(ask.name)
-        let beginning = try Self.beginning(ask.from)
-        let added = try await assignments(of: ask.add ?? [])
-        let removed = try await assignments(of: ask.remove ?? [])
-        guard !removed.contains(where: { $0.enrollmentID == enrollment.id }) else {
-            throw ProblemReport(
-                code: .ownDestination,
-                message: "\(enrollment.terms.name) is the strap's own destination",
-                advice: "pair it again with another --enrollment")
-        }
-        try await attach(enrollment, to: added, beginning, isEvery: false)
-        // Samples of an earlier patient of the strap may wait, too.
-        let sensors = Set(removed.map(\.sensorID))
-        for assignment in try await queue.assignments()
-        where sensors.contains(assignment.sensorID) && assignment.enrollmentID != enrollment.id {
-            try await queue.remove(destination: enrollment.id, from: assignment.id)
-        }
-        return try await destinations.report(on: enrollment)
-    }
-
-    /// Has the samples of assignments go to a destination; one whose own destination it is needs nothing.
-    private func attach(
-        _ enrollment: Enrollment, to assignments: [Assignment], _ beginning: DestinationBeginning,
-        isEvery: Bool
-    ) async throws {
-        // The store has added it to every strap from now on; what is kept, also of patients who wear none any
-        // more, is added here.
-        let every = isEvery && beginning == .kept ? try await queue.assignments() : []
-        for assignment in assignments + every where assignment.enrollmentID != enrollment.id {
-            try await queue.add(
-                destination: enrollment.id, to: assignment.id, from: beginning)
-        }
-        await deliveries.wake(enrollment.id)
-    }
-
-    private static func beginning(_ word: String?) throws -> DestinationBeginning {
-        switch word {
-        case nil, "now": return .now
-        case "kept": return .kept
-        default:
-            throw ProblemReport(
-                code: .badRequest, message: "from must be now or kept",
-                advice: "now: only new samples; kept: also those that the gateway still has")
-        }
-    }
-
-    /// The open assignments of straps with these addresses.
-    private func assignments(of addresses: [String]) async throws -> [Assignment] {
-        let sensors = try await queue.sensors()
-        let open = try await queue.openAssignments()
-        return try addresses.map { text in
-            let address = try SensorAddress.checked(text)
-            guard let sensor = sensors.first(where: { $0.address == address }),
-                let assignment = open.first(where: { $0.sensorID == sensor.id })
-            else {
-                throw ProblemReport(
-                    code: .unknownSensor, message: "no such sensor is paired",
-                    advice: "edge-gateway sensors lists them")
-            }
-            return assignment
-        }
-    }
-
-    // MARK: - Trying, pausing, removing
-
-    /// Tries a destination as `add` does.
-    ///
-    /// - Throws: ``ProblemReport`` with what is wrong.
-    func test(_ name: String) async throws -> DestinationTestReport {
-        let enrollment = try await destinations.known(name)
-        guard enrollment.terms.kind == .destination, enrollment.terms.system != FileKind.name else {
-            return try await look(at: enrollment)
-        }
-        let report = try await probe(try kind(of: enrollment), insteadOf: enrollment)
-        return DestinationTestReport(
-            name: name, checked: report.checked, unchecked: report.unchecked)
-    }
-
-    /// Asks the destination of a delivery that runs whether it is well: what an exchange's tokens open, and
-    /// what a file's lock guards, is the delivery's own.
-    private func look(at enrollment: Enrollment) async throws -> DestinationTestReport {
-        let name = enrollment.terms.name
-        guard let isHealthy = await deliveries.isHealthy(enrollment.id) else {
-            throw ProblemReport(
-                code: .destinationRefuses, message: "the delivery to \(name) does not run",
-                advice: enrollment.isPaused
-                    ? "edge-gateway destination resume \(name)" : "edge-gateway status")
-        }
-        guard isHealthy else {
-            throw ProblemReport(
-                code: .destinationRefuses,
-                message: await deliveries.fault(of: enrollment.id) ?? "\(name) does not answer",
-                advice: "check network, DNS, proxy and disk; samples are kept")
-        }
-        return DestinationTestReport(
-            name: name, checked: ["\(enrollment.terms.origin) answers"],
-            unchecked: ["whether it takes samples: the first sample shows it"])
-    }
+    // MARK: - Pausing, removing
 
     /// Stops a delivery until it is resumed. Its samples are kept, for as long as it says.
     func pause(_ name: String) async throws -> DestinationReport {
@@ -364,77 +235,5 @@ struct DestinationService: Sendable {
                 metadata: ["enrollment": "\(enrollment.terms.name)"])
         }
         return report
-    }
-
-    // MARK: - Looking
-
-    /// One destination with its settings and an example of what goes there.
-    func show(_ name: String) async throws -> DestinationDetailReport {
-        let enrollment = try await destinations.added(name)
-        let kind = try kind(of: enrollment)
-        let type = type(of: kind)
-        var shown = enrollment.terms.settingValues
-        let secrets = try? changes.secretFile(of: enrollment.id).load().values
-        for name in secrets?.keys ?? [:].keys { shown[name] = "(set)" }
-        return DestinationDetailReport(
-            destination: try await destinations.report(on: enrollment), settings: shown,
-            delivered: type.promise.level.rawValue, deliveredMeans: type.promise.words,
-            mayRepeat: type.promise.mayRepeat, patient: kind.patientIdentity.rawValue,
-            example: kind.example)
-    }
-
-    /// The codes by which the straps that deliver there now are paired at its side.
-    ///
-    /// - Throws: ``ProblemReport`` also if it needs none.
-    func codes(_ name: String) async throws -> DestinationCodesReport {
-        let enrollment = try await destinations.added(name)
-        let kind = try kind(of: enrollment)
-        let reading = clock.read()
-        guard kind.pairingCode(sensorID: 0, patient: nil, now: reading.wall) != nil else {
-            throw ProblemReport(
-                code: .badDestination, message: "\(name) needs no codes",
-                advice: "straps deliver there as soon as destination straps or pair names it")
-        }
-        guard reading.isTrusted else {
-            throw ProblemReport(
-                code: .clockUntrusted, message: "the clock is not set yet, and codes expire",
-                advice: "wait until the machine has the time: timedatectl")
-        }
-        let sensors = try await queue.sensors()
-        let enrollments = try await queue.enrollments()
-        var codes: [DestinationCodesReport.Code] = []
-        for assignment in try await queue.openAssignments() {
-            var patient = assignment.patient
-            if assignment.enrollmentID != enrollment.id {
-                let further = try await queue.furtherDestinations(of: assignment.id)
-                guard further.contains(enrollment.id) else { continue }
-                // As the samples name it (PendingSegment).
-                let own = enrollments.first { $0.id == assignment.enrollmentID }
-                patient = patient ?? own?.terms.patient
-            }
-            guard let strap = sensors.first(where: { $0.id == assignment.sensorID }),
-                let code = kind.pairingCode(
-                    sensorID: strap.id, patient: patient, now: reading.wall)
-            else { continue }
-            codes.append(
-                DestinationCodesReport.Code(
-                    strap: strap.address, text: code.text,
-                    expires: Date(code.expires)))
-        }
-        return DestinationCodesReport(name: name, codes: codes)
-    }
-
-    private func kind(of enrollment: Enrollment) throws -> any DestinationKind {
-        let secrets: DestinationSecrets
-        do {
-            secrets = try changes.secretFile(of: enrollment.id).load()
-        } catch {
-            throw ProblemReport(
-                code: .enrollAgain, message: "its secrets cannot be read: \(error)",
-                advice: "edge-gateway destination add with the same settings and name again")
-        }
-        return try Self.stated { () throws(DestinationProblem) in
-            try enrollment.terms.destination(secrets)
-        }
     }
 }

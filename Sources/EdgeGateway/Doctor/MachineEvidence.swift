@@ -65,7 +65,7 @@ struct MachineEvidence {
     func daemon(uptime: Double?) -> [String] {
         guard let process = daemonProcess() else { return ["the daemon does not run"] }
         let memory = "/proc/\(process)/smaps_rollup"
-        var lines = ["runs for: " + (uptime.map { "\(Int($0)) s" } ?? "unknown")]
+        var lines = ["runs for: " + (uptime.map { "\(Int(bounding: $0)) s" } ?? "unknown")]
         guard let own = field("Anonymous", of: memory) else {
             return lines + ["its memory can be read by root only: sudo edge-gateway doctor"]
         }
@@ -77,7 +77,7 @@ struct MachineEvidence {
         lines.append("written to disks: \(bytes) bytes")
         if let uptime, uptime > 0 {
             let perDay = Double(bytes) / uptime * 86_400 / 1_000_000
-            lines.append("which is, for a day: \(Int(perDay)) MB")
+            lines.append("which is, for a day: \(Int(bounding: perDay)) MB")
         }
         return lines
     }

@@ -55,11 +55,11 @@ struct MachineReport {
         if gaps.coverage.isEmpty { return ["nothing was to be recorded"] }
         return gaps.coverage.map { day in
             let causes = day.secondsByCause.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-                .map { "\($0.key) \(Int($0.value)) s" }
+                .map { "\($0.key) \(Int(bounding: $0.value)) s" }
             let share = day.percent.map { String(format: "%.2f %%", $0) } ?? "nothing to record"
             let date = Terminal.time(day.day).prefix(10)
             return "strap-\(day.sensor) \(date): \(share), "
-                + "longest gap \(Int(day.longestGapSeconds)) s"
+                + "longest gap \(Int(bounding: day.longestGapSeconds)) s"
                 + (causes.isEmpty ? "" : "; " + causes.joined(separator: ", "))
         }
     }

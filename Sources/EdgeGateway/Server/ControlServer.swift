@@ -74,7 +74,8 @@ struct ControlServer: ReopenedServer {
         ShareRoutes(sharing: gateway.sharing).add(to: router)
         EraseRoutes(erasing: gateway.erasing).add(to: router)
         DestinationRoutes(
-            destinations: gateway.destinations, service: gateway.destinationService
+            destinations: gateway.destinations, details: gateway.destinationDetails,
+            service: gateway.destinationService
         ).add(to: router)
         return router
     }

@@ -5,6 +5,7 @@ import Glibc
 final class OutputFile {
     private let path: String
     private let part: String
+    private let replaces: Bool
     private let descriptor: Int32
 
     /// Begins the file beside its place.
@@ -13,11 +14,9 @@ final class OutputFile {
     /// - Throws: ``CommandFailure``
     init(_ path: String, replaces: Bool = false) throws {
         self.path = path
+        self.replaces = replaces
         part = path + ".part-" + String(UInt32.random(in: 0 ... .max), radix: 16)
-        guard replaces || access(path, F_OK) != 0 else {
-            throw CommandFailure(
-                exitCode: .wrongUsage, message: "\(path) exists already; name another file")
-        }
+        guard replaces || access(path, F_OK) != 0 else { throw Self.exists(path) }
         descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path) }
     }
@@ -42,9 +41,28 @@ final class OutputFile {
 
     /// Puts the file in its place, when it is on the disk.
     ///
-    /// - Throws: ``CommandFailure``
+    /// - Throws: ``CommandFailure``, also if a file has appeared there that it must not replace.
     func finish() throws {
-        guard fsync(descriptor) == 0, rename(part, path) == 0 else { throw Self.failure(path) }
+        guard fsync(descriptor) == 0 else { throw Self.failure(path) }
+        if !replaces { try takePlace() }
+        guard rename(part, path) == 0 else {
+            let failure = Self.failure(path)
+            if !replaces { unlink(path) }
+            throw failure
+        }
+    }
+
+    /// Makes the empty file that the complete one replaces: every file system can do that exclusively, and not
+    /// every one has links or an exclusive `rename`.
+    private func takePlace() throws {
+        let place = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard place >= 0 else { throw errno == EEXIST ? Self.exists(path) : Self.failure(path) }
+        close(place)
+    }
+
+    private static func exists(_ path: String) -> CommandFailure {
+        CommandFailure(
+            exitCode: .wrongUsage, message: "\(path) exists already; name another file")
     }
 
     private static func failure(_ path: String) -> CommandFailure {

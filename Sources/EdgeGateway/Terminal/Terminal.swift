@@ -117,10 +117,17 @@ enum Terminal {
     static func age(_ seconds: Double) -> String {
         switch seconds {
         case ..<0: "in the future"
-        case ..<120: "\(Int(seconds)) s"
-        case ..<7200: "\(Int(seconds / 60)) min"
-        case ..<172_800: "\(Int(seconds / 3600)) h"
-        default: "\(Int(min(seconds / 86400, 99999))) d"
+        case ..<120: "\(Int(bounding: seconds)) s"
+        case ..<7200: "\(Int(bounding: seconds / 60)) min"
+        case ..<172_800: "\(Int(bounding: seconds / 3600)) h"
+        default: "\(Int(bounding: min(seconds / 86400, 99999))) d"
         }
+    }
+}
+
+extension Int {
+    /// The whole part of another program's number: at the ends of the range if it is beyond, 0 if it is none.
+    init(bounding value: Double) {
+        self = Int(exactly: value.rounded(.towardZero)) ?? (value > 0 ? .max : value < 0 ? .min : 0)
     }
 }

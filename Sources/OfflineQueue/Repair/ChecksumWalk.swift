@@ -88,7 +88,9 @@ extension SampleQueue {
                 try String.fetchAll(db, sql: "PRAGMA quick_check('\(table)')").filter { $0 != "ok" }
             }
         }
-        if let line = lines?.first { return note(QueueError(.corrupt, "check tables", line)) }
+        if let line = lines?.first {
+            return note(QueueError(.corrupt, "check tables", line.asOneLine))
+        }
         guard repair.findings.damagedRows > 0 else { return }
         let found = try? write("report damaged rows") { db in
             try db.execute(

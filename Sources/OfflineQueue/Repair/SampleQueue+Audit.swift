@@ -32,7 +32,7 @@ extension SampleQueue {
             return try database.read { db in
                 var audit = Audit()
                 let lines = try String.fetchAll(db, sql: "PRAGMA integrity_check(100)")
-                for line in lines where line != "ok" { audit.add("sqlite: \(line)") }
+                for line in lines where line != "ok" { audit.add("sqlite: \(line.asOneLine)") }
                 do {
                     let walk = try StoreWalk(db).audit(progress)
                     audit.differences += walk.differences

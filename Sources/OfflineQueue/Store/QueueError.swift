@@ -140,9 +140,29 @@ extension QueueError {
             // The SQL and its arguments stay out: they may hold what must not be logged.
             self.init(
                 Code(error.resultCode), operation,
-                "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")")
+                "SQLite \(error.extendedResultCode.rawValue): "
+                    + (error.message ?? "no message").asOneLine)
         default:
             self.init(.internalFault, operation, String(describing: type(of: error)))
         }
+    }
+}
+
+extension String {
+    /// The most that is kept of what SQLite says: its own words are shorter.
+    private static let sqliteCharactersMax = 200
+
+    /// What SQLite says as one short printable line: it quotes names from the file, which may be damaged or made to
+    /// do harm.
+    var asOneLine: String {
+        let scalars = unicodeScalars.prefix(Self.sqliteCharactersMax).map { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator:
+                "\u{FFFD}" as Unicode.Scalar
+            default: scalar
+            }
+        }
+        let isCut = unicodeScalars.dropFirst(Self.sqliteCharactersMax).first != nil
+        return String(String.UnicodeScalarView(scalars)) + (isCut ? "…" : "")
     }
 }

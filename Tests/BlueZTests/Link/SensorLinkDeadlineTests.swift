@@ -1,0 +1,177 @@
+import Basics
+import Testing
+
+@testable import BlueZ
+
+@Suite("Deadlines of a link, in simulated time")
+struct SensorLinkDeadlineTests {
+    @Test("connect: 8 s, then the attempt is ended")
+    func connectDeadline() {
+        var fixture = LinkFixture.connecting()
+        #expect(fixture.wait(.milliseconds(7_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.link.reason == .connectTimeout)
+        // The end of the attempt is waited for, 5 s at most.
+        #expect(fixture.wait(.milliseconds(4_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
+    }
+
+    @Test("after two attempts unheard it waits to be heard")
+    func outOfRange() {
+        var fixture = LinkFixture.connecting()
+        fixture.wait(.seconds(8))
+        fixture.wait(.seconds(5))
+        fixture.tell(.slotGranted)
+        fixture.wait(.seconds(8))
+        #expect(fixture.link.state == .suspended(.outOfRange))
+        #expect(fixture.link.wantsScan)
+        #expect(fixture.link.nextDeadline == nil)
+        fixture.now += .seconds(60)
+        #expect(fixture.tell(.sighted) == [.requestSlot])
+    }
+
+    @Test("resolve: 15 s, then the link is ended")
+    func resolveDeadline() {
+        var fixture = LinkFixture.resolving()
+        for _ in 0..<29 { fixture.wait(.milliseconds(500)) }
+        #expect(fixture.link.state == .resolving)
+        #expect(fixture.wait(.milliseconds(500)) == [.disconnect])
+        #expect(fixture.link.reason == .resolveTimeout)
+    }
+
+    @Test("subscribe: overdue after 10 s, but disconnected only 25 s later")
+    func subscribeDeadline() {
+        var fixture = LinkFixture.subscribing()
+        fixture.wait(.milliseconds(9_999))
+        #expect(fixture.link.reason == .progress)
+        #expect(fixture.wait(.milliseconds(1)) == [])
+        #expect(fixture.link.state == .subscribing)
+        #expect(fixture.link.reason == .subscribeTimeout)
+        #expect(fixture.wait(.milliseconds(24_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect])
+        #expect(fixture.link.state == .seen)
+    }
+
+    @Test("an overdue StartNotify that is answered after all is good")
+    func subscribeLate() {
+        var fixture = LinkFixture.subscribing()
+        fixture.wait(.seconds(10))
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        #expect(fixture.link.isStreaming)
+    }
+
+    @Test(
+        "first frame: 5 s, then it is found anew from scratch, twice; then 60 s: not worn, maybe")
+    func firstFrameDeadline() {
+        var fixture = LinkFixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        for _ in 0..<2 {
+            #expect(fixture.wait(.milliseconds(4_999)) == [])
+            #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+            #expect(fixture.link.reason == .noFirstFrame)
+            #expect(fixture.link.state == .absent)
+            fixture.tell(.vanished)
+            // `Disconnect` takes 2 s.
+            fixture.now += .seconds(2)
+            #expect(fixture.tell(.sighted) == [.requestSlot], "a lost subscription: tried at once")
+            fixture.tell(.slotGranted)
+            fixture.tell(.device(isConnected: true, isResolved: true))
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        }
+        #expect(fixture.wait(.milliseconds(59_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
+        fixture.tell(.vanished)
+        fixture.now += .seconds(2)
+        #expect(fixture.tell(.sighted) == [], "it may just not be worn")
+    }
+
+    @Test(
+        "a mute strap is found anew as often as it takes, more and more rarely, until a frame comes"
+    )
+    func muteForLong() throws {
+        var fixture = LinkFixture.ready()
+        var pauses: [Duration] = []
+        for _ in 0..<7 {
+            let begun = fixture.now
+            while fixture.link.state != .connecting {
+                if fixture.link.isQueued {
+                    fixture.tell(.slotGranted)
+                } else {
+                    fixture.tell(.sighted)
+                }
+                if !fixture.link.isQueued, fixture.link.state == .seen { fixture.wait(.seconds(1)) }
+            }
+            pauses.append(fixture.now - begun)
+            fixture.tell(.device(isConnected: true, isResolved: true))
+            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+            #expect(fixture.wait(.seconds(60)).contains(.forgetDevice))
+            fixture.tell(.device(isConnected: false, isResolved: false))
+            fixture.tell(.vanished)
+        }
+        #expect(pauses.first == .zero)
+        #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $0 <= $1 })
+        let last = try #require(pauses.last)
+        #expect((.seconds(240) ... .seconds(600)).contains(last))
+    }
+
+    @Test("a strap with a frame every 20 s keeps its link, and is missed after a minute")
+    func rareFrames() {
+        var fixture = LinkFixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        fixture.wait(.seconds(4))
+        fixture.tell(.frame)
+        for _ in 0..<50 {
+            #expect(fixture.wait(.milliseconds(19_900)) == [])
+            fixture.now += .milliseconds(100)
+            fixture.tell(.frame)
+        }
+        #expect(fixture.link.isStreaming)
+        #expect(fixture.link.silenceLimit == .seconds(60))
+        #expect(fixture.wait(.seconds(60)).contains(.disconnect))
+        #expect(fixture.link.reason == .stale)
+    }
+
+    @Test("after bluetoothd hung, what was sent meanwhile is waited for")
+    func awake() {
+        var fixture = LinkFixture.streaming()
+        fixture.now += .seconds(100)
+        fixture.tell(.awake)
+        #expect(fixture.wait(.seconds(9)) == [])
+        #expect(fixture.link.isStreaming)
+    }
+
+    @Test("stale: 10 s worn, 60 s not worn")
+    func staleDeadline() {
+        var worn = LinkFixture.streaming()
+        #expect(worn.wait(.milliseconds(9_999)) == [])
+        #expect(worn.wait(.milliseconds(1)) == [.disconnect])
+        #expect(worn.link.reason == .stale)
+
+        var bare = LinkFixture.streaming()
+        bare.tell(.contact(false))
+        #expect(bare.wait(.milliseconds(59_999)) == [])
+        #expect(bare.wait(.milliseconds(1)) == [.disconnect])
+        #expect(bare.link.reason == .stale)
+    }
+
+    @Test("frames push the deadline ahead")
+    func framesKeepAlive() {
+        var fixture = LinkFixture.streaming()
+        for _ in 0..<100 {
+            fixture.wait(.seconds(9))
+            fixture.tell(.frame)
+        }
+        #expect(fixture.link.isStreaming)
+    }
+
+    @Test("a torn-down link is not adopted while it ends")
+    func noAdoptionWhileEnding() {
+        var fixture = LinkFixture.streaming()
+        fixture.wait(.seconds(10))
+        // bluetoothd takes 2 s to disconnect; an advert's signal says "connected" meanwhile.
+        #expect(fixture.tell(.device(isConnected: true, isResolved: true)) == [])
+        #expect(fixture.link.state == .seen)
+        #expect(fixture.tell(.device(isConnected: false, isResolved: false)) == [.requestSlot])
+    }
+}

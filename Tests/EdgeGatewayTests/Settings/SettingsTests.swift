@@ -1,0 +1,217 @@
+import Foundation
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import EdgeGateway
+
+@Suite struct SettingsTests {
+    @Test func standsOnDefaultsWhenThereIsNoFile() async throws {
+        let settings = try await SettingsLoader(environment: [:]).load()
+        #expect(settings.commitInterval == .seconds(5))
+        #expect(settings.commitSamples == 500)
+        #expect(settings.clockTrust == .kernel)
+        #expect(!settings.allowPlainHTTP)
+    }
+
+    @Test func readsNestedAndDottedKeys() async throws {
+        let settings = try await load("clock:\n  trust: always\nuplink:\n  interval_seconds: 7\n")
+        #expect(settings.clockTrust == .always)
+        #expect(settings.deliveryInterval == .seconds(7))
+    }
+
+    @Test func environmentOverridesTheFile() async throws {
+        let settings = try await load(
+            "storage:\n  commit_seconds: 9\nstate: /a\n",
+            environment: [
+                "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "3", "EDGE_GATEWAY_STATE": "/b",
+            ])
+        #expect(settings.commitInterval == .seconds(3))
+        #expect(settings.stateDirectory == "/b")
+    }
+
+    @Test(arguments: [
+        (
+            "clock:\n  trsut: always\n",
+            "line 2: unknown key `clock.trsut`; did you mean `clock.trust`?"
+        ),
+        ("sate: /x\n", "unknown key `sate`; did you mean `state`?"),
+        ("weather: fine\n", "unknown key `weather`; `edge-gateway config show` lists the keys"),
+        ("storage:\n  commit_seconds: soon\n", "`storage.commit_seconds`"),
+        ("storage:\n  commit_seconds: 0\n", "expected a whole number from 1 to 60"),
+        ("clock:\n  trust: maybe\n", "expected one of kernel, always"),
+        ("uplink:\n  allow_plain_http: perhaps\n", "true or false"),
+        ("state: [a, b]\n", "`state` takes one value"),
+        ("- a\n- b\n", "expected `key: value` lines"),
+        ("state: \"unclosed\nlog: {", "parse configuration"),
+    ])
+    func saysWhatIsWrongAndWhatToDo(yaml: String, says: String) async throws {
+        let fault = await #expect(throws: SettingsFault.self) { _ = try await load(yaml) }
+        let text = fault?.description ?? ""
+        #expect(text.contains(says), "\(text)")
+        #expect(!text.contains("\n"), "one line: \(text)")
+    }
+
+    @Test func anUnknownVariableIsAnErrorToo() async throws {
+        let fault = await #expect(throws: SettingsFault.self) {
+            _ = try await SettingsLoader(environment: ["EDGE_GATEWAY_CLOCK_TRUTS": "always"]).load()
+        }
+        #expect(fault?.description.contains("did you mean `EDGE_GATEWAY_CLOCK_TRUST`?") == true)
+    }
+
+    @Test func aMissingNamedFileIsAnErrorButAMissingStandardFileIsNot() async throws {
+        let fault = await #expect(throws: SettingsFault.self) {
+            _ = try await SettingsLoader(environment: [:]).load(path: "/nonexistent/config.yaml")
+        }
+        #expect(fault?.description.contains("no such file") == true)
+    }
+
+    @Test func anEmptyFileMeansDefaults() async throws {
+        #expect(try await load("# nothing\n").commitInterval == .seconds(5))
+        #expect(try await load("").commitInterval == .seconds(5))
+    }
+
+    @Test func theShippedConfigurationIsWell() async throws {
+        let path = repositoryRoot.appending(path: "deploy/config.yaml").path
+        let shipped = try await SettingsLoader(environment: [:]).load(path: path)
+        let defaults = try await SettingsLoader(environment: [:]).load()
+        #expect(shipped.listing.map(\.value) == defaults.listing.map(\.value))
+    }
+
+    @Test(arguments: [
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("http://user:pa@ss@proxy.example:3128/", "http://***@proxy.example:3128/"),
+        ("socks5h://u:hush@[::1]:1080", "socks5h://***@[::1]:1080"),
+    ])
+    func aProxysPasswordIsInNoListing(proxy: String, shown: String) async throws {
+        let settings = try await load("uplink:\n  proxy: \"\(proxy)\"\n")
+        #expect(settings.proxy == proxy)
+        #expect(settings.problems().isEmpty)
+        let listed = settings.listing.first { $0.key.name == "uplink.proxy" }
+        #expect(listed?.value.description == shown)
+    }
+
+    @Test func whatIsNoProxyIsSaidWithoutQuotingIt() async throws {
+        for proxy in ["proxy.example:3128", "ftp://u:hush@proxy.example", "http://u:hush@"] {
+            let settings = try await load("uplink:\n  proxy: \"\(proxy)\"\n")
+            let problem = settings.problems().first(where: \.stopsDaemon)
+            #expect(problem?.message.contains("uplink.proxy") == true)
+            #expect(problem?.message.contains("hush") == false)
+        }
+    }
+
+    @Test func aClientKeyMustBeThereAndNotForEverybody() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+        try "-----BEGIN CERTIFICATE-----\n".write(toFile: file, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        let both = "uplink:\n  client_certificate_file: \(file)\n  client_key_file: \(file)\n"
+        for (yaml, mode, says) in [
+            (both, 0o644, "every user may read"), (both, 0o640, nil), (both, 0o600, nil),
+            ("uplink:\n  client_key_file: \(file)\n", 0o600, "without"),
+            ("uplink:\n  client_key_file: /nonexistent/key\n", 0o600, "is not there"),
+            ("uplink:\n  client_certificate_file: /tmp\n", 0o600, "is not there"),
+            ("uplink:\n  ca_file: /nonexistent/ca\n", 0o600, "uplink.ca_file"),
+        ] as [(String, Int, String?)] {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file)
+            let settings = try await load(yaml)
+            let problem = settings.problems().first(where: \.stopsDaemon)
+            if let says {
+                #expect(problem?.message.contains(says) == true, "\(yaml)")
+            } else {
+                #expect(problem == nil, "\(problem?.message ?? "")")
+                #expect(settings.clientKeyFile == file)
+            }
+        }
+    }
+
+    /// `config check` used to say that all of these are well, and `run` refused them.
+    @Test(
+        .serialized,
+        arguments: [
+            ("state: /dev/null/state\n", "state"), ("state: /dev/null\n", "state"),
+            ("socket: /nonexistent/control.sock\n", "socket"), ("socket: /tmp\n", "socket"),
+            ("socket: /tmp/\(String(repeating: "x", count: 120))\n", "socket"),
+            ("control:\n  change_group: no-such-group\n", "control.change_group"),
+            ("page:\n  listen: localhost:8470\n", "page.listen"),
+            ("page:\n  listen: \"8470\"\n", "page.listen"),
+            ("page:\n  listen: ward.example:8470\n", "page.listen"),
+            ("page:\n  listen: 0.0.0.0:8470\n", "page.token_file"),
+            ("page:\n  listen: 127.0.0.1:8470\n  token_file: /nonexistent\n", "page.token_file"),
+            ("page:\n  listen: 127.0.0.1:8470\n  token_file: /etc/passwd\n", "page.token_file"),
+            ("page:\n  url: ward.example\n", "page.url"),
+            ("page:\n  url: https://ward.example/#x\n", "page.url"),
+            ("uplink:\n  proxy: proxy.example\n", "uplink.proxy"),
+            ("uplink:\n  ca_file: /nonexistent\n", "uplink.ca_file"),
+            ("uplink:\n  ca_file: /etc/passwd\n", "uplink.ca_file"),
+            ("uplink:\n  client_certificate_file: /dev/null\n", "uplink.client_certificate_file"),
+            ("uplink:\n  identifier_system: my gateway\n", "uplink.identifier_system"),
+            ("clock:\n  trust: maybe\n", "clock.trust"), ("a: [\n", "parse configuration"),
+            ("nonsense: 1\n", "unknown key"),
+        ])
+    func theCheckRefusesWhatCannotBeUsedAndNamesTheSetting(
+        yaml: String, setting: String
+    ) async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "check-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let path = directory.appending(path: "config.yaml").path
+        // What the table's line does not say is well; a key must not be there twice.
+        var text = yaml
+        if !yaml.contains("state:") { text += "state: \(directory.path)/state\n" }
+        if !yaml.contains("socket:") { text += "socket: \(directory.path)/control.sock\n" }
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        let outcome = try await Command.run(
+            GatewayProcess.program("edge-gateway").path, ["config", "check", "--config", path])
+        #expect(outcome.status == 1, "\(outcome.output)")
+        #expect(outcome.complaint.contains(setting), "\(outcome.complaint)")
+        #expect(outcome.complaint.split(separator: "\n").count == 1, "\(outcome.complaint)")
+    }
+
+    @Test func settingsThatCanBeUsedAreWell() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "check-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let token = directory + "/token"
+        try String(repeating: "t", count: 40).write(
+            toFile: token, atomically: true, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: token)
+        let settings = try await load(
+            """
+            state: \(directory)/new/state
+            socket: \(directory)/control.sock
+            control:
+              change_group: root
+            page:
+              listen: 0.0.0.0:8470
+              token_file: \(token)
+              url: https://ward.example/heart
+            uplink:
+              proxy: http://proxy.example:3128
+              identifier_system: https://ward.example/samples
+            """)
+        #expect(settings.problems() == [])
+    }
+
+    @Test func hostileFilesNeverTrap() async throws {
+        var random = SystemRandomNumberGenerator()
+        let alphabet = Array("abc:-[]{}#&*!|>'\"%@`,?\n \t0~\\")
+        for _ in 0..<300 {
+            let length = Int.random(in: 0..<120, using: &random)
+            let text = String(
+                (0..<length).map { _ in alphabet.randomElement(using: &random) ?? "a" })
+            _ = try? await load(text)
+        }
+    }
+
+    private func load(_ yaml: String, environment: [String: String] = [:]) async throws -> Settings
+    {
+        let path = FileManager.default.temporaryDirectory
+            .appending(path: "settings-\(UUID().uuidString).yaml").path
+        try yaml.write(toFile: path, atomically: true, encoding: .utf8)
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        return try await SettingsLoader(environment: environment).load(path: path)
+    }
+}

@@ -1,0 +1,138 @@
+import Foundation
+import Testing
+
+@testable import EdgeGateway
+
+@Suite struct TerminalTests {
+    @Test func tablesFitEightyColumns() {
+        let name = String(repeating: "a very long name ", count: 10)
+        let sensor = SensorReport(
+            id: 1, address: "C0:00:00:00:00:01", name: name, link: "streaming", bpm: 72,
+            contact: true, secondsSinceFrame: 1, batteryPercent: 80, stored: 123_456_789,
+            pending: 12)
+        for line in SensorsCommand.table([sensor]).split(separator: "\n") {
+            #expect(line.count <= 80)
+        }
+    }
+
+    @Test func namesFromTheRadioCannotSteerTheTerminal() {
+        let table = Terminal.table(["NAME"], [["\u{1B}[2Jstrap\u{202E}x\n"]])
+        #expect(!table.contains("\u{1B}"))
+        #expect(!table.contains("\u{202E}"))
+        #expect(table.split(separator: "\n").count == 2)
+    }
+
+    /// Escape sequences, also as C1; overrides of the reading order; line ends of every kind.
+    private static let hostile =
+        "Ada\u{1B}]0;x\u{7}\u{1B}[2J\u{9B}31m\u{202E}evil\u{2066}\u{2028}\u{85}\r\n! radio-off\t\u{0}\u{E0041}z"
+
+    private func isHarmless(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy {
+            switch $0.properties.generalCategory {
+            case .control: $0 == "\n"
+            case .format, .lineSeparator, .paragraphSeparator: false
+            default: true
+            }
+        }
+    }
+
+    @Test func aHostileNameIsOnePrintableLine() {
+        let line = Printable.line(Self.hostile)
+        #expect(isHarmless(line) && !line.contains("\n"), "\(line.debugDescription)")
+        #expect(line.contains("Ada") && line.contains("evil") && line.contains("! radio-off"))
+        #expect(isHarmless(Printable.lines("a\nb" + Self.hostile.replacing("\t", with: ""))))
+        #expect(Printable.lines("a\n\tb") == "a\n\tb")
+        #expect(Printable.line("Jürgen 💓 Łódź 心拍") == "Jürgen 💓 Łódź 心拍")
+    }
+
+    @Test func jsonKeepsAHostileNameAndEscapesWhatSteers() throws {
+        let bytes = try ReportCoding.encoder(pretty: true).encode(["name": Self.hostile])
+        let text = Printable.json(String(decoding: bytes, as: UTF8.self))
+        #expect(isHarmless(text), "\(text.debugDescription)")
+        let back = try JSONDecoder().decode([String: String].self, from: Data(text.utf8))
+        #expect(back["name"] == Self.hostile)
+    }
+
+    @Test func answersForPeopleHavePrintableTextsAndTheSameNumbers() throws {
+        let sensor = SensorReport(
+            id: .max, address: "C0:00:00:00:00:01", name: Self.hostile, link: "streaming",
+            contact: true, secondsSinceFrame: 0.25, stored: 123_456_789, pending: 0)
+        let bytes = try ReportCoding.encoder().encode([sensor])
+        let shown = try ReportCoding.decoder().decode(
+            [SensorReport].self, from: Printable.strings(inJSON: bytes))
+        var expected = sensor
+        expected.name = Printable.line(Self.hostile)
+        #expect(shown == [expected])
+        #expect(Printable.strings(inJSON: Data("no JSON".utf8)) == Data("no JSON".utf8))
+    }
+
+    /// One place writes; whatever goes another way is seen here.
+    @Test func noCommandWritesPastTheTerminal() throws {
+        let root = repositoryRoot.appending(path: "Sources/EdgeGateway")
+        let files = try FileManager.default.subpathsOfDirectory(atPath: root.path).filter {
+            $0.hasSuffix(".swift") && $0 != "Terminal/Terminal.swift"
+        }
+        #expect(files.count > 50)
+        for file in files {
+            let text = try String(contentsOf: root.appending(path: file), encoding: .utf8)
+            #expect(
+                !text.contains(#/(^|[^\w.])(print|puts|fputs|debugPrint|dump)\(/#), "\(file)")
+            #expect(!text.contains("Swift.print"), "\(file)")
+            #expect(!text.contains(#/FileHandle\.standard(Output|Error)\.write/#), "\(file)")
+            #expect(!text.contains(#"\u{1B}"#), "\(file)")
+        }
+    }
+
+    @Test(arguments: [
+        (0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172_800, "2 d"),
+        (-5, "in the future"), (1e300, "99999 d"), (.infinity, "99999 d"), (.nan, "0 d"),
+    ])
+    func agesReadWell(seconds: Double, text: String) {
+        #expect(Terminal.age(seconds) == text)
+    }
+
+    @Test(arguments: [
+        ("165a0034", [0x16, 0x5a, 0x00, 0x34]), ("16:5A 00-34", [0x16, 0x5a, 0x00, 0x34]),
+        ("", []),
+    ])
+    func hexadecimalIsReadAsPeopleTypeIt(text: String, bytes: [UInt8]) {
+        #expect(DecodeReport.octets(hexadecimal: text) == bytes)
+    }
+
+    @Test(arguments: ["1", "zz", "１６", "1 6 0"])
+    func whatIsNotAFrameIsRefused(text: String) {
+        #expect(DecodeReport.octets(hexadecimal: text) == nil)
+    }
+}
+
+@Suite struct SystemdNotifierTests {
+    @Test func readinessReachesTheNotifySocket() throws {
+        let path =
+            FileManager.default.temporaryDirectory.path + "/n\(UInt32.random(in: 0 ... .max))"
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        defer {
+            close(descriptor)
+            unlink(path)
+        }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0)
+        SystemdNotifier(environment: ["NOTIFY_SOCKET": path]).send("READY=1")
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+        #expect(String(decoding: buffer.prefix(max(0, count)), as: UTF8.self) == "READY=1")
+    }
+
+    @Test func withoutSystemdNothingHappens() {
+        SystemdNotifier(environment: [:]).send("READY=1")
+        SystemdNotifier(environment: ["NOTIFY_SOCKET": ""]).send("READY=1")
+        SystemdNotifier(environment: ["NOTIFY_SOCKET": String(repeating: "x", count: 300)]).send(
+            "x")
+    }
+}

@@ -1,0 +1,81 @@
+import Basics
+import Testing
+
+@testable import OfflineQueue
+
+extension GapRun {
+    func agrees(_ comment: String) async throws -> Bool {
+        for (assignment, line) in lines.sorted(by: { $0.key < $1.key }) {
+            var expected = line.past
+            var openCount = 0
+            if line.run != nil {
+                let gaps = try gaps(
+                    of: assignment, until: now, waiting: await queue.health().buffered)
+                openCount = gaps.last?.until == now ? 1 : 0
+                expected += gaps
+            }
+            let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
+            let found = gaps.map {
+                Expected(
+                    cause: $0.cause, fromBoot: $0.fromBootID, from: $0.fromUptimeMicroseconds,
+                    untilBoot: $0.untilBootID, until: $0.untilUptimeMicroseconds)
+            }
+            expected = expected.map(judged)
+            guard found == expected else {
+                let index = zip(found, expected).prefix { $0 == $1 }.count
+                Issue.record(
+                    """
+                    \(comment), assignment \(assignment), gap \(index) of \(found.count): \
+                    \(found.dropFirst(index).prefix(3)) instead of \
+                    \(expected.dropFirst(index).prefix(3))
+                    """)
+                return false
+            }
+            #expect(gaps.count(where: \.isOpen) == openCount, "\(comment)")
+        }
+        return true
+    }
+
+    /// Whether the time between two boots can be told.
+    private func judged(_ gap: Expected) -> Expected {
+        guard gap.fromBoot != gap.untilBoot else { return gap }
+        var gap = gap
+        if let from = offsets[gap.fromBoot], let until = offsets[gap.untilBoot],
+            gap.until + until >= gap.from + from
+        {
+            return gap
+        }
+        gap.cause = .clockUnknown
+        return gap
+    }
+
+    /// Each day adds up; all days together are the assignment's length, and what they say is covered is
+    /// what is in no gap, if the clocks of its boots are known and in order.
+    func checkCoverage() async throws {
+        for (assignment, line) in lines {
+            var expected = 0.0
+            var covered = 0.0
+            for day in -3..<10 as Range<Int64> {
+                let coverage = try await queue.coverage(
+                    of: .assignment(assignment),
+                    dayStartingAt: UTC(microseconds: 1_796_083_200_000_000) + Coverage.day
+                        * Int(day))
+                let gaps = coverage.secondsByCause.values.reduce(0, +)
+                #expect(abs(gaps + coverage.coveredSeconds - coverage.expectedSeconds) < 1e-3)
+                #expect(coverage.expectedSeconds <= 86_400)
+                #expect(coverage.longestGapSeconds <= gaps + 1e-3)
+                expected += coverage.expectedSeconds
+                covered += coverage.coveredSeconds
+            }
+            let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
+            let end = line.end ?? Instant(boot: Int64(boot), uptime: now)
+            guard let from = offsets["boot-\(line.begin.boot)"],
+                let until = offsets["boot-\(end.boot)"],
+                !gaps.contains(where: { $0.durationMicroseconds == nil })
+            else { continue }
+            let length = Double(end.uptime + until - line.begin.uptime - from) / 1e6
+            let sum = gaps.reduce(0) { $0 + Double($1.durationMicroseconds ?? 0) / 1e6 }
+            #expect(abs(expected - length) < 1e-3 && abs(covered - (length - sum)) < 1e-3)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("Looking at every row")
+struct ChecksumWalkTests {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    private func worn(rows: Int) async throws -> (SampleQueue, Worn) {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for number in 0..<rows {
+            try await queue.beat(worn.assignment, bpm: UInt8(number % 200), clock)
+        }
+        try await queue.flush()
+        return (queue, worn)
+    }
+
+    private func step(_ queue: SampleQueue, _ count: Int) async {
+        for _ in 0..<count {
+            await queue.checkNextRows()
+            clock.advance(seconds: 1)
+        }
+    }
+
+    @Test func damageIsFoundInTheBackground() async throws {
+        var (queue, worn) = try await worn(rows: 450)
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 0)
+        try store.execute("UPDATE sample SET frame = x'00FF' WHERE id IN (120, 333)")
+        clock.advance(seconds: 61)
+        await step(queue, 4)
+        #expect(await queue.health().damagedRows == 2)
+        // It stays until it is acknowledged; then the same rows are no news.
+        try await queue.close()
+        queue = try await store.open(clock)
+        #expect(await queue.health().damagedRows == 2)
+        try await queue.acknowledgeSalvages()
+        clock.advance(seconds: 61)
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 0)
+        try store.execute("UPDATE sample SET frame = x'00FF' WHERE id = 10")
+        clock.advance(seconds: 61)
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 1)
+        // Gone with the row.
+        try await queue.deliverAll(worn.enrollment.id)
+        try await queue.purge(deadLetters: try await queue.deadLetters().map(\.sampleID))
+        _ = try await queue.purgeSettled()
+        clock.advance(seconds: 61)
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 0)
+    }
+
+    /// Under SQLite's feet, in a page that it holds in memory.
+    @Test func aByteThatChangesOnTheDiskIsFound() async throws {
+        let (queue, worn) = try await worn(rows: 450)
+        let frame: [UInt8] = [0, 77, 0xDE, 0xAD, 0xBE, 0xEF]
+        try await queue.append(
+            Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+        try await queue.flush()
+        try await queue.emptyLog()
+        let file = try Data(contentsOf: URL(fileURLWithPath: store.path))
+        let at = try #require(file.range(of: Data(frame)))
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        try handle.seek(toOffset: UInt64(at.lowerBound + 1))
+        try handle.write(contentsOf: Data([78]))
+        try handle.close()
+        await step(queue, 10)
+        #expect(await queue.health().damagedRows == 1)
+    }
+
+    @Test func theWalkGoesOnWhereTheLastRunLeftIt() async throws {
+        var (queue, _) = try await worn(rows: 450)
+        await step(queue, 3)
+        try await queue.close()
+        queue = try await store.open(clock)
+        try store.execute("UPDATE sample SET frame = x'00FF' WHERE id IN (100, 400)")
+        await step(queue, 2)
+        #expect(await queue.health().damagedRows == 1, "400, and not 100 yet")
+    }
+
+    @Test func aBrokenTreeThatTheWalkMeetsIsSalvaged() async throws {
+        let (queue, worn) = try await worn(rows: 450)
+        try await queue.emptyLog()
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        let pages = try store.number("PRAGMA page_count")
+        // Leaves of samples are the most there is.
+        for page in [pages / 2, pages / 2 + 1] {
+            try handle.seek(toOffset: UInt64(page) * 1024)
+            try handle.write(contentsOf: Data(repeating: 0xA5, count: 8))
+        }
+        try handle.close()
+        await step(queue, 10)
+        await queue.commitIfDue()
+        #expect(await queue.health().salvage != nil)
+        #expect(try await queue.audit().isClean)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+    }
+}

@@ -1,0 +1,137 @@
+import Basics
+import Foundation
+import Testing
+
+@testable import OfflineQueue
+
+@Suite("What an import takes, and what it refuses")
+struct ImportTests: TransferSuite {
+    let store: TestStore
+    let clock = ManualClock()
+
+    init() throws { store = try TestStore() }
+
+    @Test func samplesOfSeveralPeopleMustBeChosen() async throws {
+        try await recordWithoutNetwork(2)
+        let (there, queue, delivery) = try await gateway()
+        let path = try file(export(store), in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("1, 2")
+        }
+        let summary = try await queue.importSamples(
+            from: path, into: ImportTarget(enrollmentID: delivery, assignments: [2]))
+        #expect(summary.added == 100 && summary.notSelected == 100)
+        let other = try await queue.enroll(.example("other", patient: "p-10")).id
+        let rest = try await queue.importSamples(
+            from: path, into: ImportTarget(enrollmentID: other, assignments: [1]))
+        #expect(rest.added == 100)
+        #expect(try await queue.deliverAll(other).allSatisfy { $0.patient == nil && $0.flags == 1 })
+        #expect(try await queue.deliverAll(delivery).allSatisfy { $0.flags == 2 })
+        #expect(try await queue.sensors().count == 1, "foreign sensors are not for this radio")
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func aSampleOfAnotherPatientIsRefused() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue, 3)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.close()
+        let (there, gateway, delivery) = try await gateway()
+        let path = try file(export(store), in: there)
+        await #expect {
+            try await gateway.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("line 2")
+        }
+    }
+
+    @Test func samplesWithoutATimeAreHeldUntilAPersonSetsIt() async throws {
+        clock.set { $0.isTrusted = false }
+        try await recordWithoutNetwork()
+        let lines = try export(store)
+        #expect(!lines[1].contains("\"time\""))
+        clock.set { $0.isTrusted = true }
+        let (there, queue, delivery) = try await gateway()
+        try await queue.importSamples(
+            from: file(lines, in: there), into: ImportTarget(enrollmentID: delivery))
+        #expect(try await queue.balance().held == ["clock-unknown": 100])
+        try await queue.release(bootID: "boot-1", wallOffset: .microseconds(1_796_000_000_000_000))
+        #expect(
+            try await queue.deliverAll(delivery).first?.timeMicroseconds == 1_796_000_100_000_000)
+    }
+
+    @Test(arguments: [
+        ("", 1), ("{\"format\":\"something\",\"version\":1}", 1),
+        ("{\"format\":\"edge-gateway-samples\",\"version\":2}", 1),
+    ])
+    func aForeignFileIsRefused(head: String, line: Int) async throws {
+        let (there, queue, delivery) = try await gateway()
+        let path = try file([head], in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line \(line):")
+        }
+    }
+
+    @Test(arguments: [
+        ("frame\":\"", "frame\":\"0x"), ("\"uptime_us\":1", "\"uptime_us\":-1"),
+        ("\"uuid\":\"", "\"uuid\":\"0"), ("00Z", "00z"), ("T00:", "T27:"),
+        ("2026-12-01", "2026-02-31"), ("\"held\"", "\"lost\""), ("\"boot-1\"", "\"\""),
+        ("\"boot-1\"", "\"boot-2\""), ("\"flags\":1", "\"flags\":-1"), ("{", "["),
+        ("sensor", "sens"),
+        ("\"held\"", "\"held\",\"x\":\"" + String(repeating: "y", count: 20_000) + "\""),
+    ])
+    func aWrongLineIsNamedAndNothingIsImported(old: String, new: String) async throws {
+        try await recordWithoutNetwork()
+        var lines = try export(store)
+        let range = try #require(lines[50].range(of: old))
+        lines[50].replaceSubrange(range, with: new)
+        let (there, queue, delivery) = try await gateway()
+        let before = try await queue.balance()
+        let path = try file(lines, in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
+        }
+        #expect(try await queue.balance() == before)
+    }
+
+    @Test func anIdentityOfAnotherVersionIsRefused() async throws {
+        try await recordWithoutNetwork()
+        var lines = try export(store)
+        // xxxxxxxx-xxxx-8xxx-…: the version is the fifteenth character.
+        let uuid = try #require(lines[50].range(of: "\"uuid\":\""))
+        let version = lines[50].index(uuid.upperBound, offsetBy: 14)
+        #expect(lines[50][version] == "8")
+        lines[50].replaceSubrange(version...version, with: "7")
+        let (there, queue, delivery) = try await gateway()
+        let path = try file(lines, in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 51:")
+        }
+    }
+
+    @Test func aFileThatIsCutOffAnywhereIsRefused() async throws {
+        try await recordWithoutNetwork()
+        let whole = (try export(store).joined(separator: "\n") + "\n").utf8
+        let (there, queue, delivery) = try await gateway()
+        let before = try await queue.balance()
+        for length in stride(from: 0, to: whole.count - 2, by: 997) {
+            let path = there.directory.appendingPathComponent("cut.ndjson").path
+            try Data(whole.prefix(length)).write(to: URL(fileURLWithPath: path))
+            await #expect {
+                try await queue.importSamples(
+                    from: path, into: ImportTarget(enrollmentID: delivery))
+            } throws: {
+                ($0 as? QueueError)?.code == .invalidFile
+            }
+        }
+        #expect(try await queue.balance() == before)
+    }
+}

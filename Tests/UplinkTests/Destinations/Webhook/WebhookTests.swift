@@ -1,0 +1,31 @@
+import Basics
+import OfflineQueue
+import Testing
+
+@testable import Uplink
+
+@Suite struct WebhookTests {
+    @Test func theSignatureOfAWebhookIsThatOfTheStandard() throws {
+        // The example of the Standard Webhooks specification's libraries.
+        let key = try #require(WebhookKey(Secret(KindFixture.secret)))
+        let signature = key.signature(
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek", seconds: 1_614_265_330,
+            Array(#"{"test": 2432232314}"#.utf8))
+        #expect(signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+    }
+
+    @Test func aBatchThatIsSentAgainHasTheSameWebhookID() throws {
+        let kind = try KindFixture.http("webhook")
+        let points = [KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))]
+        // Of as many, and with the same first one.
+        let others = [KindFixture.point(.heartRate(bpm: 73, at: UTC(microseconds: 0)))]
+        let first = kind.request(points, KindFixture.context)
+        let again = kind.request(points, RequestContext(seconds: KindFixture.context.seconds + 30))
+        let id = { (request: HTTPRequest) in
+            request.headers.first { $0.name == "webhook-id" }?.value
+        }
+        #expect(id(first) == id(again) && id(first)?.hasPrefix(points[0].point.uuid) == true)
+        #expect(id(first) != id(kind.request(others, KindFixture.context)))
+        #expect(first.body == again.body)
+    }
+}
