@@ -19,7 +19,7 @@ endif
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
 	test-monitoring test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
 	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
-	test-installed image test-image lint fuzz bench clean
+	test-installed test-container image test-image lint fuzz bench clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -46,8 +46,8 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
 	@echo "make test-monitoring, make test-release, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
-	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-long (hours)"
-	@echo "and make test-flaky. What was skipped among the tests above stands at the end of their output."
+	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-container,"
+	@echo "make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
@@ -142,6 +142,10 @@ package: manual        ## the Debian package, in .build/deb
 oci: package           ## an OCI archive of the package for container engines, in .build-oci; ARCH=arm64 too
 	@deploy/setup --oci
 	deploy/oci/build $(if $(filter $(NATIVE),$(ARCH)),.build,.build-$(ARCH))/deb/*.deb
+
+test-container: oci gateway-demo ## that archive under podman and crun, by deploy/oci/compose.yaml, in the demo's world
+	@deploy/setup --oci
+	Tests/Container/run .build-oci/edge-gateway_*_$(NATIVE).oci.tar .build/release/gateway-demo
 
 release-artifacts: oci ## packages, OCI archive, apt repository, checksums, notes; RELEASE_KEY=KEY signs; .build-release
 	@deploy/setup --release

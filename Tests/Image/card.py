@@ -11,7 +11,7 @@ from box import Box, Failure, until
 from machine import ADAPTERS, die_with_parent
 
 # Emulated, beside whatever else the host does.
-BOOT_SECONDS_MAX = 420
+BOOT_SECONDS_MAX = 900
 BOOT_PARTITION = "@@4M"
 CARD_BYTES = 8_000_000_000
 MEMORY_MIB = 1024
