@@ -247,6 +247,17 @@ actor Deliveries {
         await deliveries[enrollment]?.destination.isHealthy()
     }
 
+    /// Whether a destination of a delivery that runs shows the gateway's state.
+    var showsState: Bool { deliveries.values.contains { $0.destination.showsState } }
+
+    /// Has them show it. None waits for another.
+    func show(_ state: GatewayState) async {
+        let destinations = deliveries.values.map(\.destination).filter(\.showsState)
+        await withDiscardingTaskGroup { group in
+            for destination in destinations { group.addTask { await destination.show(state) } }
+        }
+    }
+
     /// Ends every delivery.
     func stopAll() async {
         for delivery in deliveries.values { delivery.task.cancel() }
