@@ -130,6 +130,13 @@ import Testing
             try await world.command("destination", "remove", "ward", "--yes")
             _ = try await screen("it is taken away") { $0["ward3-07"] == nil }
 
+            // The same user and password as a destination's.
+            let stranger = try await fleet(
+                "--user", "gw", "--password-file", try host.write("wrong", to: "wrong"))
+            #expect(stranger.status == 1 && stranger.output.contains("CONNACK 135"))
+            let reader = try await fleet("--user", "gw", "--password-file", broker.passwordFile)
+            #expect(reader.output.contains("the broker has no gateway"))
+
             let wrong = try await fleet("--password-file", "/nonexistent")
             #expect(wrong.status == 2)
             let both = try await fleet("--hosts", "hosts.yaml")

@@ -97,7 +97,8 @@ struct BrokerScreen {
             add(.fault(.noAnswer, detail: problem.message, remedy: problem.advice), broker)
         }
         for (name, gateway) in (states?.gateways ?? [:]).sorted(by: { $0.key < $1.key }) {
-            let subject = FleetSubject(address: "\(place)/\(prefix)/\(Printable.line(name))")
+            let name = Printable.line(name)
+            let subject = FleetSubject(address: "\(place)/\(prefix)/\(name)", spareName: name)
             subjects.append(subject)
             rows.append(row(gateway, subject, &memory, now))
         }

@@ -80,7 +80,7 @@ struct FleetMemory: Codable, Equatable, Sendable {
     ) -> FleetGateway {
         let own = entry.name.flatMap { $0.isEmpty ? nil : $0 }
         return FleetGateway(
-            name: host.name ?? own ?? host.address, site: entry.site,
+            name: host.name ?? own ?? host.spareName ?? host.address, site: entry.site,
             labels: entry.labels.merging(host.labels) { $1 }, version: entry.version, state: state,
             since: entry.firstAsked, items: [], lastAnswer: entry.lastAnswer)
     }

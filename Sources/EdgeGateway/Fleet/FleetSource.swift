@@ -21,6 +21,8 @@ struct FleetSubject: Equatable, Sendable {
     /// Nil: as the gateway calls itself.
     var name: String?
     var labels: [String: String] = [:]
+    /// What to call it while neither is known.
+    var spareName: String?
 }
 
 extension FleetHostsReport {

@@ -76,7 +76,9 @@ public actor BrokerWatch {
             return
         }
         isNew = false
-        client.listen { isNew || ContinuousClock.now >= end }
+        // Many gateways publish at any time: what comes within a moment is one change.
+        let soon = min(end, .now + Self.quietTime)
+        client.listen { ContinuousClock.now >= (isNew ? soon : end) }
         if client.session.end != nil {
             self.client = nil
             // Not again at once: the broker may be one that sends us away.
@@ -86,11 +88,11 @@ public actor BrokerWatch {
 
     private func connect() throws(DestinationProblem) {
         guard settings.address.isAllowed(settings.network.plainHTTP) else {
-            throw kind.problem(.fault(.plainHTTPRefused))
+            throw problem(.fault(.plainHTTPRefused))
         }
         let trial = MosquittoClient(settings)
         trial.run(for: settings.network.connectTimeout) { $0.state != .opening }
-        if let end = trial.session.end { throw kind.problem(end) }
+        if let end = trial.session.end { throw problem(end) }
         trial.leave()
         var settings = settings
         settings.packetBytesMax = Self.packetBytesMax
@@ -107,8 +109,33 @@ public actor BrokerWatch {
                 ContinuousClock.now >= min(end, lastMessage + Self.quietTime)
             }
         }
-        if let end = client.session.end { throw kind.problem(end) }
+        if let end = client.session.end { throw problem(end) }
         self.client = client
+    }
+
+    /// What a person at the screen does about it.
+    private func problem(_ end: MQTTSession.End) -> DestinationProblem {
+        var problem = kind.problem(end)
+        switch end {
+        case .refused(let reason) where reason.meaning == .unauthorized:
+            problem.advice = "give --user and --password-file as the broker knows them"
+        case .refused(let reason) where reason.meaning == .held(.forbidden):
+            problem.advice =
+                "the broker's rules let this user read \(prefix)/+/status and \(prefix)/+/health"
+        case .refused(let reason) where reason.code == 132:
+            problem.advice = "use a broker that knows MQTT 5"
+        case .fault(.dns): problem.advice = "check the host in --mqtt, and the name server"
+        case .fault(.plainHTTPRefused):
+            problem.advice = "use mqtts://; --allow-plain-http permits mqtt:// where it is safe"
+        case .fault(.tls(.unknownIssuer)), .fault(.tls(.selfSigned)), .fault(.tls(.authorityFile)):
+            problem.advice = "name the certificate of the broker's authority with --ca-file"
+        case .fault(.tls(.wrongHost)):
+            problem.advice = "give in --mqtt the name that the certificate is for"
+        case .fault(.tls(.clientCertificate)):
+            problem.advice = "check --client-certificate-file and --client-key-file"
+        default: break
+        }
+        return problem
     }
 
     private func note(_ message: MQTTMessage) {
