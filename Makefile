@@ -45,9 +45,9 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	Tests/run --timed
 	@echo "Not run by this: make lint, make fuzz, make day, Tests/Embedded/run (the decoder as ARM code),"
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
-	@echo "make test-monitoring, make test-release, make test-ansible, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
-	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-long (hours)"
-	@echo "and make test-flaky. What was skipped among the tests above stands at the end of their output."
+	@echo "make test-monitoring, make test-release, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
+	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-ansible,"
+	@echo "make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
