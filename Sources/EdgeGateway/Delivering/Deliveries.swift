@@ -247,8 +247,11 @@ actor Deliveries {
         await deliveries[enrollment]?.destination.isHealthy()
     }
 
-    /// Whether a destination of a delivery that runs shows the gateway's state.
-    var showsState: Bool { deliveries.values.contains { $0.destination.showsState } }
+    /// The deliveries that run whose destinations show the gateway's state, each with how often it was
+    /// started.
+    var showing: [Int64: Int] {
+        starts.filter { deliveries[$0.key]?.destination.showsState ?? false }
+    }
 
     /// Has them show it. None waits for another.
     func show(_ state: GatewayState) async {

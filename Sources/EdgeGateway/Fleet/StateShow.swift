@@ -45,6 +45,7 @@ actor StateShow: Service {
     private let deliveries: Deliveries
     private let clock: any GatewayClock
     private var pace = ShowPace()
+    private var showing: [Int64: Int] = [:]
 
     init(status: StatusService, deliveries: Deliveries, clock: any GatewayClock) {
         self.status = status
@@ -61,9 +62,13 @@ actor StateShow: Service {
         }
     }
 
-    /// Shows the state, if that is due and somebody shows it.
+    /// Has the state shown, if that is due and a destination shows it.
     func look() async {
-        guard await deliveries.showsState, let status = try? await status.report() else { return }
+        let showing = await deliveries.showing
+        // A destination that is new has nothing to show yet.
+        if showing != self.showing { pace = ShowPace() }
+        self.showing = showing
+        guard !showing.isEmpty, let status = try? await status.report() else { return }
         let report = FleetReport(status, at: Date())
         guard pace.isDue(report, at: clock.read().uptime),
             let json = try? ReportCoding.encoder().encode(report)

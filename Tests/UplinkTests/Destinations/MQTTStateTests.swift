@@ -203,6 +203,10 @@ import Testing
             Self.note(
                 Self.message("edge-gateway/a/status", "offline", isRetained: false), &states))
         #expect(states.gateways["a"]?.isOnline == false)
+        // A will is no sign of life.
+        #expect(states.gateways["a"]?.heard == nil)
+        _ = states.note(
+            Self.message("edge-gateway/a/health", "{}", isRetained: false), at: Self.noon)
         #expect(states.gateways["a"]?.heard == Self.noon)
         _ = states.note(Self.message("edge-gateway/a/status", ""), at: Self.noon)
         _ = states.note(Self.message("edge-gateway/a/health", ""), at: Self.noon)

@@ -11,7 +11,7 @@ public struct BrokerStates: Sendable {
         public var report: [UInt8]?
         /// Whether what it holds is larger than any report.
         public var isTooLarge = false
-        /// When the last message came that the broker had not retained from before.
+        /// When the last message came that the broker had not retained from before, the last will aside.
         public var heard: Date?
     }
 
@@ -49,10 +49,10 @@ public struct BrokerStates: Sendable {
         }
         let before = gateways[name]
         var gateway = before ?? Gateway()
-        if !message.isRetained { gateway.heard = now }
+        let isWill = parts[1] == "status" && message.payload != Array("online".utf8)
+        if !message.isRetained, !isWill { gateway.heard = now }
         if parts[1] == "status" {
-            gateway.isOnline =
-                message.payload.isEmpty ? nil : message.payload == Array("online".utf8)
+            gateway.isOnline = message.payload.isEmpty ? nil : !isWill
         } else {
             bytes -= gateway.report?.count ?? 0
             gateway.report = nil

@@ -11,6 +11,9 @@ actor MQTTDestination: Destination {
     /// The gateway's state as it was last to be shown.
     private var state: GatewayState?
     private var isShowing = false
+    /// Whether the last connection ended while the state was shown: a broker may end one for a topic that its
+    /// rules forbid.
+    private var showingBroke = false
     private var writer: MQTTWriter
     /// The number of the connection over which the gateway said that it is online.
     private var greeted = 0
@@ -77,7 +80,8 @@ actor MQTTDestination: Destination {
             greeted = number
             stateMessages?.begin()
             keep()
-            await publishState()
+            // Samples must not wait for what the broker may not like.
+            if !showingBroke { await publishState() }
             return nil
         }
     }
@@ -121,10 +125,10 @@ actor MQTTDestination: Destination {
         guard !isShowing else { return }
         isShowing = true
         defer { isShowing = false }
-        let connected = greeted
+        let (connected, isLeftOut) = (greeted, showingBroke)
         if let end = await openOrSay() {
             partialFault = "the gateway's state is not shown: \(end.words(at: address))"
-        } else if greeted == connected {
+        } else if greeted == connected || isLeftOut {
             await publishState()
         }
     }
@@ -133,6 +137,7 @@ actor MQTTDestination: Destination {
         guard let state, let messages = stateMessages?.messages(state) else { return }
         let outcome = await connection.publish(messages)
         stateMessages?.note(messages, outcome.codes)
+        showingBroke = outcome.end != nil
         let refused = zip(messages, outcome.codes).first { _, code in
             code.map { MQTTReason(.puback, $0).meaning != .stored } ?? false
         }
