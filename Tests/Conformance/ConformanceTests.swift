@@ -32,6 +32,21 @@ import Uplink
         #expect(outcome.output.contains(" 0 failed"))
     }
 
+    @Test func homeAssistantsTemplatesReadTheGatewaysState() async throws {
+        let destination = try DestinationRegistry.destination(
+            "mqtt", ["url": "mqtt://127.0.0.1", "gateway": "ward3", "discovery": "on"])
+        let outcome = try await Command.run(
+            "/usr/bin/python3",
+            [Self.root.appending(path: "Tests/Conformance/home_assistant.py").path],
+            input: destination.example)
+        #expect(outcome.status == 0, "\(outcome.complaint)")
+        #expect(
+            outcome.output.split(separator: "\n") == [
+                "ward3 backlog 40", "ward3 paired 1", "ward3 problem OFF", "ward3 straps 1",
+                "ward3 Bed 7 link streaming",
+            ])
+    }
+
     @Test func everyDocumentWeWriteIsAcceptedByOpenMHealthAndFHIR() async throws {
         let straps = [
             StrapDatasheet(),

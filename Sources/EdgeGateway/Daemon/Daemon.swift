@@ -54,6 +54,9 @@ struct Daemon {
                     recorder: gateway.recorder, central: central, notifier: notifier)
             },
             supervised("health") { HealthWatch(monitor: gateway.health) },
+            supervised("state for brokers") {
+                StateShow(status: gateway.status, deliveries: gateway.deliveries, clock: clock)
+            },
             supervised("token files") { TokenWatch(changes: gateway.enrollmentChanges) },
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(

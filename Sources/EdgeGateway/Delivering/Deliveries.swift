@@ -247,6 +247,20 @@ actor Deliveries {
         await deliveries[enrollment]?.destination.isHealthy()
     }
 
+    /// The deliveries that run whose destinations show the gateway's state, each with how often it was
+    /// started.
+    var showing: [Int64: Int] {
+        starts.filter { deliveries[$0.key]?.destination.showsState ?? false }
+    }
+
+    /// Has them show it. None waits for another.
+    func show(_ state: GatewayState) async {
+        let destinations = deliveries.values.map(\.destination).filter(\.showsState)
+        await withDiscardingTaskGroup { group in
+            for destination in destinations { group.addTask { await destination.show(state) } }
+        }
+    }
+
     /// Ends every delivery.
     func stopAll() async {
         for delivery in deliveries.values { delivery.task.cancel() }

@@ -39,9 +39,7 @@ extension FleetAnswer {
     private init(_ answer: HTTPAnswer) {
         switch answer.status {
         case 200:
-            self =
-                FleetReport(hostile: answer.body, Self.textLengthMax, Self.entriesMax)
-                .map(FleetAnswer.report) ?? .unusable("its answer is no report of a gateway")
+            self.init(message: answer.body)
         case 300..<400:
             self = .fault(
                 .refused, detail: "it sends the question elsewhere (HTTP \(answer.status))",
@@ -59,6 +57,13 @@ extension FleetAnswer {
                 .refused, detail: "it answers with HTTP \(answer.status)",
                 remedy: "read journalctl -u edge-gateway there, or the log of the proxy before it")
         }
+    }
+
+    /// What is to be a report.
+    init(message: [UInt8]) {
+        self =
+            FleetReport(hostile: message, Self.textLengthMax, Self.entriesMax)
+            .map(FleetAnswer.report) ?? .unusable("its answer is no report of a gateway")
     }
 
     private static func unusable(_ detail: String) -> FleetAnswer {

@@ -1,26 +1,56 @@
 import ArgumentParser
 import Foundation
+import Uplink
 
 struct FleetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fleet",
         abstract: "Shows many gateways on one screen, those that need a person first.",
         discussion: """
-            Asks the page's port of each gateway that a hosts file lists, with the token of \
-            fleet.token_file. It needs no daemon and runs on any machine. Exits with 0 only if every \
-            gateway answers and is well.
+            With --hosts it asks the page's port of each gateway that a hosts file lists, with the \
+            token of fleet.token_file. With --mqtt it reads what the gateways' destinations of the kind \
+            mqtt publish at a broker; changes appear as they come. It needs no daemon and runs on any \
+            machine. Exits with 0 only if every gateway answers and is well.
 
             Examples:
               edge-gateway fleet --hosts hosts.yaml
               edge-gateway fleet --hosts hosts.yaml --watch
               edge-gateway fleet --hosts hosts.yaml --page 127.0.0.1:8480
+              edge-gateway fleet --mqtt mqtts://broker.example --user ward --password-file password
             """)
 
     /// A gateway checks itself every 15 s.
     private static let everyRange = 2...3_600
+    private static let passwordBytesMax = 4096
 
     @Option(help: ArgumentHelp("The gateways, as YAML.", valueName: "file"), completion: .file())
-    var hosts: String
+    var hosts: String?
+    @Option(
+        help: ArgumentHelp(
+            "The broker, as mqtts://HOST or mqtt://127.0.0.1:PORT.", valueName: "address"))
+    var mqtt: String?
+    @Option(help: "With --mqtt: what the topics begin with (default: edge-gateway).")
+    var prefix: String?
+    @Option(help: "With --mqtt: the user at the broker.")
+    var user: String?
+    @Option(
+        help: ArgumentHelp("With --mqtt: a file with that user's password.", valueName: "file"),
+        completion: .file())
+    var passwordFile: String?
+    @Option(
+        help: ArgumentHelp(
+            "With --mqtt: the authorities to trust instead of the system's.", valueName: "file"),
+        completion: .file())
+    var caFile: String?
+    @Option(
+        help: ArgumentHelp("With --mqtt: the client certificate to show.", valueName: "file"),
+        completion: .file())
+    var clientCertificateFile: String?
+    @Option(
+        help: ArgumentHelp(
+            "With --mqtt: its key, if that file does not hold it.", valueName: "file"),
+        completion: .file())
+    var clientKeyFile: String?
     @Flag(help: "Ask again and again, and redraw the screen.")
     var watch = false
     @Flag(help: "Print JSON instead of text.")
@@ -34,10 +64,21 @@ struct FleetCommand: AsyncParsableCommand {
             "Remember here since when a gateway is gone (default: edge-gateway/fleet.json in "
                 + "XDG_STATE_HOME).", valueName: "file"), completion: .file())
     var state: String?
-    @Flag(help: "Permit http:// to other machines (tests only: tokens go in clear).")
+    @Flag(help: "Permit http:// and mqtt:// to other machines (tests only: secrets go in clear).")
     var allowPlainHttp = false
 
     func validate() throws {
+        guard (hosts == nil) != (mqtt == nil) else {
+            throw ValidationError("give --hosts FILE or --mqtt ADDRESS")
+        }
+        let ofBroker = [
+            prefix, user, passwordFile, caFile, clientCertificateFile, clientKeyFile,
+        ]
+        guard mqtt != nil || ofBroker.allSatisfy({ $0 == nil }) else {
+            throw ValidationError(
+                "--prefix, --user, --password-file, --ca-file and --client-… belong to --mqtt; the "
+                    + "hosts file has its own")
+        }
         guard [watch, json, page != nil].count(where: { $0 }) <= 1 else {
             throw ValidationError("choose one of --watch, --json and --page")
         }
@@ -48,10 +89,9 @@ struct FleetCommand: AsyncParsableCommand {
 
     func run() async throws {
         let place = try pagePlace()
-        let known = try HostsFile.read(hosts, allowsPlainHTTP: allowPlainHttp)
         let environment = ProcessInfo.processInfo.environment
         let file = state.map(FleetMemoryFile.init) ?? FleetMemoryFile.standard(environment)
-        let poller = FleetPoller(known, allowsPlainHTTP: allowPlainHttp, file: file)
+        let poller = try source(file)
         if let place {
             try await FleetPageServer(place: place, poller: poller, pause: .seconds(every)).run()
         } else if watch {
@@ -66,6 +106,31 @@ struct FleetCommand: AsyncParsableCommand {
             }
             await Self.keep(poller)
             if !report.isWell { throw ExitCode(CommandExit.notWell.rawValue) }
+        }
+    }
+
+    private func source(_ file: FleetMemoryFile?) throws -> any FleetSource {
+        guard let mqtt else {
+            let known = try HostsFile.read(hosts ?? "", allowsPlainHTTP: allowPlainHttp)
+            return FleetPoller(known, allowsPlainHTTP: allowPlainHttp, file: file)
+        }
+        var values = ["url": mqtt]
+        values["prefix"] = prefix
+        values["user"] = user
+        values["password"] = try passwordFile.map {
+            try CredentialSource.text(ofFile: $0, bytesMax: Self.passwordBytesMax)
+        }
+        var network = CurlSettings()
+        network.plainHTTP = allowPlainHttp ? .allowed : .loopback
+        network.authorityFile = caFile
+        network.clientCertificateFile = clientCertificateFile
+        network.clientKeyFile = clientKeyFile
+        network.connectTimeout = FleetPoller.answerTimeout
+        do throws(DestinationProblem) {
+            return BrokerPoller(try BrokerWatch(values, network: network), file: file)
+        } catch {
+            throw CommandFailure(
+                exitCode: .wrongUsage, message: "--mqtt: \(error.message)\n  \(error.advice)")
         }
     }
 
@@ -91,7 +156,7 @@ struct FleetCommand: AsyncParsableCommand {
     }
 
     private func keepWatching(
-        _ poller: FleetPoller, _ environment: [String: String]
+        _ poller: any FleetSource, _ environment: [String: String]
     ) async throws {
         let isTerminal = isatty(STDOUT_FILENO) == 1
         if isTerminal { Terminal.clear() }
@@ -111,12 +176,13 @@ struct FleetCommand: AsyncParsableCommand {
                 Terminal.flush()
             }
             await Self.keep(poller)
-            try await Task.sleep(for: .seconds(every))
+            await poller.wait(for: .seconds(every))
+            try Task.checkCancellation()
         }
     }
 
     /// What cannot be kept costs the next run its "gone since"; the screen is right all the same.
-    static func keep(_ poller: FleetPoller) async {
+    static func keep(_ poller: any FleetSource) async {
         do {
             try await poller.keep()
         } catch {

@@ -6,6 +6,8 @@ import Uplink
 struct FleetMemory: Codable, Equatable, Sendable {
     /// Gateways that no hosts file has named for this long are forgotten.
     static let keptTime: TimeInterval = 30 * 86_400
+    /// Whoever may publish at a broker may invent gateways: beyond this the oldest are forgotten.
+    static let entriesMax = 5_000
 
     struct Entry: Codable, Equatable, Sendable {
         var firstAsked: Date
@@ -25,10 +27,10 @@ struct FleetMemory: Codable, Equatable, Sendable {
     private(set) var entries: [String: Entry] = [:]
 
     /// Takes what a gateway answered, and gives the row for it.
-    mutating func note(_ answer: FleetAnswer, of host: FleetHost, at now: Date) -> FleetGateway {
-        let address = host.origin.description
+    mutating func note(_ answer: FleetAnswer, of host: FleetSubject, at now: Date) -> FleetGateway {
+        let address = host.address
         var entry = entries[address] ?? Entry(firstAsked: now, lastAsked: now)
-        entry.lastAsked = now
+        entry.lastAsked = max(entry.lastAsked, now)
         let noted: FleetGateway
         switch answer {
         case .report(let report):
@@ -68,14 +70,17 @@ struct FleetMemory: Codable, Equatable, Sendable {
     /// Without those that were not asked about for long.
     mutating func forget(at now: Date) {
         entries = entries.filter { now.timeIntervalSince($0.value.lastAsked) < Self.keptTime }
+        guard entries.count > Self.entriesMax else { return }
+        let newest = entries.sorted { $0.value.lastAsked > $1.value.lastAsked }
+        entries = Dictionary(uniqueKeysWithValues: newest.prefix(Self.entriesMax).map { ($0, $1) })
     }
 
     private func row(
-        of host: FleetHost, _ entry: Entry, _ state: FleetGateway.State
+        of host: FleetSubject, _ entry: Entry, _ state: FleetGateway.State
     ) -> FleetGateway {
         let own = entry.name.flatMap { $0.isEmpty ? nil : $0 }
         return FleetGateway(
-            name: host.name ?? own ?? host.origin.description, site: entry.site,
+            name: host.name ?? own ?? host.spareName ?? host.address, site: entry.site,
             labels: entry.labels.merging(host.labels) { $1 }, version: entry.version, state: state,
             since: entry.firstAsked, items: [], lastAnswer: entry.lastAnswer)
     }

@@ -11,7 +11,7 @@ struct FleetPageServer {
     private static let limits = ServerLimits(connectionsMax: 64, perPeerMax: 64)
 
     let place: PagePlace
-    let poller: FleetPoller
+    let poller: any FleetSource
     /// Between two questions to the gateways, however many screens there are.
     let pause: Duration
 
@@ -52,7 +52,7 @@ struct FleetPageServer {
 
 /// Asks at regular intervals.
 private struct FleetWatch: Service {
-    let poller: FleetPoller
+    let poller: any FleetSource
     let pause: Duration
 
     func run() async throws {
@@ -61,7 +61,7 @@ private struct FleetWatch: Service {
                 let next = ContinuousClock.now + pause
                 _ = await poller.poll()
                 await FleetCommand.keep(poller)
-                try? await Task.sleep(until: next, clock: .continuous)
+                await poller.wait(for: max(.zero, next - .now))
             }
         }
     }

@@ -2,7 +2,7 @@ import Foundation
 import Uplink
 
 /// Asks the gateways of a hosts file, many at once, and remembers what they said.
-actor FleetPoller {
+actor FleetPoller: FleetSource {
     /// Connections at once. Those that do not answer hold theirs until the time-out.
     static let atOnceMax = 32
     /// A gateway at the end of a mobile network answers within this time.
@@ -44,17 +44,16 @@ actor FleetPoller {
 
     private func note(_ answers: [FleetAnswer]) -> FleetHostsReport {
         let now = Date()
-        var rows = zip(hosts, answers).map { memory.note($1, of: $0, at: now) }
+        let subjects = hosts.map(\.subject)
+        let rows = zip(subjects, answers).map { memory.note($1, of: $0, at: now) }
         memory.forget(at: now)
-        // A gateway may call itself as another one does; on the screen each is another.
-        let counts = Dictionary(grouping: rows, by: \.name).mapValues(\.count)
-        for index in rows.indices where counts[rows[index].name] ?? 0 > 1 {
-            rows[index].name += " at " + hosts[index].origin.description
-        }
-        let report = FleetHostsReport(time: now, gateways: rows)
+        let report = FleetHostsReport(time: now, rows: rows, of: subjects)
         latest = report
         return report
     }
+
+    /// Nothing comes unasked.
+    func wait(for pause: Duration) async { try? await Task.sleep(for: pause) }
 
     /// Keeps what is known for the next run.
     ///

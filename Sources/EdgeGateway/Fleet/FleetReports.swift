@@ -36,6 +36,8 @@ struct FleetBacklog: Codable, Equatable, Sendable {
 
 /// `GET /v1/fleet`: one gateway for a fleet's screen. No patient, no rate, no sensor's address.
 struct FleetReport: Codable, Equatable, Sendable {
+    /// When this was so; left out while the gateway's clock is not set.
+    var time: Date?
     var gateway: GatewayIdentity
     var version: String
     var well: Bool
@@ -48,33 +50,27 @@ struct FleetReport: Codable, Equatable, Sendable {
 
 extension FleetReport {
     init(_ status: StatusReport, at now: Date) {
-        func name(_ sensor: SensorReport) -> String {
-            sensor.name.isEmpty ? "Strap \(sensor.id)" : sensor.name
-        }
         // Commands in remedies have addresses, and messages the end of one if a strap has no name.
         func withoutAddresses(_ text: String) -> String {
             status.sensors.reduce(text) { text, sensor in
                 text.replacing(sensor.address, with: "ADDRESS")
-                    .replacing("strap …" + sensor.address.suffix(5), with: name(sensor))
+                    .replacing("strap …" + sensor.address.suffix(5), with: sensor.fleetName)
             }
         }
-        let streaming = status.sensors.filter {
-            $0.link == "streaming"
-                && ($0.secondsSinceFrame ?? .infinity) <= SensorReport.freshTime.inSeconds
-        }
+        let silent = status.sensors.filter { !$0.isStreaming }
         self.init(
-            gateway: status.gateway, version: status.version, well: status.well,
+            time: status.clockTrusted ? now : nil, gateway: status.gateway, version: status.version,
+            well: status.well,
             items: status.health.map { item in
                 FleetItem(
                     name: item.name, severity: item.severity, since: item.since,
                     detail: withoutAddresses(item.message), remedy: withoutAddresses(item.advice),
-                    sensor: status.sensors.first { $0.id == item.sensor }.map(name))
+                    sensor: status.sensors.first { $0.id == item.sensor }?.fleetName)
             },
             sensors: FleetSensors(
-                paired: status.sensors.count, streaming: streaming.count,
-                silent: status.sensors.filter { sensor in
-                    !streaming.contains { $0.id == sensor.id }
-                }.map(name)),
+                paired: status.sensors.count,
+                streaming: status.sensors.count - silent.count,
+                silent: silent.map(\.fleetName)),
             oldestUndeliveredSeconds: status.oldestUnsent.map {
                 max(0, now.timeIntervalSince($0))
             },
@@ -86,6 +82,16 @@ extension FleetReport {
                 + status.destinations.map {
                     FleetBacklog(destination: $0.name, kind: $0.kind, samples: $0.pending)
                 })
+    }
+}
+
+extension SensorReport {
+    /// What the fleet's screen calls it.
+    var fleetName: String { name.isEmpty ? "Strap \(id)" : name }
+
+    /// Whether its link is up and a frame came a moment ago.
+    var isStreaming: Bool {
+        link == "streaming" && (secondsSinceFrame ?? .infinity) <= Self.freshTime.inSeconds
     }
 }
 

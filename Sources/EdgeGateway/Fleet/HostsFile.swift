@@ -13,6 +13,10 @@ struct FleetHost: Equatable, Sendable {
     /// PEM file of the authority to trust instead of the system's.
     var authorityFile: String?
 
+    /// How the screen knows it.
+    var subject: FleetSubject {
+        FleetSubject(address: origin.description, name: name, labels: labels)
+    }
 }
 
 /// The gateways of a fleet, as a YAML file lists them (docs/fleet.md).

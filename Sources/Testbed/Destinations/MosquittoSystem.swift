@@ -20,6 +20,7 @@ public struct MosquittoBroker: Sendable {
             user gw
             topic write edge-gateway/ward/#
             topic write homeassistant/sensor/#
+            topic write homeassistant/device/#
             """
         let configuration = """
             user root

@@ -54,6 +54,10 @@ public protocol Destination: Sendable {
     var fault: String? { get async }
     /// What does not work there while samples are delivered, in words for a person.
     var partialFault: String? { get async }
+    /// Whether it shows the gateway's state to people.
+    var showsState: Bool { get }
+    /// Shows how the gateway is now. What cannot be shown is no fault of a delivery.
+    func show(_ state: GatewayState) async
     /// Whether the destination works, apart from what is sent to it.
     func isHealthy() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
@@ -77,6 +81,12 @@ extension Destination {
 
     /// All of it works.
     public var partialFault: String? { get async { nil } }
+
+    /// It does not.
+    public var showsState: Bool { false }
+
+    /// It does not.
+    public func show(_ state: GatewayState) async {}
 
     /// It may.
     public var mayRace: Bool { true }

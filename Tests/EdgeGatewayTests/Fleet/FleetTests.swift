@@ -249,7 +249,7 @@ import Uplink
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let file = FleetMemoryFile(path: directory + "/inner/fleet.json")
         var memory = file.read()
-        let there = memory.note(answer(Self.well), of: try host(), at: noon)
+        let there = memory.note(answer(Self.well), of: try host().subject, at: noon)
         #expect(there.state == .well && there.since == noon && there.name == "gw")
         try file.write(memory)
         let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions]
@@ -257,25 +257,25 @@ import Uplink
         var again = file.read()
         #expect(again == memory)
         let later = noon.addingTimeInterval(7_200)
-        let gone = again.note(FleetAnswer(.failure(.connect)), of: try host(), at: later)
+        let gone = again.note(FleetAnswer(.failure(.connect)), of: try host().subject, at: later)
         #expect(gone.state == .gone && gone.since == noon && gone.lastAnswer == noon)
         #expect(gone.name == "gw" && gone.version == "1" && gone.sensors == nil)
         #expect(gone.items.map(\.name) == ["no-answer"])
-        let back = again.note(answer(Self.well), of: try host(), at: later)
+        let back = again.note(answer(Self.well), of: try host().subject, at: later)
         #expect(back.state == .well && back.since == later)
     }
 
     @Test func aGatewayThatNeverAnsweredIsGoneSinceTheFirstQuestion() throws {
         var memory = FleetMemory()
         let silence = FleetAnswer(.failure(.timeout))
-        _ = memory.note(silence, of: try host("x"), at: noon)
-        let row = memory.note(silence, of: try host("x"), at: noon.addingTimeInterval(60))
+        _ = memory.note(silence, of: try host("x").subject, at: noon)
+        let row = memory.note(silence, of: try host("x").subject, at: noon.addingTimeInterval(60))
         #expect(row.since == noon && row.lastAnswer == nil && row.name == "x")
     }
 
     @Test func gatewaysThatNoFileNamesAreForgottenAfterAMonth() throws {
         var memory = FleetMemory()
-        _ = memory.note(answer(Self.well), of: try host(), at: noon)
+        _ = memory.note(answer(Self.well), of: try host().subject, at: noon)
         memory.forget(at: noon.addingTimeInterval(FleetMemory.keptTime - 1))
         #expect(memory.entries.count == 1)
         memory.forget(at: noon.addingTimeInterval(FleetMemory.keptTime))

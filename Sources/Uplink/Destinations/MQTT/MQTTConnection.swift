@@ -14,6 +14,8 @@ struct BrokerSettings: Sendable, Hashable {
     var network: CurlSettings
     /// What the broker publishes when the connection breaks.
     var will: MQTTMessage?
+    /// The largest packet that the broker may send, in bytes; nil: any. It needs MQTT 5.
+    var packetBytesMax: UInt32?
 }
 
 /// A version of the protocol.
@@ -90,6 +92,8 @@ struct MQTTEnd: Error {
 /// libmosquitto's client of one connection. Whoever calls it waits.
 final class MosquittoClient {
     private(set) var session = MQTTSession()
+    /// Gets each message that the broker sends.
+    var received: ((MQTTMessage) -> Void)?
     private let pointer: OpaquePointer?
     private let version: MQTTVersion
     private let security: BrokerTrust?
@@ -123,10 +127,25 @@ final class MosquittoClient {
             return
         }
         let code = withoutBrokenPipe {
-            mosquitto_connect_async(
-                pointer, settings.address.host, Int32(settings.address.port), Self.keepAlive)
+            settings.packetBytesMax.map { connect(pointer, settings.address, packetBytesMax: $0) }
+                ?? mosquitto_connect_async(
+                    pointer, settings.address.host, Int32(settings.address.port), Self.keepAlive)
         }
         if code != 0 { fail(code, errno) }
+    }
+
+    /// The library sends properties only when it waits for the connection, for as long as the kernel does: the
+    /// caller has found the broker to answer.
+    private func connect(
+        _ pointer: OpaquePointer, _ address: BrokerAddress, packetBytesMax: UInt32
+    ) -> Int32 {
+        var properties: OpaquePointer?
+        defer { mosquitto_property_free_all(&properties) }
+        let code = mosquitto_property_add_int32(
+            &properties, Int32(MQTT_PROP_MAXIMUM_PACKET_SIZE.rawValue), packetBytesMax)
+        guard code == 0 else { return code }
+        return mosquitto_connect_bind_v5(
+            pointer, address.host, Int32(address.port), Self.keepAlive, nil, properties)
     }
 
     deinit {
@@ -167,6 +186,21 @@ final class MosquittoClient {
         mosquitto_publish_v5_callback_set(pointer) { _, context, id, code, _ in
             MosquittoClient.at(context)?.session.note(.acknowledged(id: id, code: Int(code)))
         }
+        mosquitto_subscribe_v5_callback_set(pointer) { _, context, id, count, codes, _ in
+            let code = codes.flatMap { count > 0 ? Int($0[0]) : nil } ?? 128
+            MosquittoClient.at(context)?.session.note(.acknowledged(id: id, code: code))
+        }
+        mosquitto_message_v5_callback_set(pointer) { _, context, message, _ in
+            guard let client = MosquittoClient.at(context), let message = message?.pointee,
+                let topic = message.topic, let received = client.received
+            else { return }
+            let payload = UnsafeRawBufferPointer(
+                start: message.payload, count: Int(message.payloadlen))
+            received(
+                MQTTMessage(
+                    topic: String(cString: topic), payload: Array(payload),
+                    isRetained: message.retain))
+        }
         mosquitto_disconnect_v5_callback_set(pointer) { _, context, code, _ in
             // Below 128 it is an error of the library's own, which the loop returns too.
             guard code >= 128 else { return }
@@ -198,6 +232,9 @@ final class MosquittoClient {
         }
     }
 
+    /// Tells the broker that it is over, which then publishes no will.
+    func leave() { _ = withoutBrokenPipe { mosquitto_disconnect(pointer) } }
+
     /// Reads what is there and sends what is due.
     func look() {
         for _ in 0..<Self.lookMax where session.end == nil { step(0) }
@@ -209,6 +246,26 @@ final class MosquittoClient {
             return mosquitto_loop(pointer, milliseconds, 1)
         }
         if code != 0 { fail(code, errno) }
+    }
+
+    // MARK: - Subscribing
+
+    /// Subscribes to a filter and waits for the answer; ``received`` then gets the messages.
+    func subscribe(_ filter: String, for limit: Duration) {
+        session.begin(count: 1)
+        var id: Int32 = 0
+        // The last state counts, and a message that is not acknowledged cannot hold up the others.
+        let code = withoutBrokenPipe { mosquitto_subscribe(pointer, &id, filter, 0) }
+        if code == 0 { session.send(0, id: id) } else { fail(code, errno) }
+        run(for: limit) { $0.isSettled }
+        if case let code?? = session.codes.first, code >= 128 {
+            session.note(.refused(MQTTReason(.suback, code)))
+        }
+    }
+
+    /// Reads what comes until `isDone`, or the connection is over.
+    func listen(until isDone: () -> Bool) {
+        while session.end == nil, !Task.isCancelled, !isDone() { step(Self.slice) }
     }
 
     // MARK: - Publishing

@@ -6,6 +6,14 @@ actor MQTTDestination: Destination {
     private let connection: MQTTConnection
     private let address: BrokerAddress
     private let clock: any GatewayClock
+    private let settings: BrokerSettings
+    private var stateMessages: MQTTStateMessages?
+    /// The gateway's state as it was last to be shown.
+    private var state: GatewayState?
+    private var isShowing = false
+    /// Whether the last connection ended while the state was shown: a broker may end one for a topic that its
+    /// rules forbid.
+    private var showingBroke = false
     private var writer: MQTTWriter
     /// The number of the connection over which the gateway said that it is online.
     private var greeted = 0
@@ -14,14 +22,23 @@ actor MQTTDestination: Destination {
     private var isDismissed = false
     /// Why the last attempt delivered nothing; nil after one that did.
     private(set) var fault: String?
+    /// Why the gateway's state is not shown; nil while it is.
+    private(set) var partialFault: String?
 
     /// Well below ``MosquittoClient/keepAlive``, which the library looks at only when it is called.
     static let tendPause = Duration.seconds(20)
 
-    init(_ settings: BrokerSettings, _ writer: MQTTWriter, _ clock: any GatewayClock) {
+    /// - Parameter state: the messages of the gateway's state; nil if it is not shown.
+    init(
+        _ settings: BrokerSettings, _ writer: MQTTWriter, state: MQTTStateMessages? = nil,
+        _ clock: any GatewayClock
+    ) {
+        showsState = state != nil
+        stateMessages = state
         var settings = settings
         settings.will = writer.will
         address = settings.address
+        self.settings = settings
         connection = MQTTConnection(settings)
         self.clock = clock
         self.writer = writer
@@ -29,6 +46,8 @@ actor MQTTDestination: Destination {
     }
 
     deinit { upkeep?.cancel() }
+
+    nonisolated let showsState: Bool
 
     nonisolated var mayRace: Bool { MQTTKind.promise.mayRace }
 
@@ -59,7 +78,10 @@ actor MQTTDestination: Destination {
         case .success(let number):
             if let end = await connection.publish(writer.greeting()).firstRefusal { return end }
             greeted = number
+            stateMessages?.begin()
             keep()
+            // Samples must not wait for what the broker may not like.
+            if !showingBroke { await publishState() }
             return nil
         }
     }
@@ -91,6 +113,52 @@ actor MQTTDestination: Destination {
         // Whom the broker has sent away it does not want back before the next delivery.
         guard !isDismissed, !Task.isCancelled else { return }
         _ = await open()
+    }
+
+    // MARK: - The gateway's state
+
+    func show(_ state: GatewayState) async {
+        guard showsState else { return }
+        self.state = state
+        for strap in state.straps { writer.names[strap.id] = strap.name }
+        // A broker that does not answer is waited for once; then it gets the newest state.
+        guard !isShowing else { return }
+        isShowing = true
+        defer { isShowing = false }
+        let (connected, isLeftOut) = (greeted, showingBroke)
+        if let end = await openOrSay() {
+            partialFault = "the gateway's state is not shown: \(end.words(at: address))"
+        } else if greeted == connected || isLeftOut {
+            await publishState()
+        }
+    }
+
+    private func publishState() async {
+        guard let state, let messages = stateMessages?.messages(state) else { return }
+        let outcome = await connection.publish(messages)
+        stateMessages?.note(messages, outcome.codes)
+        showingBroke = outcome.end != nil
+        let refused = zip(messages, outcome.codes).first { _, code in
+            code.map { MQTTReason(.puback, $0).meaning != .stored } ?? false
+        }
+        partialFault = outcome.firstRefusal.map { end in
+            "the gateway's state is not shown: "
+                + (refused.map { "\($0.0.topic): " } ?? "") + end.words(at: address)
+        }
+    }
+
+    /// Takes the gateway's state away, if the broker answers. It gives no words: what stays says that the
+    /// gateway is gone.
+    func withdraw() async -> String? {
+        guard let stateMessages else { return nil }
+        await connection.close()
+        // The same client without a will: the broker publishes that of the connection before first.
+        var settings = settings
+        settings.will = nil
+        let last = MQTTConnection(settings)
+        if case .success = await last.open() { _ = await last.publish(stateMessages.farewell) }
+        await last.close()
+        return nil
     }
 
     // MARK: - Looking around

@@ -8,11 +8,17 @@ public struct MQTTKind: DestinationKind {
         case on, off
     }
 
+    /// Whether the gateway's state is published.
+    enum Status: String, CaseIterable {
+        case on, off
+    }
+
     let address: BrokerAddress
     let topics: MQTTTopics
     let format: MQTTFormat
     let version: MQTTVersion
     let discovery: Discovery
+    let status: Status
     let clientID: String
     let user: String?
     let password: Secret?
@@ -32,7 +38,11 @@ public struct MQTTKind: DestinationKind {
             "json (a message a sample), array (a message a batch) or thingsboard"),
         SettingField(
             "discovery", .standard("off"),
-            "on: describe the straps to Home Assistant below homeassistant/"),
+            "on: describe the gateway and its straps to Home Assistant below homeassistant/"),
+        SettingField(
+            "status", .standard("on"),
+            "on: publish the gateway's health and the names of its straps, each minute and at "
+                + "changes; not with format=thingsboard"),
         SettingField("version", .standard("5"), "5 or 3.1.1"),
         SettingField("client-id", .optional, "by default edge-gateway- and the gateway's name"),
         .patient,
@@ -80,6 +90,7 @@ public struct MQTTKind: DestinationKind {
         format = try values.choice("format")
         version = try values.choice("version")
         discovery = try values.choice("discovery")
+        status = try values.choice("status")
         patientIdentity = try values.choice("patient")
         user = values.text("user")
         password = values.secret("password")
@@ -104,14 +115,24 @@ public struct MQTTKind: DestinationKind {
         var writer = writer(patient: nil)
         let reading = ClockReading(
             uptime: .zero, wall: UTC(microseconds: 1_795_334_400_000_000), isTrusted: true)
-        return (writer.greeting() + writer.messages([.example], reading)).map { message in
+        let state = showsState ? stateMessages.messages(.example) : []
+        return (writer.greeting() + state + writer.messages([.example], reading)).map { message in
             "\(message.topic)\(message.isRetained ? " (retained)" : "")\n    "
                 + String(decoding: message.payload, as: UTF8.self)
         }.joined(separator: "\n")
     }
 
     public func make(_ parts: DestinationParts) -> any Destination {
-        MQTTDestination(settings(parts), writer(patient: parts.patient), parts.clock)
+        let writer = writer(patient: parts.patient)
+        return MQTTDestination(
+            settings(parts.network), writer, state: showsState ? stateMessages : nil, parts.clock)
+    }
+
+    /// ThingsBoard keeps no messages.
+    private var showsState: Bool { status == .on && format != .thingsboard }
+
+    private var stateMessages: MQTTStateMessages {
+        MQTTStateMessages(topics: topics, describes: discovery == .on)
     }
 
     private func writer(patient: String?) -> MQTTWriter {
@@ -121,16 +142,16 @@ public struct MQTTKind: DestinationKind {
         ) { point in identity == .id ? point.patient ?? patient : nil }
     }
 
-    private func settings(_ parts: DestinationParts) -> BrokerSettings {
+    func settings(_ network: CurlSettings) -> BrokerSettings {
         BrokerSettings(
             address: address, version: version, clientID: clientID, user: user, password: password,
-            network: parts.network)
+            network: network)
     }
 
     public func probe(
         _ parts: DestinationParts
     ) async throws(DestinationProblem) -> ProbeReport {
-        var settings = settings(parts)
+        var settings = settings(parts.network)
         // With the identifier of a gateway that runs, the broker would send that one away.
         settings.clientID += "-probe"
         // A person waits.
@@ -153,7 +174,7 @@ public struct MQTTKind: DestinationKind {
                 ])
     }
 
-    private func problem(_ end: MQTTSession.End) -> DestinationProblem {
+    func problem(_ end: MQTTSession.End) -> DestinationProblem {
         DestinationProblem(end.words(at: address), advice(end))
     }
 

@@ -71,6 +71,8 @@ struct MQTTWriter: Sendable {
     /// The times of the newest heart rates that went out.
     private var newest: [Int64: UTC] = [:]
     private var described: Set<Int64> = []
+    /// What people call the straps, where the gateway's state said so.
+    var names: [Int64: String] = [:]
 
     /// A gateway has a handful of straps; beyond this what is known of them is forgotten.
     static let sensorsMax = 64
@@ -88,7 +90,7 @@ struct MQTTWriter: Sendable {
         self.patient = patient
     }
 
-    private var keepsState: Bool { format != .thingsboard }
+    var keepsState: Bool { format != .thingsboard }
 
     /// What the broker publishes when the gateway is gone.
     var will: MQTTMessage? {
@@ -210,7 +212,8 @@ struct MQTTWriter: Sendable {
         json.raw(#""icon":"mdi:heart-pulse","device":{"identifiers":["#)
         json.string(id)
         json.raw(#"],"name":"#)
-        json.string("\(topics.gateway) strap \(point.sensorID)")
+        json.string(
+            "\(topics.gateway) \(names[point.sensorID] ?? "strap \(point.sensorID)")")
         let details: [(StaticString, String?)] = [
             (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
             (#","sw_version":"#, point.strap.firmware),

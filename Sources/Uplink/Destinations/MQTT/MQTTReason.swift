@@ -1,4 +1,4 @@
-/// What a broker says with a reason code (MQTT 5.0 §2.4), in one of three packets.
+/// What a broker says with a reason code (MQTT 5.0 §2.4), in one of four packets.
 struct MQTTReason: Hashable, Sendable {
     /// The packet that the code stands in.
     enum Packet: String, Sendable {
@@ -6,6 +6,8 @@ struct MQTTReason: Hashable, Sendable {
         case connack = "CONNACK"
         /// The answer to a message.
         case puback = "PUBACK"
+        /// The answer to a subscription.
+        case suback = "SUBACK"
         /// The broker ends the connection.
         case disconnect = "DISCONNECT"
     }

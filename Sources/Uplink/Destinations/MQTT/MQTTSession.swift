@@ -13,6 +13,8 @@ struct MQTTSession: Sendable {
         case dismissed(code: Int)
         /// The connection failed.
         case failed(TransportFault)
+        /// It is of no use, because the broker refused what it is for.
+        case refused(MQTTReason)
     }
 
     /// Why a connection is over.
@@ -79,6 +81,7 @@ struct MQTTSession: Sendable {
             codes[index] = code
         case .dismissed(let code): state = .over(.refused(MQTTReason(.disconnect, code)))
         case .failed(let fault): state = .over(.fault(fault))
+        case .refused(let reason): state = .over(.refused(reason))
         }
     }
 }

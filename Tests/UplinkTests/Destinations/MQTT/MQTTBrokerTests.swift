@@ -191,6 +191,42 @@ import Testing
         await destination.finish()
     }
 
+    @Test func samplesGoOnAtABrokerThatEndsTheConnectionForTheGatewaysState() async throws {
+        let broker = try ScriptedBroker { packet in
+            if packet.head >> 4 == ScriptedBroker.connect { return ScriptedBroker.connack() }
+            let topic = String(decoding: packet.body, as: UTF8.self)
+            return topic.contains("ward/health") ? .close : ScriptedBroker.puback(packet)
+        }
+        defer { broker.stop() }
+        let destination = try Self.kind(broker.port).make(Self.parts)
+        let state = GatewayState(
+            report: Array("{}".utf8), version: "1",
+            straps: [GatewayState.Strap(id: 1, name: "Bed 7", isStreaming: true)])
+        #expect(await destination.deliver([Self.point, Self.point], alone: false) == Self.stored)
+        for _ in 0..<2 {
+            await destination.show(state)
+            #expect(await destination.partialFault?.contains("state is not shown") == true)
+            let answer = await destination.deliver([Self.point, Self.point], alone: false)
+            #expect(answer == Self.stored)
+        }
+        await destination.finish()
+    }
+
+    @Test func aTopicThatTheRulesForbidIsNamedAndHoldsNoSample() async throws {
+        let broker = try ScriptedBroker { packet in
+            if packet.head >> 4 == ScriptedBroker.connect { return ScriptedBroker.connack() }
+            let topic = String(decoding: packet.body, as: UTF8.self)
+            return ScriptedBroker.puback(packet, topic.contains("homeassistant/") ? 135 : 0)
+        }
+        defer { broker.stop() }
+        let destination = try Self.kind(broker.port, ["discovery": "on"]).make(Self.parts)
+        await destination.show(GatewayState(report: Array("{}".utf8), version: "1", straps: []))
+        let fault = await destination.partialFault ?? ""
+        #expect(fault.contains("homeassistant/device/edge-gateway_ward_gateway/config"))
+        #expect(fault.contains("PUBACK 135") && !fault.contains("hush"))
+        await destination.finish()
+    }
+
     // MARK: - Before anything is stored
 
     private static func problem(

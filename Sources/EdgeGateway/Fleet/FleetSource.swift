@@ -1,0 +1,38 @@
+import Foundation
+
+/// Where the fleet's screen comes from: gateways that are asked, or a broker that has heard from them.
+protocol FleetSource: Actor {
+    /// What is known now.
+    func report() async -> FleetHostsReport
+    /// What is the case now.
+    func poll() async -> FleetHostsReport
+    /// Waits until the screen should be drawn anew.
+    func wait(for pause: Duration) async
+    /// Keeps what is known for the next run.
+    ///
+    /// - Throws: ``CommandFailure`` if it cannot be written.
+    func keep() throws
+}
+
+/// One gateway of a screen: how it is told from others, and what the operator calls it.
+struct FleetSubject: Equatable, Sendable {
+    /// What it is remembered by: a name may be given to another machine.
+    var address: String
+    /// Nil: as the gateway calls itself.
+    var name: String?
+    var labels: [String: String] = [:]
+    /// What to call it while neither is known.
+    var spareName: String?
+}
+
+extension FleetHostsReport {
+    /// A gateway may call itself as another one does; on the screen each is another.
+    init(time: Date, rows: [FleetGateway], of subjects: [FleetSubject]) {
+        var rows = rows
+        let counts = Dictionary(grouping: rows, by: \.name).mapValues(\.count)
+        for index in rows.indices where counts[rows[index].name] ?? 0 > 1 {
+            rows[index].name += " at " + subjects[index].address
+        }
+        self.init(time: time, gateways: rows)
+    }
+}

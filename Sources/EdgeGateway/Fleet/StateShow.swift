@@ -1,0 +1,85 @@
+import Basics
+import Foundation
+import OfflineQueue
+import ServiceLifecycle
+import Uplink
+
+/// When the gateway's state is to be shown anew. A value.
+struct ShowPace: Sendable {
+    /// Who watches takes a state of three such times for an old one.
+    static let period = Duration.seconds(60)
+
+    private var last: (report: FleetReport, at: Uptime)?
+
+    /// Whether `report` is to be shown now, because a person would see something new or a minute has passed.
+    mutating func isDue(_ report: FleetReport, at now: Uptime) -> Bool {
+        let what = report.withoutFigures
+        if let last, last.report == what, now - last.at < Self.period { return false }
+        last = (what, now)
+        return true
+    }
+}
+
+extension FleetReport {
+    /// Without what changes all the time.
+    fileprivate var withoutFigures: FleetReport {
+        var report = self
+        report.time = nil
+        report.oldestUndeliveredSeconds = nil
+        for index in report.items.indices {
+            report.items[index].detail = ""
+            // Computed from a clock that may be set.
+            report.items[index].since = .distantPast
+        }
+        for index in report.backlog.indices { report.backlog[index].samples = 0 }
+        return report
+    }
+}
+
+/// Shows how the gateway is at the destinations that show it.
+actor StateShow: Service {
+    /// From one look to the next: how late a change is seen. A look takes a millisecond or two.
+    static let pause = Duration.seconds(5)
+
+    private let status: StatusService
+    private let deliveries: Deliveries
+    private let clock: any GatewayClock
+    private var pace = ShowPace()
+    private var showing: [Int64: Int] = [:]
+
+    init(status: StatusService, deliveries: Deliveries, clock: any GatewayClock) {
+        self.status = status
+        self.deliveries = deliveries
+        self.clock = clock
+    }
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            while !Task.isCancelled {
+                await self.look()
+                try? await Task.sleep(for: Self.pause)
+            }
+        }
+    }
+
+    /// Has the state shown, if that is due and a destination shows it.
+    func look() async {
+        let showing = await deliveries.showing
+        // A destination that is new has nothing to show yet.
+        if showing != self.showing { pace = ShowPace() }
+        self.showing = showing
+        guard !showing.isEmpty, let status = try? await status.report() else { return }
+        let report = FleetReport(status, at: Date())
+        guard pace.isDue(report, at: clock.read().uptime),
+            let json = try? ReportCoding.encoder().encode(report)
+        else { return }
+        await deliveries.show(
+            GatewayState(
+                report: Array(json), version: report.version,
+                straps: status.sensors.map {
+                    let name = $0.fleetName
+                    return GatewayState.Strap(
+                        id: $0.id, name: name, isStreaming: $0.isStreaming)
+                }))
+    }
+}

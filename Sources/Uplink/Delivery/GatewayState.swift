@@ -1,0 +1,42 @@
+/// How the gateway itself is, for destinations that show it to people. It names straps and no patient.
+public struct GatewayState: Sendable, Hashable {
+    /// A strap that is paired.
+    public struct Strap: Sendable, Hashable {
+        /// The number of the sensor.
+        public var id: Int64
+        /// What people call it.
+        public var name: String
+        /// Whether its link is up and frames come.
+        public var isStreaming: Bool
+
+        public init(id: Int64, name: String, isStreaming: Bool) {
+            self.id = id
+            self.name = name
+            self.isStreaming = isStreaming
+        }
+    }
+
+    /// What `GET /v1/fleet` answers, as JSON.
+    public var report: [UInt8]
+    /// The gateway's version.
+    public var version: String
+    /// Its straps.
+    public var straps: [Strap]
+
+    public init(report: [UInt8], version: String, straps: [Strap]) {
+        self.report = report
+        self.version = version
+        self.straps = straps
+    }
+}
+
+extension GatewayState {
+    /// An invented one.
+    static let example = GatewayState(
+        report: Array(
+            (#"{"backlog":[{"destination":"e1","kind":"exchange","samples":40}],"#
+                + #""gateway":{"labels":{},"name":"ward3-07"},"items":[],"#
+                + #""sensors":{"paired":1,"silent":[],"streaming":1},"#
+                + #""time":"2026-11-22T08:00:00Z","version":"0.1.0","well":true}"#).utf8),
+        version: "0.1.0", straps: [Strap(id: 1, name: "Bed 7", isStreaming: true)])
+}

@@ -1,0 +1,143 @@
+/// The retained messages that say how a gateway is, and what of them the broker has.
+struct MQTTStateMessages: Sendable {
+    let topics: MQTTTopics
+    /// Whether Home Assistant is told of them.
+    let describes: Bool
+
+    /// What the broker has, by topic; empty where that is not known.
+    private var known: [String: [UInt8]] = [:]
+
+    /// More straps than a gateway can have. Those beyond have no messages of their own.
+    static let strapsMax = 256
+    /// Seconds after which Home Assistant calls the state unknown: three messages are missing.
+    static let freshSeconds = 180
+
+    init(topics: MQTTTopics, describes: Bool) {
+        self.topics = topics
+        self.describes = describes
+    }
+
+    /// A new connection: the broker may have lost what it retained.
+    mutating func begin() { known = known.mapValues { _ in [] } }
+
+    /// The messages that make the broker say `state`: the report always, of the rest what is new. Straps that
+    /// are gone are taken away.
+    func messages(_ state: GatewayState) -> [MQTTMessage] {
+        var wanted: [(topic: String, payload: [UInt8])] = []
+        if describes { wanted.append((topics.gatewayDiscovery, description(state))) }
+        for strap in state.straps.prefix(Self.strapsMax) {
+            if describes { wanted.append((topics.strapDiscovery(strap.id), description(strap))) }
+            let word = strap.isStreaming ? "streaming" : "silent"
+            wanted.append((topics.link(strap.id), Array(word.utf8)))
+        }
+        let topics = Set(wanted.map(\.topic))
+        let gone = known.keys.filter { !topics.contains($0) && $0 != self.topics.health }.sorted()
+        return wanted.filter { known[$0.topic] != $0.payload }.map(Self.retained)
+            + gone.map { Self.retained(($0, [])) }
+            + [Self.retained((self.topics.health, state.report))]
+    }
+
+    /// The broker answered these messages with these codes; nil where it did not.
+    mutating func note(_ messages: [MQTTMessage], _ codes: [Int?]) {
+        for (message, code) in zip(messages, codes) {
+            guard let code, MQTTReason(.puback, code).meaning == .stored else { continue }
+            known[message.topic] = message.payload.isEmpty ? nil : message.payload
+        }
+    }
+
+    /// The messages that take away what the broker has of this gateway's state.
+    var farewell: [MQTTMessage] {
+        let own = [topics.status, topics.health] + (describes ? [topics.gatewayDiscovery] : [])
+        let more = known.keys.filter { !own.contains($0) }.sorted()
+        return (own + more).map { Self.retained(($0, [])) }
+    }
+
+    private static func retained(_ message: (topic: String, payload: [UInt8])) -> MQTTMessage {
+        MQTTMessage(topic: message.topic, payload: message.payload, isRetained: true)
+    }
+
+    // MARK: - Home Assistant
+
+    /// The gateway as a device. What it shows is read from the report.
+    private func description(_ state: GatewayState) -> [UInt8] {
+        var json = JSONBytes()
+        json.raw(#"{"device":{"identifiers":["#)
+        json.string(topics.gatewayID)
+        json.raw(#"],"name":"#)
+        json.string(topics.gateway)
+        json.raw(#","model":"EdgeGateway","sw_version":"#)
+        json.string(state.version)
+        json.raw(#"},"origin":{"name":"EdgeGateway"},"availability_topic":"#)
+        json.string(topics.status)
+        json.raw(#","state_topic":"#)
+        json.string(topics.health)
+        json.raw(#","components":{"#)
+        json.raw(#""problem":{"platform":"binary_sensor","device_class":"problem","#)
+        json.raw(#""value_template":"{{ 'OFF' if value_json.well else 'ON' }}","#)
+        json.raw(#""json_attributes_topic":"#)
+        json.string(topics.health)
+        json.raw(#","json_attributes_template":"{{ {'items': value_json['items']} | tojson }}""#)
+        component(&json, "problem")
+        json.raw(#","straps":{"platform":"sensor","name":"Straps connected","#)
+        json.raw(#""value_template":"{{ value_json.sensors.streaming }}","#)
+        json.raw(#""state_class":"measurement","icon":"mdi:heart-pulse""#)
+        component(&json, "straps")
+        json.raw(#","paired":{"platform":"sensor","name":"Straps paired","#)
+        json.raw(#""value_template":"{{ value_json.sensors.paired }}","#)
+        json.raw(#""state_class":"measurement","icon":"mdi:heart-multiple""#)
+        component(&json, "paired")
+        json.raw(#","backlog":{"platform":"sensor","name":"Samples waiting","#)
+        json.raw(#""value_template":"{{ value_json.backlog | sum(attribute='samples') }}","#)
+        json.raw(#""state_class":"measurement","icon":"mdi:tray-full""#)
+        component(&json, "backlog")
+        json.raw("}}")
+        return json.bytes
+    }
+
+    /// Ends a component of the gateway's device.
+    private func component(_ json: inout JSONBytes, _ name: String) {
+        json.raw(#","unique_id":"#)
+        json.string("\(topics.gatewayID)_\(name)")
+        json.raw(#","expire_after":"#)
+        json.integer(Self.freshSeconds)
+        json.raw("}")
+    }
+
+    /// A strap as a device of its own, the same as that of its heart rate. Its name stands in no template: a
+    /// template is a program.
+    private func description(_ strap: GatewayState.Strap) -> [UInt8] {
+        let id = topics.uniqueID(strap.id)
+        var json = JSONBytes()
+        json.raw(#"{"device":{"identifiers":["#)
+        json.string(id)
+        json.raw(#"],"name":"#)
+        json.string("\(topics.gateway) \(strap.name)")
+        json.raw(#","via_device":"#)
+        json.string(topics.gatewayID)
+        json.raw(#"},"origin":{"name":"EdgeGateway"},"availability_topic":"#)
+        json.string(topics.status)
+        json.raw(#","components":{"link":{"platform":"binary_sensor","name":"Connection","#)
+        json.raw(#""device_class":"connectivity","payload_on":"streaming","#)
+        json.raw(#""payload_off":"silent","state_topic":"#)
+        json.string(topics.link(strap.id))
+        json.raw(#","unique_id":"#)
+        json.string("\(id)_link")
+        json.raw("}}}")
+        return json.bytes
+    }
+}
+
+extension MQTTTopics {
+    /// How the gateway is, as JSON, retained.
+    var health: String { "\(root)/health" }
+    /// `streaming` or `silent`, retained.
+    func link(_ sensor: Int64) -> String { "\(root)/sensor/\(sensor)/link" }
+    /// The gateway's name among Home Assistant's devices.
+    fileprivate var gatewayID: String { "edge-gateway_\(gateway)_gateway" }
+    /// Where Home Assistant looks for the gateway's description.
+    var gatewayDiscovery: String { "homeassistant/device/\(gatewayID)/config" }
+    /// Where it looks for that of a strap's link.
+    func strapDiscovery(_ sensor: Int64) -> String {
+        "homeassistant/device/\(uniqueID(sensor))/config"
+    }
+}
