@@ -102,10 +102,13 @@ let package = Package(
         // The product.
         .systemLibrary(
             name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
+        // Linked in place of the toolchain's.
+        .target(name: "CICUData", cSettings: shim),
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "Basics", "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue",
+                "Basics", "BlueZ", "CICUData", "CQREncode", "GATTHeartRate", "Health",
+                "OfflineQueue",
                 "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
