@@ -104,10 +104,12 @@ fleet:                 ## up to ten thousand gateways and an exchange, by simula
 
 release:               ## every program
 	@deploy/setup
+	@deploy/icu
 	swift build -c release --static-swift-stdlib
 
 gateway:               ## the programs of the package
 	@deploy/setup
+	@deploy/icu
 	$(BUILD) edge-gateway
 	rm -f .build/release/edge-gateway-radio-reset
 	$(CLANG) $(RESET) .build/release/edge-gateway-radio-reset
@@ -116,6 +118,7 @@ gateway:               ## the programs of the package
 gateway-arm64:
 	@deploy/setup --arm64
 	@deploy/arm64/toolchain
+	@deploy/icu .build-arm64/sysroot/usr/lib/swift_static/linux/lib_FoundationICU.a aarch64
 	deploy/arm64/build edge-gateway
 	deploy/arm64/enter clang --target=aarch64-linux-gnu --sysroot=.build-arm64/sysroot -fuse-ld=lld \
 		$(RESET) .build-arm64/release/edge-gateway-radio-reset

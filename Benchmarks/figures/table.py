@@ -46,6 +46,7 @@ SOURCES = {
     "drain": (FOLDER / "drain.json", [], ""),
     "destinations": (FOLDER / "destinations.json", [], ""),
     "limits": (FOLDER / "limits.json", [], ""),
+    "commands": (FOLDER / "commands.json", [], ""),
     "fleet-poll": (
         FOLDER / "fleet-poll.json",
         [("200 gateways asked: time", "at most 2 s"), ("200 gateways asked: CPU time", "at most 1 s")],

@@ -1,12 +1,10 @@
 import Foundation
-import Uplink
+import NIOHTTP1
 
 /// A command's way to the daemon: HTTP and JSON over the control socket.
 struct ControlClient {
     /// A report of some hundred sensors is far below this.
     static let answerBytesMax = 16 << 20
-    /// The control socket's peer is this machine: the host name is only there for HTTP's sake.
-    private static let origin = Origin("http://localhost")
 
     let socketPath: String
     /// The texts of answers are made one printable line each: for commands that show them to people. JSON and
@@ -18,7 +16,7 @@ struct ControlClient {
     func get<Report: Decodable>(_ path: String, timeout: Duration = .seconds(10)) async throws
         -> Report
     {
-        try await send(.get, path, body: [], timeout: timeout)
+        try await send(.GET, path, body: [], timeout: timeout)
     }
 
     /// - Parameter timeout: how long the daemon may take.
@@ -27,7 +25,7 @@ struct ControlClient {
         _ path: String, _ request: some Encodable, timeout: Duration
     ) async throws -> Report {
         let body = try ReportCoding.encoder().encode(request)
-        return try await send(.post, path, body: [UInt8](body), timeout: timeout)
+        return try await send(.POST, path, body: [UInt8](body), timeout: timeout)
     }
 
     /// Sends bytes as they are.
@@ -38,25 +36,20 @@ struct ControlClient {
         _ path: String, bytes: [UInt8], timeout: Duration
     ) async throws -> Report {
         try await send(
-            .post, path, body: bytes, type: "application/octet-stream", timeout: timeout)
+            .POST, path, body: bytes, type: "application/octet-stream", timeout: timeout)
     }
 
     private func send<Report: Decodable>(
-        _ method: HTTPRequest.Method, _ path: String, body: [UInt8],
+        _ method: HTTPMethod, _ path: String, body: [UInt8],
         type: String = "application/json", timeout: Duration
     ) async throws -> Report {
-        guard let origin = Self.origin else { throw unreachable("no origin") }
-        var settings = CurlSettings()
-        settings.unixSocketPath = socketPath
-        settings.totalTimeout = timeout
-        settings.answerBytesMax = Self.answerBytesMax
-        let answer: HTTPAnswer
+        let answer: ControlSocket.Answer
         do {
-            answer = try await CurlTransport(settings).send(
-                HTTPRequest(
-                    method, origin, path,
-                    contentType: body.isEmpty ? nil : type, body: body))
-        } catch .connect {
+            answer = try await ControlSocket(path: socketPath, answerBytesMax: Self.answerBytesMax)
+                .send(
+                    method, path, contentType: body.isEmpty ? nil : type, body: body,
+                    timeout: timeout)
+        } catch .noConnection {
             throw unreachable(whyUnreachable())
         } catch .timeout {
             throw CommandFailure(
@@ -85,7 +78,7 @@ struct ControlClient {
         isForPeople ? Printable.strings(inJSON: Data(body)) : Data(body)
     }
 
-    private func failure(_ answer: HTTPAnswer) -> CommandFailure {
+    private func failure(_ answer: ControlSocket.Answer) -> CommandFailure {
         let problem = try? ReportCoding.decoder().decode(
             ProblemReport.self, from: Printable.strings(inJSON: Data(answer.body)))
         let usage = answer.status == 400 || answer.status == 404

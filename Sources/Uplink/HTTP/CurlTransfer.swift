@@ -7,15 +7,15 @@ final class CurlTransfer {
     private let easy: UnsafeMutableRawPointer?
     private let settings: CurlSettings
 
-    private static let ready: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+    private static let ready: Bool = ccurl_load()
 
     init(settings: CurlSettings) {
         self.settings = settings
-        easy = Self.ready ? curl_easy_init() : nil
+        easy = Self.ready ? ccurl_init() : nil
     }
 
     deinit {
-        if let easy { curl_easy_cleanup(easy) }
+        if let easy { ccurl_cleanup(easy) }
     }
 
     func perform(_ job: CurlJob) -> Result<HTTPAnswer, TransportFault> {
@@ -24,19 +24,18 @@ final class CurlTransfer {
         guard request.isWellFormed else { return .failure(.malformedRequest) }
         guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
 
-        // Keeps connections' TLS sessions and the DNS cache, forgets every option.
-        curl_easy_reset(easy)
+        ccurl_reset(easy)
         let inflow = CurlInflow(job: job, bytesMax: settings.answerBytesMax)
         var headers = HeaderList(request)
         defer { headers.free() }
-        // The context pointer is used inside curl_easy_perform only, during which `inflow` lives.
+        // The context pointer is used inside ccurl_perform only, during which `inflow` lives.
         let context = Unmanaged.passUnretained(inflow).toOpaque()
         return withExtendedLifetime(inflow) {
             request.body.withUnsafeBytes { body in
                 guard configure(easy, request, body, headers, context) else {
                     return .failure(.malformedRequest)
                 }
-                let code = curl_easy_perform(easy)
+                let code = ccurl_perform(easy)
                 guard code == CURLE_OK else {
                     return .failure(CurlFault(easy, code, inflow, request.origin).fault)
                 }
@@ -157,11 +156,11 @@ private struct HeaderList {
     }
 
     private mutating func add(_ line: String) {
-        list = curl_slist_append(list, line) ?? list
+        list = ccurl_slist_append(list, line) ?? list
     }
 
     mutating func free() {
-        curl_slist_free_all(list)
+        ccurl_slist_free_all(list)
         list = nil
     }
 }
