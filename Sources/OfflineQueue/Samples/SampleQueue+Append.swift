@@ -3,9 +3,6 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// The reason under which samples are counted that neither disk nor memory could take.
-    public static let storeUnwritable = "store-unwritable"
-
     /// Takes over frames in order of arrival, and commits if a group is full or old enough.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
@@ -98,7 +95,7 @@ extension SampleQueue {
             try commit.insert(chunk.arrivals, settings, db)
             FaultPoint.commitRows.reach()
             for (assignment, count) in chunk.refusals.sorted(by: { $0.key < $1.key }) {
-                try commit.refuse(count, assignment: assignment, Self.storeUnwritable, db)
+                try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
             }
             for (assignment, count) in chunk.copies.sorted(by: { $0.key < $1.key }) {
                 try commit.double(count, assignment: assignment, db)

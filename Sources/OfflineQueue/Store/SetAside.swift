@@ -120,7 +120,7 @@ struct SetAside: Codable, Sendable {
         try commit.insert(arrivals[...], settings, db)
         for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
         where known.contains(assignment) {
-            try commit.refuse(count, assignment: assignment, SampleQueue.storeUnwritable, db)
+            try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
         }
         try commit.updateSegments(db)
         kept.tell(arrivals[...], unstored: commit.unstored, events)

@@ -206,7 +206,7 @@ struct AbsenceTests {
         disk.makeRoom()
         queue = try await open()
         let balance = try await queue.balance()
-        #expect(balance.refused == [SampleQueue.storeUnwritable: frames], "\(balance)")
+        #expect(balance.refused == [LossReason.storeUnwritable.rawValue: frames], "\(balance)")
         #expect(balance.received == sent && balance.isBalanced)
         #expect(try await queue.audit().isClean)
         withExtendedLifetime(small) {}
