@@ -123,7 +123,7 @@ struct Soak {
     private func behind() async throws -> String {
         guard let last = await exchange.lastStored?.effectiveTime else { return "" }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
-        let seconds = Double(clock.now) / 1e6 - (try style.parse(last)).timeIntervalSince1970
+        let seconds = clock.date.timeIntervalSince(try style.parse(last))
         return String(format: "%.1f", seconds)
     }
 

@@ -2,7 +2,7 @@
 ///
 /// Each clock has a type of its own, so an instant of one cannot be taken for an instant of another, for a
 /// `Duration` or for a number. Arithmetic cuts durations to whole microseconds and saturates.
-public protocol ClockInstant: InstantProtocol where Duration == Swift.Duration {
+public protocol ClockInstant: InstantProtocol, Codable where Duration == Swift.Duration {
     /// Microseconds since the clock's zero; negative before it. Any `Int64` is an instant.
     var microseconds: Int64 { get }
 
@@ -44,6 +44,31 @@ extension ClockInstant {
     /// Whether it is earlier.
     public static func < (left: Self, right: Self) -> Bool {
         left.microseconds < right.microseconds
+    }
+}
+
+extension ClockInstant {
+    /// The latest whole multiple of a length, counted from the clock's zero, that is not later; that zero, for an
+    /// instant before it.
+    ///
+    /// - Parameter length: at least a microsecond.
+    public func start(ofEach length: Duration) -> Self {
+        let past = max(0, microseconds)
+        return Self(microseconds: past - past % max(1, length.microseconds))
+    }
+}
+
+/// A file has an instant as its number of microseconds.
+extension ClockInstant {
+    /// Reads the number.
+    public init(from decoder: any Decoder) throws {
+        self.init(microseconds: try decoder.singleValueContainer().decode(Int64.self))
+    }
+
+    /// Writes the number.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(microseconds)
     }
 }
 

@@ -29,6 +29,15 @@ struct ClockInstantTests {
         #expect(first + (last - first) == Uptime(microseconds: -1), "the longest step is Int64.max")
     }
 
+    @Test func aDayStartsWhereADayStartsAndNoneBeforeTheClocksZero() {
+        let day = Duration.seconds(86_400)
+        let start = UTC(microseconds: 1_796_083_200_000_000)
+        #expect(start.start(ofEach: day) == start)
+        #expect((start + day - .microseconds(1)).start(ofEach: day) == start)
+        #expect(UTC(microseconds: -1).start(ofEach: day) == UTC(microseconds: 0))
+        #expect(start.start(ofEach: .zero) == start)
+    }
+
     @Test func durationsBecomeNumbersOfMicrosecondsWithoutWrapping() {
         for number in [Int64.min, -1, 0, 1, .max] {
             #expect(Duration.microseconds(number).microseconds == number)

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Testbed
@@ -75,7 +76,7 @@ struct ChaosJudge {
         let sent = TestWorld.addresses.indices.map(run.straps.sent)
         var seen: Set<String> = []
         var frames: Set<[Int]> = []
-        var worst: Int64 = 0
+        var worst = Duration.zero
         for row in rows {
             guard let identity = row.identifiers.first?.value, let sample = store.samples[identity]
             else {
@@ -93,15 +94,15 @@ struct ChaosJudge {
             worst = max(worst, check(row, sample, number, sent[sample.strap][number]))
         }
         summary.append(
-            "exchange \(rows.count) samples; times at most \(worst / 1000) ms off; from strap to "
+            "exchange \(rows.count) samples; times at most \(worst / .milliseconds(1)) ms off; from strap to "
                 + "gateway up to \(latest) s")
     }
 
-    /// One sample at the exchange; how far its time is off, µs.
+    /// One sample at the exchange; how far its time is off.
     private mutating func check(
         _ row: StoredObservation, _ sample: ChaosStore.Sample, _ number: Int,
         _ sent: ChaosStraps.Sent
-    ) -> Int64 {
+    ) -> Duration {
         let name = "strap \(sample.strap) frame \(number)"
         if let patient = sent.patient, patient != row.patient {
             fault("wrong patient", "\(name): \(patient) wore it, \(row.patient) has it")
@@ -110,17 +111,18 @@ struct ChaosJudge {
         if row.beatsPerMinute != Double(ChaosStraps.bpm(number)) {
             fault("rate", "\(name): \(row.beatsPerMinute ?? -1)")
         }
-        guard let text = row.effectiveTime, let time = Self.microseconds(text),
-            let arrived = run.clock.truth(boot: sample.boot, uptime: sample.uptime)
+        guard let text = row.effectiveTime, let time = Self.utc(text),
+            let arrived = run.clock.truth(
+                boot: sample.boot, uptime: Uptime(microseconds: sample.uptime))
         else {
             fault("time", "\(name): \(row.effectiveTime ?? "none") of \(sample.boot)")
-            return 0
+            return .zero
         }
-        let off = abs(time - arrived)
-        if off > ChaosScript.stepMicroseconds + 200_000 {
-            fault("wrong time", "\(name): \(text) is \(off / 1000) ms off")
+        let off = max(time - arrived, arrived - time)
+        if off > ChaosScript.stepMax + .milliseconds(200) {
+            fault("wrong time", "\(name): \(text) is \(off / .milliseconds(1)) ms off")
         }
-        let way = Double(arrived - sent.at) / 1e6
+        let way = (arrived - sent.at).inSeconds
         if way < -0.001 || way > ChaosRun.waySecondsMax {
             fault("arrival", "\(name): \(way) s after it was sent")
         }
@@ -128,11 +130,11 @@ struct ChaosJudge {
         return off
     }
 
-    private static func microseconds(_ text: String) -> Int64? {
+    private static func utc(_ text: String) -> UTC? {
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         guard let date = (try? style.parse(text)) ?? (try? Date.ISO8601FormatStyle().parse(text))
         else { return nil }
-        return Int64((date.timeIntervalSince1970 * 1e6).rounded())
+        return UTC(microseconds: Int64((date.timeIntervalSince1970 * 1e6).rounded()))
     }
 
     // MARK: The straps
@@ -150,7 +152,7 @@ struct ChaosJudge {
         let late = ChaosRun.waySecondsMax
         let (deaths, breaks, full) = (run.log.deaths, run.log.breaks, run.log.full)
         var wentOut = 0
-        var byKill: [Int64: Int64] = [:]
+        var byKill: [UTC: Duration] = [:]
         var inTransit = 0
         for strap in TestWorld.addresses.indices {
             for (number, frame) in run.straps.sent(strap).enumerated() {
@@ -162,21 +164,23 @@ struct ChaosJudge {
                 }
                 wentOut += 1
                 guard frame.content != .malformed, !stored[strap].contains(number) else { continue }
-                let slack = Int64(late * 1e6)
+                let slack = Duration.seconds(late)
                 let death = deaths.first { $0 + slack >= frame.at }
                 if let death, isLost(frame.at, by: death, late, full) {
-                    byKill[death] = max(byKill[death] ?? 0, death - frame.at)
-                } else if breaks.contains(where: { abs($0 - frame.at) <= slack }) {
+                    byKill[death] = max(byKill[death] ?? .zero, death - frame.at)
+                } else if breaks.contains(where: {
+                    (frame.at - slack...frame.at + slack).contains($0)
+                }) {
                     inTransit += 1
                 } else {
-                    let at = Double(frame.at - FastClock.epoch) / 1e6
+                    let at = (frame.at - FastClock.epoch).inSeconds
                     fault("lost", "strap \(strap) frame \(number) sent at \(at) s")
                 }
             }
         }
         let received = status.balance.received
         if received > wentOut { fault("frames", "\(received) received of \(wentOut) sent") }
-        let costs = byKill.values.map { Double($0) / 1e6 }.sorted()
+        let costs = byKill.values.map(\.inSeconds).sorted()
         let usual = costs.isEmpty ? 0 : costs[costs.count / 2]
         if usual > Self.commitSeconds + late {
             fault("kills", "cost \(usual) s each")
@@ -188,14 +192,13 @@ struct ChaosJudge {
     }
 
     private func isLost(
-        _ at: Int64, by death: Int64, _ late: Double, _ full: [(from: Int64, until: Int64)]
+        _ at: UTC, by death: UTC, _ late: Double, _ full: [(from: UTC, until: UTC)]
     ) -> Bool {
-        if Double(death - at) / 1e6 <= Self.commitSeconds + late { return true }
+        if (death - at).inSeconds <= Self.commitSeconds + late { return true }
         // With a full disk frames wait in memory.
         return full.contains { from, until in
-            let grace = Int64(Self.retrySeconds * 1e6)
-            return death >= from && (until == .max || death <= until + grace)
-                && at >= from - Int64(Self.commitSeconds * 1e6) - Int64(late * 1e6)
+            death >= from && death <= until + .seconds(Self.retrySeconds)
+                && at >= from - .seconds(Self.commitSeconds + late)
         }
     }
 }

@@ -1,13 +1,14 @@
+import Basics
 import Synchronization
 import Testbed
 
-/// What happened, for the judge and for who reads a failure. Times are UTC µs, by the truth.
+/// What happened, for the judge and for who reads a failure. Times are true ones.
 final class ChaosLog: Sendable {
     private struct State {
-        var deaths: [Int64] = []
+        var deaths: [UTC] = []
         /// When frames under way to the gateway may have been lost: bus, bluetoothd and links broke.
-        var breaks: [Int64] = []
-        var full: [(from: Int64, until: Int64)] = []
+        var breaks: [UTC] = []
+        var full: [(from: UTC, until: UTC)] = []
         var notes: [String] = []
         var unexpectedDeaths = 0
         var falseWells: [String] = []
@@ -17,9 +18,9 @@ final class ChaosLog: Sendable {
 
     init(_ clock: FastClock) { self.clock = clock }
 
-    var deaths: [Int64] { state.withLock { $0.deaths } }
-    var breaks: [Int64] { state.withLock { $0.breaks } }
-    var full: [(from: Int64, until: Int64)] { state.withLock { $0.full } }
+    var deaths: [UTC] { state.withLock { $0.deaths } }
+    var breaks: [UTC] { state.withLock { $0.breaks } }
+    var full: [(from: UTC, until: UTC)] { state.withLock { $0.full } }
     var notes: [String] { state.withLock { $0.notes } }
 
     /// How often the daemon ended without a kill.
@@ -35,7 +36,7 @@ final class ChaosLog: Sendable {
 
     /// Whether the daemon died so recently.
     func hasDied(withinSeconds seconds: Double) -> Bool {
-        let since = clock.now - Int64(seconds * 1e6)
+        let since = clock.now - .seconds(seconds)
         return state.withLock { $0.deaths.contains { $0 >= since } }
     }
 
@@ -50,7 +51,7 @@ final class ChaosLog: Sendable {
         let line = "\(Int(clock.seconds)) s: \(text)"
         state.withLock { $0.notes.append(line) }
     }
-    func diskFilled() { state.withLock { $0.full.append((clock.now, .max)) } }
+    func diskFilled() { state.withLock { $0.full.append((clock.now, UTC(microseconds: .max))) } }
     func diskFreed() {
         state.withLock { $0.full[$0.full.count - 1].until = clock.now }
     }

@@ -1,3 +1,4 @@
+import Basics
 import Testbed
 
 extension ChaosRun {
@@ -27,8 +28,8 @@ extension ChaosRun {
             disk?.free()
             log.diskFreed()
         case (.clockStep, true):
-            let most = ChaosScript.stepMicroseconds
-            clock.step(by: Int64(choice % UInt64(2 * most)) - most)
+            let most = ChaosScript.stepMax.microseconds
+            clock.step(by: .microseconds(Int64(choice % UInt64(2 * most)) - most))
         case (.clockWrong, true): clock.loseWall(by: Self.wrong(choice))
         case (.clockWrong, false): clock.regainWall()
         case (.strapAway, true):
@@ -69,9 +70,11 @@ extension ChaosRun {
     }
 
     /// A clock that was never set: 1970 or so, hours late, days early.
-    private static func wrong(_ choice: UInt64) -> Int64 {
-        let hour: Int64 = 3_600_000_000
-        let choices = [-56 * 365 * 24 * hour, -3 * hour, -2 * hour / 60, hour / 2, 90 * 24 * hour]
+    private static func wrong(_ choice: UInt64) -> Duration {
+        let hour = Duration.seconds(3_600)
+        let choices = [
+            hour * (-56 * 365 * 24), hour * -3, hour * -2 / 60, hour / 2, hour * (90 * 24),
+        ]
         return choices[Int(choice % UInt64(choices.count))]
     }
 

@@ -18,7 +18,7 @@ struct ChaosScript {
         case reboot
         /// The file system of the state directory has no room.
         case diskFull
-        /// The clock moves by less than ``ChaosScript/stepMicroseconds`` and is still called right.
+        /// The clock moves by less than ``ChaosScript/stepMax`` and is still called right.
         case clockStep
         /// The clock is far off and not trusted.
         case clockWrong
@@ -38,7 +38,7 @@ struct ChaosScript {
     }
 
     /// How far a clock that is called right may be off, µs.
-    static let stepMicroseconds: Int64 = 900_000
+    static let stepMax = Duration.milliseconds(900)
     /// The first of it is for enrolling and pairing, the last for mending, in seconds.
     static let quiet = 120.0
 

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import OfflineQueue
@@ -110,15 +111,18 @@ struct ChaosStore {
     /// up to each sample or gap in turn, over at most the silence that is no gap.
     func holes(_ clock: FastClock) throws -> [String] {
         struct Piece {
-            var from: Int64
-            var until: Int64
+            var from: UTC
+            var until: UTC
             var isGap: Bool
         }
         var pieces: [Int64: [Piece]] = [:]
+        func truth(_ boot: String, _ uptime: Int64) -> UTC? {
+            clock.truth(boot: boot, uptime: Uptime(microseconds: uptime))
+        }
         func add(_ rows: [Row], isGap: Bool) {
             for row in rows {
-                guard let from = clock.truth(boot: row[1], uptime: row[2]),
-                    let until = (row[3] as String?).map({ clock.truth(boot: $0, uptime: row[4]) })
+                guard let from = truth(row[1], row[2]),
+                    let until = (row[3] as String?).map({ truth($0, row[4]) })
                         ?? clock.now
                 else { continue }
                 pieces[row[0], default: []].append(
@@ -128,7 +132,7 @@ struct ChaosStore {
         var configuration = Configuration()
         configuration.readonly = true
         let database = try DatabaseQueue(path: path, configuration: configuration)
-        let begins = try database.read { db -> [Int64: Int64] in
+        let begins = try database.read { db -> [Int64: UTC] in
             add(
                 try Row.fetchAll(
                     db,
@@ -146,7 +150,7 @@ struct ChaosStore {
                         FROM sample p JOIN segment s ON s.id = p.segment
                         JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
                         """), isGap: false)
-            var begins: [Int64: Int64] = [:]
+            var begins: [Int64: UTC] = [:]
             for row in try Row.fetchAll(
                 db,
                 sql: """
@@ -154,7 +158,7 @@ struct ChaosStore {
                     FROM assignment a JOIN boot b ON b.id = a.began_boot
                     """)
             {
-                begins[row[0]] = clock.truth(boot: row[1], uptime: row[2])
+                begins[row[0]] = truth(row[1], row[2])
             }
             return begins
         }
@@ -163,10 +167,10 @@ struct ChaosStore {
             var known = begin
             for piece in (pieces[assignment] ?? []).sorted(by: { $0.from < $1.from }) {
                 let silence = piece.from - known
-                if silence > Self.silenceMax || (piece.isGap && silence < -Self.rounding) {
-                    let at = Double(piece.from - FastClock.epoch) / 1e6
+                if silence > Self.silenceMax || (piece.isGap && silence < .zero - Self.rounding) {
+                    let at = (piece.from - FastClock.epoch).inSeconds
                     holes.append(
-                        "assignment \(assignment): \(silence) us before "
+                        "assignment \(assignment): \(silence) before "
                             + "\(piece.isGap ? "a gap" : "a sample") at \(at) s")
                 }
                 known = max(known, piece.until)
@@ -175,8 +179,8 @@ struct ChaosStore {
         return holes
     }
 
-    /// A silence that is no gap, µs: three times the cadence of the straps, 2.5 s (docs/operations.md), and
+    /// A silence that is no gap: three times the cadence of the straps, 2.5 s (docs/operations.md), and
     /// what is lost in computing the truth.
-    private static let silenceMax: Int64 = 7_500_000 + rounding
-    private static let rounding: Int64 = 1_000
+    private static let silenceMax = Duration.milliseconds(7_500) + rounding
+    private static let rounding = Duration.milliseconds(1)
 }

@@ -1,3 +1,4 @@
+import Basics
 import Synchronization
 import Testbed
 
@@ -14,8 +15,8 @@ final class ChaosStraps: Sendable {
     enum Content { case rate, noPulse, malformed }
 
     struct Sent {
-        /// UTC µs, by the truth.
-        var at: Int64
+        /// The true time.
+        var at: UTC
         var content: Content
         /// Whether a client was subscribed: then it went to the bus.
         var wentOut: Bool

@@ -95,7 +95,7 @@ struct Provocation: Sendable {
     private static let stores: [String: Provocation] = [
         "clock-untrusted": Provocation(advice: "timedatectl") { world in
             try await world.gateway.start()
-            world.clock?.loseWall(by: 0)
+            world.clock?.loseWall(by: .zero)
         },
         "store-unwritable": Provocation(onSmallDisk: true, advice: "Free space") { world in
             try await world.record()

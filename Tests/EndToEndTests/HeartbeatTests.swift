@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GATTHeartRate
 import Testbed
@@ -39,7 +40,7 @@ import Testing
             let offset = Date().timeIntervalSince1970 - uptimeSeconds()
             for (time, frame) in zip(stored, sent) {
                 let effective = try Date(time, strategy: format).timeIntervalSince1970
-                let handedOver = Double(frame.uptimeMicroseconds) / 1e6 + offset
+                let handedOver = (frame.uptime - .zero).inSeconds + offset
                 #expect(effective - handedOver > -0.05 && effective - handedOver < 1)
             }
         }

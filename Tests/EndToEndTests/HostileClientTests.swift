@@ -32,7 +32,7 @@ import Testing
             let frames = await fixture.bluez.framesSent(TestWorld.addresses[0])
             for gap in report.gaps where !gap.open {
                 let from = try #require(gap.from), until = try #require(gap.until)
-                let sent = frames.map { Self.date(uptime: $0.uptimeMicroseconds) }
+                let sent = frames.map { Self.date($0.uptime) }
                 // Beside the frames at its ends.
                 let inside = sent.filter {
                     $0.timeIntervalSince(from) > 0.1 && until.timeIntervalSince($0) > 0.1
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    private static func date(uptime: Int64) -> Date {
-        Date(timeIntervalSinceNow: Double(uptime - Uptime.now().microseconds) / 1e6)
+    private static func date(_ uptime: Uptime) -> Date {
+        Date(timeIntervalSinceNow: (uptime - .now()).inSeconds)
     }
 
     /// Another client is answered before those who hang are cut off, after 10 s or more.

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testbed
 import Testing
@@ -87,7 +88,7 @@ import Testing
         let offset = Date().timeIntervalSince1970 * 1000 - uptimeNow
         // The second byte is the rate, of straps that send eight bits.
         let changes = zip(sent, sent.dropFirst()).filter { $0.bytes[1] != $1.bytes[1] }.map {
-            (text: String($1.bytes[1]), at: Double($1.uptimeMicroseconds) / 1000 + offset)
+            (text: String($1.bytes[1]), at: ($1.uptime - .zero).inSeconds * 1000 + offset)
         }
         return shown.compactMap { rate in
             changes.last { $0.text == rate.text && $0.at <= rate.at }.map { rate.at - $0.at }

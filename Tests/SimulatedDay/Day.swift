@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Testbed
 
@@ -63,7 +64,8 @@ final class Day {
         lookAtHealthEveryMinute()
         let end = hours * DayScript.hour
         while time.now < end {
-            let next = [bus.nextDue, time.nextDue, agenda.first?.due, end].compactMap { $0 }.min()
+            let next = [bus.nextDue?.microseconds, time.nextDue, agenda.first?.due, end].compactMap
+            { $0 }.min()
             move(to: max(next ?? end, time.now))
             while let first = agenda.first, first.due <= time.now {
                 agenda.removeFirst()
@@ -81,7 +83,7 @@ final class Day {
 
     /// Lets the world and the gateway do what is due by then.
     private func move(to now: Int64) {
-        bus.advance(to: now)
+        bus.advance(to: WorldTime(microseconds: now))
         time.settle()
         time.advance(to: now)
         time.settle()
@@ -104,7 +106,8 @@ final class Day {
         }
         time.settle()
         while !outcome.isDone {
-            guard let next = [bus.nextDue, time.nextDue].compactMap({ $0 }).min() else { break }
+            guard let next = [bus.nextDue?.microseconds, time.nextDue].compactMap({ $0 }).min()
+            else { break }
             move(to: max(next, time.now))
         }
         if let failure = outcome.failure { failures.append(failure) }

@@ -103,15 +103,17 @@ private typealias Fixture = SimulatedBlueZFixture
         var expected: [(due: Int64, number: Int)] = []
         for number in 0..<1000 {
             let due = Int64.random(in: 0..<100, using: &random)
-            agenda.add(number, due: due)
+            agenda.add(number, due: WorldTime(microseconds: due))
             expected.append((due, number))
         }
         agenda.keep { $0 % 3 != 0 }
         expected.removeAll { $0.number % 3 == 0 }
         expected.sort { ($0.due, $0.number) < ($1.due, $1.number) }
         var taken: [Int] = []
-        #expect(agenda.take(until: -1) == nil)
-        while let (_, number) = agenda.take(until: 99) { taken.append(number) }
+        #expect(agenda.take(until: WorldTime(microseconds: -1)) == nil)
+        while let (_, number) = agenda.take(until: WorldTime(microseconds: 99)) {
+            taken.append(number)
+        }
         #expect(taken == expected.map(\.number))
         #expect(agenda.nextDue == nil)
     }

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import Testing
 
@@ -33,7 +34,7 @@ final class SimulatedBlueZFixture {
     }
 
     func wait(seconds: Double) {
-        world.advance(to: world.now + Int64(seconds * 1_000_000))
+        world.advance(to: world.now + .seconds(seconds))
         messages += world.takeOutbox()
     }
 

@@ -11,7 +11,7 @@ struct BugreportCommand: AsyncParsableCommand {
         discussion: """
             Writes versions, the findings of `doctor`, status, gaps, settings and the daemon's log \
             to one text file of mode 0600. Tokens, links, patients, names, rates and full addresses \
-            are removed. Read the file before you send it all the same.
+            are removed. Still, read the file before you send it.
 
             Example: sudo edge-gateway bugreport --output report.txt
             """)

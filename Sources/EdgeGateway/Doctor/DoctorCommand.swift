@@ -10,10 +10,10 @@ struct DoctorCommand: AsyncParsableCommand {
             exchange, and what to do where something is wrong. It works without the daemon. Run it \
             as root: some checks need it. Exits with 1 if anything keeps the gateway from working.
 
-            --report also writes what somebody needs to judge this machine from afar: model, kernel, \
-            firmware, versions, memory of the daemon, bytes written, the time to the first sample, \
-            the clock, gaps. It has no names, patients, secrets or full addresses. Its mode is 0600, \
-            and it replaces no file.
+            --report also writes a file by which others can judge this machine from afar: model, \
+            kernel, firmware, versions, memory of the daemon, bytes written, the time to the first \
+            sample, clock and gaps. It contains no names, patients, secrets or full addresses. The \
+            file has mode 0600 and never replaces an existing one.
 
             Examples:
               sudo edge-gateway doctor

@@ -37,16 +37,13 @@ struct LiveService: Sendable {
     func history(
         of sensor: Int64, minutes: Int, bucket: Duration, gapsMax: Int
     ) async throws -> LiveHistoryReport {
-        let now = clock.read().wall.microseconds
-        let length = bucket.microseconds
-        let begin = max(0, now - Int64(minutes) * 60_000_000) / length * length
-        let from = UTC(microseconds: begin)
+        let now = clock.read().wall
+        let from = (now - .seconds(60) * minutes).start(ofEach: bucket)
         let buckets = try await queue.heartRateChart(
-            sensor: sensor, from: from, until: UTC(microseconds: max(now, begin + 1)),
-            bucket: bucket)
+            sensor: sensor, from: from, until: max(now, from + .microseconds(1)), bucket: bucket)
         let gaps = try await queue.gaps(sensor: sensor, since: from, limit: gapsMax)
         return LiveHistoryReport(
-            sensor: sensor, from: Date(from), until: Date(microseconds: now),
+            sensor: sensor, from: Date(from), until: Date(now),
             bucketSeconds: Int(bucket.components.seconds),
             points: buckets.map(LiveHistoryReport.Point.init),
             gaps: gaps.compactMap(LiveHistoryReport.Silence.init))

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// What the deliveries have under way: samples they were given, outcomes that the store does not have yet, and
@@ -27,12 +28,13 @@ struct OpenDeliveries: Sendable {
 
     var hasUnwritten: Bool { !unwritten.isEmpty }
 
-    /// Uptime at which the oldest outcome came that is not written, µs.
-    var unwrittenSince: Int64? { unwritten.values.compactMap(\.since).min() }
+    /// Uptime at which the oldest outcome came that is not written.
+    var unwrittenSince: Uptime? { unwritten.values.compactMap(\.since).min() }
 
     /// Outcomes to be written with the next transaction.
     mutating func add(
-        _ outcomes: [SettledSample], _ upload: UploadRecord?, of enrollment: Int64, at uptime: Int64
+        _ outcomes: [SettledSample], _ upload: UploadRecord?, of enrollment: Int64,
+        at uptime: Uptime
     ) {
         unwritten[enrollment, default: UnwrittenOutcomes()].add(outcomes, upload, at: uptime)
     }

@@ -68,7 +68,7 @@ extension SampleQueue {
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
     ) throws(QueueError) {
         try store.mustBeWritable("settle samples")
-        deliveries.add(outcomes, upload, of: enrollment, at: clock.read().uptimeMicroseconds)
+        deliveries.add(outcomes, upload, of: enrollment, at: clock.read().uptime)
     }
 
     /// Writes what waits to be written of a delivery. What does not fit its books is given up, and its

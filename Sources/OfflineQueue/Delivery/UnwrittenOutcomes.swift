@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// What became of samples of one delivery, and of the requests that brought it about, on its way into the
@@ -5,15 +6,15 @@ import GRDB
 struct UnwrittenOutcomes: Sendable {
     private(set) var samples: [SettledSample] = []
     private(set) var uploads: [UploadRecord] = []
-    /// When the first of them came, uptime µs.
-    private(set) var since: Int64?
+    /// When the first of them came.
+    private(set) var since: Uptime?
 
     init(samples: [SettledSample] = [], uploads: [UploadRecord] = []) {
         self.samples = samples
         self.uploads = uploads
     }
 
-    mutating func add(_ samples: [SettledSample], _ upload: UploadRecord?, at uptime: Int64) {
+    mutating func add(_ samples: [SettledSample], _ upload: UploadRecord?, at uptime: Uptime) {
         since = since ?? uptime
         self.samples += samples
         if let upload { uploads.append(upload) }

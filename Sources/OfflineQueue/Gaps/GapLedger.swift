@@ -1,7 +1,9 @@
+import Basics
+
 /// What one assignment was without data, and why: splits its time line into time that samples speak
 /// for and gaps, each with one cause.
 ///
-/// A value without I/O or clock: every call brings the uptime (`CLOCK_BOOTTIME`, µs) of one boot. It
+/// A value without I/O or clock: every call brings the uptime of one boot. It
 /// keeps only what is not closed yet, so that a strap that sends costs nothing.
 ///
 ///     sample        sample                                   sample
@@ -10,20 +12,20 @@
 ///
 /// Uptimes that go back are taken as the latest known: what is explained is never opened again.
 struct GapLedger: Sendable, Hashable, Codable {
-    /// The longest silence that is no gap, µs. Straps notify once a second; one or two lost
+    /// The longest silence that is no gap. Straps notify once a second; one or two lost
     /// notifications are the air's noise, and one row for each would wear the card.
     ///
     /// The beginning and the end of an assignment and of a run bound a silence as samples do. The
     /// same time bounds how long frames may be awaited without being called `silent`, and how long
     /// a frame without a measurement explains that none came.
-    static let silenceMax: Int64 = 3_000_000
+    static let silenceMax = Duration.seconds(3)
 
     /// A range of uptime with one cause; `until` is nil while it goes on.
     struct Interval: Sendable, Hashable, Codable {
-        /// Where it begins, uptime µs.
-        var from: Int64
-        /// Where it ends, uptime µs; nil while it goes on.
-        var until: Int64?
+        /// Where it begins.
+        var from: Uptime
+        /// Where it ends; nil while it goes on.
+        var until: Uptime?
         /// Its cause.
         var cause: GapCause
     }
@@ -33,25 +35,25 @@ struct GapLedger: Sendable, Hashable, Codable {
     /// What the caller last noted; nil while frames are expected.
     private(set) var noted: GapCause?
 
-    /// The longest silence of this strap that is no gap, µs: ``silenceMax``, or more where it sends
+    /// The longest silence of this strap that is no gap: ``silenceMax``, or more where it sends
     /// rarely.
-    private(set) var patience = Self.silenceMax
+    @InMicroseconds private(set) var patience = Self.silenceMax
     /// What was told of the time since then is void: late samples came from it.
-    private(set) var voidSince: Int64?
+    private(set) var voidSince: Uptime?
 
     /// Where the present silence begins: at the last sample, or at the beginning.
-    private var silenceFrom: Int64
+    private var silenceFrom: Uptime
     /// The present silence up to `settled`: a part ends where the next one begins. Empty while no
     /// cause is found.
     private var parts: [Interval] = []
-    private var settled: Int64
+    private var settled: Uptime
     /// What explains the silence from `settled` on; nil while a frame is expected.
     private var prevailing: GapCause?
     /// The last frame without a measurement, if `prevailing` is because of it.
-    private var emptyFrame: Int64?
+    private var emptyFrame: Uptime?
 
     /// A ledger that begins at `uptime`, under a cause that was noted before.
-    init(beginning uptime: Int64, noted: GapCause? = nil) {
+    init(beginning uptime: Uptime, noted: GapCause? = nil) {
         silenceFrom = uptime
         settled = uptime
         self.noted = noted
@@ -59,7 +61,7 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// A sample arrived.
-    mutating func sample(at uptime: Int64) {
+    mutating func sample(at uptime: Uptime) {
         if uptime > silenceFrom {
             // A sample from before the present cause was known does not undo it, if it made a gap.
             let isLate =
@@ -72,7 +74,7 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// A sample arrived late that was sent at `uptime`: what was told of the time since is void.
-    mutating func lateSample(at uptime: Int64) {
+    mutating func lateSample(at uptime: Uptime) {
         guard uptime > silenceFrom else { return sample(at: uptime) }
         let told = closed.filter { $0.from >= silenceFrom } + parts
         closed.removeAll { $0.from >= silenceFrom }
@@ -88,14 +90,14 @@ struct GapLedger: Sendable, Hashable, Codable {
         emptyFrame = nil
     }
 
-    /// The strap sends a frame about so often, µs: its silences are judged by that.
-    mutating func note(cadence: Int64) {
-        let (longest, overflow) = cadence.multipliedReportingOverflow(by: 3)
-        patience = overflow ? Self.silenceMax : max(Self.silenceMax, longest)
+    /// The strap sends a frame about so often: its silences are judged by that.
+    mutating func note(cadence: Duration) {
+        let (longest, overflow) = cadence.microseconds.multipliedReportingOverflow(by: 3)
+        patience = overflow ? Self.silenceMax : max(Self.silenceMax, .microseconds(longest))
     }
 
     /// A frame came that is not a sample: it could not be decoded or stored.
-    mutating func frame(without cause: GapCause, at uptime: Int64) {
+    mutating func frame(without cause: GapCause, at uptime: Uptime) {
         settle(to: uptime)
         prevailing = cause
         emptyFrame = max(uptime, settled)
@@ -103,7 +105,7 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// What explains a silence from now on; nil while frames are expected.
-    mutating func note(_ cause: GapCause?, at uptime: Int64) {
+    mutating func note(_ cause: GapCause?, at uptime: Uptime) {
         guard cause != noted else { return }
         settle(to: uptime)
         noted = cause
@@ -113,13 +115,13 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// The assignment or the run ends: what is open ends here.
-    mutating func end(at uptime: Int64) {
+    mutating func end(at uptime: Uptime) {
         closeSilence(at: max(uptime, settled))
     }
 
     /// The gap that is open at `uptime`, with the parts before its last moved to ``closed``; nil
     /// while the silence is still short.
-    mutating func open(at uptime: Int64) -> Interval? {
+    mutating func open(at uptime: Uptime) -> Interval? {
         let uptime = max(uptime, settled)
         guard isGap(from: silenceFrom, until: uptime) else { return nil }
         explain(until: uptime)
@@ -134,17 +136,15 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// Whether no data between these instants is a gap.
-    static func isGap(from: Int64, until: Int64) -> Bool {
-        let (length, overflow) = until.subtractingReportingOverflow(from)
-        return until > from && (overflow || length > silenceMax)
+    static func isGap(from: Uptime, until: Uptime) -> Bool {
+        until - from > silenceMax
     }
 
-    private func isGap(from: Int64, until: Int64) -> Bool {
-        let (length, overflow) = until.subtractingReportingOverflow(from)
-        return until > from && (overflow || length > patience)
+    private func isGap(from: Uptime, until: Uptime) -> Bool {
+        until - from > patience
     }
 
-    private mutating func closeSilence(at uptime: Int64) {
+    private mutating func closeSilence(at uptime: Uptime) {
         if isGap(from: silenceFrom, until: uptime) {
             explain(until: uptime)
             close(parts.count, until: uptime)
@@ -155,12 +155,12 @@ struct GapLedger: Sendable, Hashable, Codable {
     }
 
     /// Finds the causes up to `uptime`; a time without a noted cause is `silent`.
-    private mutating func explain(until uptime: Int64) {
+    private mutating func explain(until uptime: Uptime) {
         settle(to: uptime)
         if parts.isEmpty { addPart(.silent) }
     }
 
-    private mutating func close(_ count: Int, until uptime: Int64) {
+    private mutating func close(_ count: Int, until uptime: Uptime) {
         for index in 0..<max(0, count) {
             var part = parts[index]
             part.until = index + 1 < parts.count ? parts[index + 1].from : uptime
@@ -173,10 +173,10 @@ struct GapLedger: Sendable, Hashable, Codable {
     ///
     /// Frames expected for a moment only, after a cause or before one, belong to that cause: the
     /// second between "connected" and the first frame is not `silent`.
-    private mutating func settle(to uptime: Int64) {
+    private mutating func settle(to uptime: Uptime) {
         if let frame = emptyFrame, let cause = prevailing, isGap(from: frame, until: uptime) {
             addPart(cause)
-            settled = frame + patience  // Less than `uptime`, so it cannot overflow.
+            settled = frame + patience
             prevailing = noted
             emptyFrame = nil
         }

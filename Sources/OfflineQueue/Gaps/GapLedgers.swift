@@ -1,19 +1,20 @@
+import Basics
 import GRDB
 
 /// The gap ledgers of the open assignments, as of the last commit, and what came since.
 struct GapLedgers: Sendable {
-    /// How often a run in which nothing is committed writes down that it lives, µs: time that
+    /// How often a run in which nothing is committed writes down that it lives: time that
     /// has no known cause after a power cut. A minute costs about 1,500 small commits a day.
-    static let aliveMicroseconds: Int64 = 60_000_000
+    static let alivePause = Duration.seconds(60)
 
     /// By assignment.
     private(set) var kept: [Int64: KeptLedger]
     /// What waits for frames that are not durable yet.
     private(set) var events: [LedgerEvent] = []
-    /// Uptime of the last transaction that told how long this run lived, µs.
-    private var aliveUptime: Int64
+    /// Uptime of the last transaction that told how long this run lived.
+    private var aliveUptime: Uptime
 
-    init(_ kept: [Int64: KeptLedger] = [:], aliveUptime: Int64) {
+    init(_ kept: [Int64: KeptLedger] = [:], aliveUptime: Uptime) {
         self.kept = kept
         self.aliveUptime = aliveUptime
     }
@@ -30,15 +31,15 @@ struct GapLedgers: Sendable {
     }
 
     /// A ledger for an assignment that begins at `uptime`, and for which `cause` was noted.
-    mutating func begin(_ assignment: Int64, at uptime: Int64, noted cause: GapCause?) {
+    mutating func begin(_ assignment: Int64, at uptime: Uptime, noted cause: GapCause?) {
         kept[assignment] = KeptLedger(ledger: GapLedger(beginning: uptime, noted: cause))
     }
 
-    mutating func end(_ assignment: Int64, at uptime: Int64) {
+    mutating func end(_ assignment: Int64, at uptime: Uptime) {
         kept[assignment]?.end(at: uptime)
     }
 
-    mutating func endAll(at uptime: Int64) {
+    mutating func endAll(at uptime: Uptime) {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
@@ -64,7 +65,7 @@ struct GapLedgers: Sendable {
 
     /// A frame was refused at the door, behind `frames` that wait.
     mutating func tellRefusal(_ arrival: Arrival, behind frames: Int, isCurrent: Bool) {
-        let uptime = arrival.uptimeMicroseconds
+        let uptime = arrival.uptime
         let last = events.lastIndex { $0.assignment == arrival.assignmentID }
         if let last, case .refused(let through) = events[last].kind,
             !GapLedger.isGap(from: through, until: uptime)
@@ -83,7 +84,7 @@ struct GapLedgers: Sendable {
     /// Writes what these frames, the last `unstored` of which found no room, and the events between them
     /// change; `isLast` says that no frame waits behind them. All is told up to the uptime `until`.
     mutating func commit(
-        _ arrivals: ArraySlice<Arrival>, unstored: Int, isLast: Bool, until: Int64,
+        _ arrivals: ArraySlice<Arrival>, unstored: Int, isLast: Bool, until: Uptime,
         _ db: Database, _ run: CurrentRun
     ) throws {
         let told = events.prefix { isLast || $0.frames < arrivals.count }
@@ -95,16 +96,15 @@ struct GapLedgers: Sendable {
     }
 
     /// Writes all ledgers as they are at `uptime`, and that this run lives.
-    mutating func write(_ db: Database, _ run: CurrentRun, uptime: Int64) throws {
+    mutating func write(_ db: Database, _ run: CurrentRun, uptime: Uptime) throws {
         try kept.write(db, run: run.id, boot: run.boot, uptime: uptime)
         try db.setAlive(run: run.id, uptime: uptime)
     }
 
     /// Whether it is time to say that this run lives: while no samples come there are no commits to tell.
     /// The next time is a minute later, whatever becomes of this one: what could not be written is still known.
-    mutating func isAliveDue(uptime: Int64) -> Bool {
-        let (age, overflow) = uptime.subtractingReportingOverflow(aliveUptime)
-        guard !kept.isEmpty, overflow || age >= Self.aliveMicroseconds else { return false }
+    mutating func isAliveDue(uptime: Uptime) -> Bool {
+        guard !kept.isEmpty, uptime - aliveUptime >= Self.alivePause else { return false }
         aliveUptime = uptime
         return true
     }
@@ -113,7 +113,7 @@ struct GapLedgers: Sendable {
 
     /// The gaps that only memory knows to their end, `waiting` frames being told as well.
     func unstored(
-        _ db: Database, _ waiting: [Arrival], boot: Int64, at uptime: Int64
+        _ db: Database, _ waiting: [Arrival], boot: Int64, at uptime: Uptime
     ) throws -> [GapRow] {
         var gaps: [GapRow] = []
         var told = kept
@@ -137,7 +137,7 @@ struct GapLedgers: Sendable {
 
 extension [Int64: KeptLedger] {
     /// Writes what changed in the ledgers, and forgets those that have ended.
-    mutating func write(_ db: Database, run: Int64, boot: Int64, uptime: Int64) throws {
+    mutating func write(_ db: Database, run: Int64, boot: Int64, uptime: Uptime) throws {
         var isWritten = false
         for id in keys.sorted() {
             let isChanged =
@@ -151,8 +151,8 @@ extension [Int64: KeptLedger] {
 
 extension Database {
     /// The run lived at this uptime.
-    fileprivate func setAlive(run: Int64, uptime: Int64) throws {
+    fileprivate func setAlive(run: Int64, uptime: Uptime) throws {
         try cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
-            .execute(arguments: [uptime, run])
+            .execute(arguments: [uptime.microseconds, run])
     }
 }

@@ -37,10 +37,7 @@ public struct Coverage: Sendable, Hashable {
     static let dayMicroseconds = day.microseconds
 
     /// Where the UTC day begins that `time` lies in; for a time before 1970, the first of 1970.
-    public static func dayStart(of time: UTC) -> UTC {
-        let microseconds = max(0, time.microseconds)
-        return UTC(microseconds: microseconds - microseconds % dayMicroseconds)
-    }
+    public static func dayStart(of time: UTC) -> UTC { time.start(ofEach: day) }
 
     /// Where the day begins.
     public var dayStart: UTC { UTC(microseconds: dayStartMicroseconds) }

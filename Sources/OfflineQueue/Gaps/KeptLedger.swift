@@ -1,9 +1,17 @@
+import Basics
 import GRDB
 
-/// A point on an assignment's time line: an uptime (µs) of a boot (its row).
+/// A point on an assignment's time line: an uptime of a boot (its row).
 struct Instant: Sendable, Hashable {
     var boot: Int64
-    var uptime: Int64
+    var uptime: Uptime
+
+    init(boot: Int64, uptime: Uptime) { (self.boot, self.uptime) = (boot, uptime) }
+
+    /// As the store has it.
+    init(boot: Int64, microseconds: Int64) {
+        self.init(boot: boot, uptime: Uptime(microseconds: microseconds))
+    }
 }
 
 /// A ledger and what of it is in the store.
@@ -12,18 +20,18 @@ struct KeptLedger: Sendable, Codable {
     /// Whether its assignment is over.
     private(set) var isEnded = false
     /// Where the gap begins that is in the store as open.
-    private var storedFrom: Int64?
+    private var storedFrom: Uptime?
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    mutating func end(at uptime: Int64) {
+    mutating func end(at uptime: Uptime) {
         ledger.end(at: uptime)
         isEnded = true
     }
 
     /// Writes what is over, and what is open at `uptime`. Returns whether there was anything to write.
     mutating func write(
-        _ db: Database, assignment: Int64, boot: Int64, uptime: Int64
+        _ db: Database, assignment: Int64, boot: Int64, uptime: Uptime
     ) throws -> Bool {
         let open = isEnded ? nil : ledger.open(at: uptime)
         let over = ledger.closed
@@ -58,7 +66,7 @@ struct KeptLedger: Sendable, Codable {
     }
 
     /// What the store does not know yet, or knows as open only, at `uptime`.
-    func unstored(at uptime: Int64) -> [GapLedger.Interval] {
+    func unstored(at uptime: Uptime) -> [GapLedger.Interval] {
         var ledger = ledger
         let open = isEnded ? nil : ledger.open(at: uptime)
         return ledger.closed + (open.map { [$0] } ?? [])
@@ -76,7 +84,8 @@ extension Database {
                 VALUES (?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
-            assignment, cause.rawValue, from.boot, from.uptime, until?.boot, until?.uptime,
+            assignment, cause.rawValue, from.boot, from.uptime.microseconds, until?.boot,
+            until?.uptime.microseconds,
         ])
     }
 
@@ -88,15 +97,15 @@ extension Database {
                 UPDATE gap SET until_boot = ?, until_uptime_us = ?
                 WHERE assignment = ? AND until_boot IS NULL
                 """
-        ).execute(arguments: [until.boot, until.uptime, assignment])
+        ).execute(arguments: [until.boot, until.uptime.microseconds, assignment])
         return changesCount > 0
     }
 
     /// Gaps of a boot that turned out to be none.
-    func deleteGaps(of assignment: Int64, boot: Int64, since uptime: Int64) throws {
+    func deleteGaps(of assignment: Int64, boot: Int64, since uptime: Uptime) throws {
         try cachedStatement(
             sql: "DELETE FROM gap WHERE assignment = ? AND from_boot = ? AND from_uptime_us >= ?"
-        ).execute(arguments: [assignment, boot, uptime])
+        ).execute(arguments: [assignment, boot, uptime.microseconds])
     }
 
     func deleteOpenGap(of assignment: Int64) throws {
@@ -110,8 +119,8 @@ extension Database {
 struct PreviousRun: Sendable {
     private let id: Int64
     private let boot: Int64
-    private let started: Int64
-    private let lastAlive: Int64
+    private let started: Uptime
+    private let lastAlive: Uptime
 
     /// Nil if there was none. An orderly end is exact; else the run lived at least until its last
     /// commit.
@@ -124,23 +133,25 @@ struct PreviousRun: Sendable {
         self.id = id
         self.boot = boot
         let started: Int64 = row["started_uptime_us"] ?? 0
-        self.started = started
+        self.started = Uptime(microseconds: started)
+        let alive: Int64
         if let ended = row["ended_uptime_us"] as Int64? {
-            lastAlive = max(started, ended)
+            alive = max(started, ended)
         } else {
             let committed = try Int64.fetchOne(
                 db, sql: "SELECT max(last_uptime_us) FROM segment WHERE run = ?", arguments: [id])
-            lastAlive = max(started, row["alive_uptime_us"] ?? started, committed ?? started)
+            alive = max(started, row["alive_uptime_us"] ?? started, committed ?? started)
         }
+        lastAlive = Uptime(microseconds: alive)
     }
 
     /// Closes what that run left of an assignment's ledger, and accounts for the time until `now`, or
     /// until the assignment's end, as `gateway-off`. Returns the uptime up to which all is explained.
     func closeLedger(
         _ db: Database, of assignment: Row, resumedAt now: Instant
-    ) throws -> Int64 {
+    ) throws -> Uptime {
         let id: Int64 = assignment["id"] ?? 0
-        let ended = assignment["ended_uptime_us"] as Int64?
+        let ended = (assignment["ended_uptime_us"] as Int64?).map(Uptime.init(microseconds:))
         let lastAlive = min(lastAlive, ended ?? lastAlive)
         let end: Instant
         if let from = try openGap(db, id) {
@@ -172,19 +183,20 @@ struct PreviousRun: Sendable {
             sql: """
                 SELECT * FROM assignment WHERE ended_boot IS NULL
                     OR (ended_boot = ? AND ended_uptime_us > ?)
-                """, arguments: [boot, lastAlive])
+                """, arguments: [boot, lastAlive.microseconds])
     }
 
-    private func openGap(_ db: Database, _ assignment: Int64) throws -> Int64? {
+    private func openGap(_ db: Database, _ assignment: Int64) throws -> Uptime? {
         try Int64.fetchOne(
             db,
             sql: "SELECT from_uptime_us FROM gap WHERE assignment = ? AND until_boot IS NULL",
-            arguments: [assignment])
+            arguments: [assignment]
+        ).map(Uptime.init(microseconds:))
     }
 
     /// The last uptime of that run for which there are samples or a gap that is over.
-    private func explained(_ db: Database, _ assignment: Row, _ id: Int64) throws -> Int64 {
-        var known = started
+    private func explained(_ db: Database, _ assignment: Row, _ id: Int64) throws -> Uptime {
+        var known = started.microseconds
         if assignment["began_boot"] == boot {
             known = max(known, assignment["began_uptime_us"] ?? known)
         }
@@ -200,6 +212,6 @@ struct PreviousRun: Sendable {
                 SELECT max(coalesce(last_sample_uptime_us, iif(stored > 0, last_uptime_us, NULL)))
                 FROM segment WHERE run = ? AND assignment = ?
                 """, arguments: [self.id, id])
-        return max(known, gap ?? known, sample ?? known)
+        return Uptime(microseconds: max(known, gap ?? known, sample ?? known))
     }
 }

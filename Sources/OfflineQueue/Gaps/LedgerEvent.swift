@@ -1,3 +1,5 @@
+import Basics
+
 /// What a gap ledger is to be told besides frames, while frames before it are not durable yet.
 ///
 /// Ledgers follow what is in the store: a frame that waits in memory may still find no room there, or
@@ -5,10 +7,10 @@
 struct LedgerEvent: Sendable, Hashable, Codable {
     enum Kind: Sendable, Hashable, Codable {
         case note(GapCause?)
-        /// The strap sends a frame about so often, µs.
-        case cadence(Int64)
+        /// The strap sends a frame about so often.
+        case cadence(InMicroseconds)
         /// Frames that memory could not take, the last of them at this uptime.
-        case refused(through: Int64)
+        case refused(through: Uptime)
         case end
     }
 
@@ -19,7 +21,7 @@ struct LedgerEvent: Sendable, Hashable, Codable {
     /// How many of the buffered frames come before it.
     var frames: Int
     var assignment: Int64
-    var uptime: Int64
+    var uptime: Uptime
     var kind: Kind
 }
 
@@ -37,7 +39,7 @@ extension [Int64: KeptLedger] {
                 tell(event)
                 next = events.next()
             }
-            let uptime = arrival.uptimeMicroseconds
+            let uptime = arrival.uptime
             if index >= storedCount {
                 self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
             } else if arrival.faultStored != nil {
@@ -58,7 +60,7 @@ extension [Int64: KeptLedger] {
         let id = event.assignment
         switch event.kind {
         case .note(let cause): self[id]?.ledger.note(cause, at: event.uptime)
-        case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence)
+        case .cadence(let cadence): self[id]?.ledger.note(cadence: cadence.wrappedValue)
         case .refused(let last):
             var uptime = event.uptime
             while uptime < last {

@@ -3,7 +3,7 @@ import GRDB
 
 extension SampleQueue {
     /// The longest silence of a strap that is no gap, where it does not say that it sends rarely.
-    public static let silenceMax = Duration.microseconds(GapLedger.silenceMax)
+    public static let silenceMax = GapLedger.silenceMax
 
     /// Says what would explain a silence of this assignment's strap from now on; nil while frames are
     /// expected, because it streams.
@@ -14,7 +14,7 @@ extension SampleQueue {
     public func note(_ cause: GapCause?, of assignment: Int64, at uptime: Uptime) {
         tell(
             LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime.microseconds,
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime,
                 kind: .note(cause)))
     }
 
@@ -23,8 +23,8 @@ extension SampleQueue {
     public func note(cadence: Duration, of assignment: Int64, at uptime: Uptime) {
         tell(
             LedgerEvent(
-                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime.microseconds,
-                kind: .cadence(cadence.microseconds)))
+                frames: buffer.arrivals.count, assignment: assignment, uptime: uptime,
+                kind: .cadence(InMicroseconds(wrappedValue: cadence))))
     }
 
     /// Whether the ledgers need not wait for frames to become durable.
@@ -44,13 +44,13 @@ extension SampleQueue {
     ) throws(QueueError) -> Value {
         try? flush()
         let isStored = buffer.isEmpty
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         var kept = ledgers
         let (ended, value) = try write(operation) { [run] db in
             let (ended, value) = try body(db, &kept)
             FaultPoint.assignmentChanged.reach()
             if isStored {
-                if let ended { kept.end(ended, at: reading.uptimeMicroseconds) }
+                if let ended { kept.end(ended, at: reading.uptime) }
                 try kept.write(db, run, uptime: uptime)
                 FaultPoint.assignmentGaps.reach()
             }
@@ -61,13 +61,13 @@ extension SampleQueue {
             tell(
                 LedgerEvent(
                     frames: buffer.arrivals.count, assignment: ended,
-                    uptime: reading.uptimeMicroseconds, kind: .end))
+                    uptime: reading.uptime, kind: .end))
         }
         return value
     }
 
     /// While no samples come there are no commits to tell how long this run lived.
-    func keepLedgersIfDue(uptime: Int64) {
+    func keepLedgersIfDue(uptime: Uptime) {
         guard buffer.isEmpty, ledgers.isAliveDue(uptime: uptime) else { return }
         var kept = ledgers
         do {
@@ -92,7 +92,7 @@ extension SampleQueue {
         limit: Int = 1_000
     ) throws(QueueError) -> [Gap] {
         let (since, until) = (since?.microseconds, until?.microseconds)
-        let now = clock.read().uptimeMicroseconds
+        let now = clock.read().uptime
         let limit = max(0, limit)
         return try read("list gaps") { db in
             let boots = try Boots(db)
@@ -116,7 +116,7 @@ extension SampleQueue {
     public func coverage(
         of scope: BalanceScope, dayStartingAt day: UTC
     ) throws(QueueError) -> Coverage {
-        let now = clock.read().uptimeMicroseconds
+        let now = clock.read().uptime
         let (condition, arguments) = Self.assignments(of: scope)
         return try read("read coverage") { db in
             let boots = try Boots(db)
@@ -134,22 +134,23 @@ extension SampleQueue {
     }
 
     func timeLine(
-        _ db: Database, of assignment: Row, now: Int64, unstored: [GapRow]
+        _ db: Database, of assignment: Row, now: Uptime, unstored: [GapRow]
     ) throws -> TimeLine {
         let id: Int64 = assignment["id"] ?? 0
         let stored = try GapRow.closed(db, assignment: id, since: nil, until: nil, limit: -1)
         return TimeLine(
             begin: Instant(
-                boot: assignment["began_boot"] ?? 0, uptime: assignment["began_uptime_us"] ?? 0),
+                boot: assignment["began_boot"] ?? 0,
+                microseconds: assignment["began_uptime_us"] ?? 0),
             end: Instant(
                 boot: assignment["ended_boot"] ?? run.boot,
-                uptime: assignment["ended_uptime_us"] ?? now),
+                microseconds: assignment["ended_uptime_us"] ?? now.microseconds),
             gaps: (stored + unstored.filter { $0.assignment == id })
                 .sorted(by: GapRow.isEarlier))
     }
 
     /// The gaps that only memory knows to their end.
-    func unstoredGaps(_ db: Database, at uptime: Int64) throws -> [GapRow] {
+    func unstoredGaps(_ db: Database, at uptime: Uptime) throws -> [GapRow] {
         try ledgers.unstored(db, buffer.arrivals, boot: run.boot, at: uptime)
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 extension SampleQueue {
@@ -26,10 +27,10 @@ extension SampleQueue {
             var unstored: [GapRow]?
             var days: [LedgerEntry] = []
             for line in lines where days.count < limit && line.mayHaveDays(before: today, boots) {
-                let open = try unstored ?? unstoredGaps(db, at: reading.uptimeMicroseconds)
+                let open = try unstored ?? unstoredGaps(db, at: reading.uptime)
                 unstored = open
                 let tiles = try timeLine(
-                    db, of: line.row, now: reading.uptimeMicroseconds, unstored: open
+                    db, of: line.row, now: reading.uptime, unstored: open
                 ).tiles(boots)
                 let most = min(limit - days.count, Self.ledgerDaysMax)
                 days += line.days(tiles, before: today, boots).prefix(most)
@@ -62,7 +63,7 @@ extension Database {
                 WHERE assignment = ? AND until_boot IS NOT NULL
                 ORDER BY from_boot DESC, from_uptime_us DESC LIMIT 1
                 """, arguments: [assignment])
-        let gap = Instant(boot: latest?[0] ?? 0, uptime: latest?[1] ?? 0)
+        let gap = Instant(boot: latest?[0] ?? 0, microseconds: latest?[1] ?? 0)
         try setLedgerCursor(
             of: assignment, destination: destination, LedgerCursor(gap: gap, day: today - 1))
     }
@@ -79,7 +80,8 @@ extension Database {
                     gap_uptime_us = excluded.gap_uptime_us, day = excluded.day
                 """
         ).execute(arguments: [
-            assignment, destination, cursor.gap.boot, cursor.gap.uptime, cursor.day,
+            assignment, destination, cursor.gap.boot, cursor.gap.uptime.microseconds,
+            cursor.day,
         ])
     }
 }
@@ -111,7 +113,8 @@ private struct LedgerLine {
             LedgerLine(
                 row: row, id: row["id"] ?? 0, sensor: row["sensor"] ?? 0, patient: row["named"],
                 cursor: LedgerCursor(
-                    gap: Instant(boot: row["gap_boot"] ?? 0, uptime: row["gap_uptime_us"] ?? 0),
+                    gap: Instant(
+                        boot: row["gap_boot"] ?? 0, microseconds: row["gap_uptime_us"] ?? 0),
                     day: row["ledger_day"] ?? 0))
         }
     }
@@ -127,14 +130,14 @@ private struct LedgerLine {
                 WHERE assignment = ?1 AND until_boot IS NOT NULL
                     AND (from_boot, from_uptime_us) > (?2, ?3)
                 ORDER BY from_boot, from_uptime_us LIMIT ?4
-                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime, limit])
+                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime.microseconds, limit])
         var entries: [LedgerEntry] = []
         for row in rows {
             let gap = GapRow(
                 assignment: id, sensor: sensor,
                 cause: GapCause(rawValue: row[0] ?? "") ?? .silent,
-                from: Instant(boot: row[1] ?? 0, uptime: row[2] ?? 0),
-                until: Instant(boot: row[3] ?? 0, uptime: row[4] ?? 0))
+                from: Instant(boot: row[1] ?? 0, microseconds: row[2] ?? 0),
+                until: Instant(boot: row[3] ?? 0, microseconds: row[4] ?? 0))
             let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
             if !isPlaced, gap.until.boot == running { break }
             var next = cursor
@@ -142,7 +145,8 @@ private struct LedgerLine {
             let told = gap.gap(boots)
             entries.append(
                 LedgerEntry(
-                    id: "\(boots.id(gap.from.boot))-\(gap.from.uptime)-\(id)", assignmentID: id,
+                    id: "\(boots.id(gap.from.boot))-\(gap.from.uptime.microseconds)-\(id)",
+                    assignmentID: id,
                     sensorID: sensor, patient: patient,
                     .gap(
                         told.cause, from: told.from, until: told.until, length: told.duration),
@@ -152,12 +156,12 @@ private struct LedgerLine {
     }
 
     private var begin: Instant {
-        Instant(boot: row["began_boot"] ?? 0, uptime: row["began_uptime_us"] ?? 0)
+        Instant(boot: row["began_boot"] ?? 0, microseconds: row["began_uptime_us"] ?? 0)
     }
 
     private var end: Instant? {
         guard let boot = row["ended_boot"] as Int64? else { return nil }
-        return Instant(boot: boot, uptime: row["ended_uptime_us"] ?? 0)
+        return Instant(boot: boot, microseconds: row["ended_uptime_us"] ?? 0)
     }
 
     /// Whether a day before `today` is still to be told; cheap.
@@ -179,7 +183,8 @@ private struct LedgerLine {
             var next = cursor
             next.day = day
             return LedgerEntry(
-                id: "\(boots.id(begin.boot))-\(begin.uptime)-\(id)-\(day)", assignmentID: id,
+                id: "\(boots.id(begin.boot))-\(begin.uptime.microseconds)-\(id)-\(day)",
+                assignmentID: id,
                 sensorID: sensor, patient: patient, .coverage(day: day, coverage), cursor: next)
         }
     }

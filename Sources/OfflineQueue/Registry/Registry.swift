@@ -117,7 +117,7 @@ public struct EnrollmentTerms: Sendable, Hashable {
     /// Whether the samples of every assignment that begins go there as well.
     public var takesEveryStrap = false
     /// How long samples wait for it where it is a further destination; nil: for ever. Then they are
-    /// dropped for it, reason ``SampleQueue/maxAge``.
+    /// dropped for it, reason ``LossReason/maxAge``.
     public var keep: Duration? {
         get { keepMicroseconds.map { Duration.microseconds($0) } }
         set { keepMicroseconds = newValue?.microseconds }

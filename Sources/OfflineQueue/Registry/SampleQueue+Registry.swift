@@ -271,7 +271,7 @@ extension SampleQueue {
             try db.addDestinations(ofEveryStrapTo: id)
             // The strap is the same one: what is known of it goes on.
             ledgers.begin(
-                id, at: reading.uptimeMicroseconds, noted: ended.flatMap { ledgers.noted($0) })
+                id, at: reading.uptime, noted: ended.flatMap { ledgers.noted($0) })
             return (ended, try also(db.assignment(id)))
         }
         assignmentIDs.insert(assignment.id)

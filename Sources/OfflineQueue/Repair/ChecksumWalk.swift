@@ -1,24 +1,25 @@
+import Basics
 import GRDB
 
 /// How far the background check for damage has come in its walk over all rows.
 struct ChecksumWalk: Sendable {
-    /// Pause between two walks over the whole store, µs.
-    static let pauseMicroseconds: Int64 = 60_000_000
+    /// Pause between two walks over the whole store.
+    static let pause = Duration.seconds(60)
     /// Rows of one step: with a step a second, 8.6 million a day, for a third of a millisecond each second.
     static let rowsMax = 100
 
     /// The last sample that was checked.
     var through: Int64 = 0
-    /// Uptime before which no new walk begins, µs.
-    var restsUntil: Int64 = .min
+    /// When the next walk may begin, after one of this run.
+    var restsUntil: Uptime?
     /// Whether the tables other than `sample` are next.
     var isAtEnd = false
 
     /// The walk is over; the next begins after a pause.
-    mutating func rest(_ uptime: Int64) {
+    mutating func rest(_ uptime: Uptime) {
         isAtEnd = false
         through = 0
-        restsUntil = uptime.addingReportingOverflow(Self.pauseMicroseconds).partialValue
+        restsUntil = uptime + Self.pause
     }
 
     func store(_ db: Database) throws {
@@ -32,9 +33,9 @@ extension SampleQueue {
     /// left it. Call it about once a second. What it finds is in ``health()`` until it is acknowledged;
     /// a broken structure is salvaged by ``commitIfDue()``.
     public func checkNextRows() {
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         guard store.absence == nil, !store.isClosed, repair.damage == nil,
-            uptime >= repair.walk.restsUntil
+            uptime >= repair.walk.restsUntil ?? uptime
         else { return }
         // From the disk, and not from what SQLite remembers of it.
         store.database.releaseMemory()
@@ -72,7 +73,7 @@ extension SampleQueue {
     }
 
     /// The log, the small tables, and what is not damaged any more because it is gone.
-    private func endWalk(_ uptime: Int64) {
+    private func endWalk(_ uptime: Uptime) {
         repair.walk.rest(uptime)
         if let found = WriteAheadLog(of: store.path, readsIndex: false).damage {
             return note(QueueError(.corrupt, "check log", found))

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -16,7 +17,7 @@ extension SampleQueue {
     /// meanwhile and takes frames into memory.
     func salvageIfDamaged() throws(QueueError) {
         let reading = clock.read()
-        let now = reading.uptimeMicroseconds
+        let now = reading.uptime
         guard !store.isClosed, store.absence?.isSalvaging != true,
             let cause = repair.salvageDue(uptime: now)
         else { return }
@@ -47,7 +48,7 @@ extension SampleQueue {
 
     /// If it could not be salvaged, the broken one still serves what it can.
     private func endSalvage(_ error: QueueError?) {
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         store.endSalvage(error, at: uptime)
         repair.salvageEnded(error, uptime: uptime)
         returnToStoreIfDue(uptime: uptime)

@@ -1,12 +1,14 @@
+import Basics
+
 /// Damage of the store that was met, and what was done about it.
 struct StoreRepair: Sendable {
-    /// Pause between two salvages while running, µs; ten minutes. A card that breaks the new store at
+    /// Pause between two salvages while running. A card that breaks the new store at
     /// once is not helped by writing more to it.
-    static let salvagePauseMicroseconds: Int64 = 600_000_000
-    /// The same after one for which the disk had no room, µs.
-    static let retryMicroseconds: Int64 = 60_000_000
-    /// Pause between two attempts to carry a store over whose files are gone, µs.
-    static let carryPauseMicroseconds: Int64 = 60_000_000
+    static let salvagePause = Duration.seconds(600)
+    /// The same after one for which the disk had no room.
+    static let retryPause = Duration.seconds(60)
+    /// Pause between two attempts to carry a store over whose files are gone.
+    static let carryPause = Duration.seconds(60)
 
     /// Damage that some call met, until the store has been salvaged.
     private(set) var damage: QueueError?
@@ -16,8 +18,8 @@ struct StoreRepair: Sendable {
     private(set) var findings = StoreFindings()
     /// The walk that looks for damage in the background.
     var walk = ChecksumWalk()
-    private var salvagedUptime: Int64?
-    private var carriedUptime: Int64?
+    private var salvagedUptime: Uptime?
+    private var carriedUptime: Uptime?
 
     /// What a run finds at its start.
     mutating func begin(_ start: RunStart, _ findings: StoreFindings) {
@@ -45,28 +47,28 @@ struct StoreRepair: Sendable {
     // MARK: - Salvage
 
     /// The damage for which a salvage is due.
-    func salvageDue(uptime: Int64) -> QueueError? {
+    func salvageDue(uptime: Uptime) -> QueueError? {
         guard let damage else { return nil }
         if let salvagedUptime {
-            if uptime &- salvagedUptime < Self.salvagePauseMicroseconds { return nil }
+            if uptime - salvagedUptime < Self.salvagePause { return nil }
             // What the schema's checks refuse may be a defect of this program and not of the disk: once.
             if damage.code == .internalFault { return nil }
         }
         return damage
     }
 
-    mutating func salvageBegan(uptime: Int64) {
+    mutating func salvageBegan(uptime: Uptime) {
         salvagedUptime = uptime
     }
 
-    mutating func salvageEnded(_ error: QueueError?, uptime: Int64) {
+    mutating func salvageEnded(_ error: QueueError?, uptime: Uptime) {
         guard let error else {
             damage = nil
             return
         }
         // A person may make room soon.
         if !error.isDamage {
-            salvagedUptime = uptime &- Self.salvagePauseMicroseconds &+ Self.retryMicroseconds
+            salvagedUptime = uptime - Self.salvagePause + Self.retryPause
         }
     }
 
@@ -77,8 +79,8 @@ struct StoreRepair: Sendable {
     // MARK: - Findings
 
     /// Whether an attempt is due to carry a store over whose files are gone; the next is a minute later.
-    mutating func isCarryDue(uptime: Int64) -> Bool {
-        if let carriedUptime, uptime &- carriedUptime < Self.carryPauseMicroseconds { return false }
+    mutating func isCarryDue(uptime: Uptime) -> Bool {
+        if let carriedUptime, uptime - carriedUptime < Self.carryPause { return false }
         carriedUptime = uptime
         return true
     }

@@ -53,7 +53,7 @@ struct Commit {
             }
         }
         for (assignment, count) in unstored.sorted(by: { $0.key < $1.key }) {
-            try refuse(count, assignment: assignment, SampleQueue.queueFull, db)
+            try refuse(count, assignment: assignment, .queueFull, db)
             self.unstored += count
         }
         if changes.values.contains(where: { $0.undecodable > 0 }) {
@@ -95,14 +95,14 @@ struct Commit {
     }
 
     mutating func refuse(
-        _ count: Int, assignment: Int64, _ reason: String, _ db: Database
+        _ count: Int, assignment: Int64, _ reason: LossReason, _ db: Database
     ) throws {
         let latest = changes.values.map(\.lastUptime).max() ?? 0
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
         change.refused += count
         changes[segment.segment] = change
-        try db.count(count, .refused, reason, segment: segment.segment)
+        try db.count(count, .refused, reason.rawValue, segment: segment.segment)
     }
 
     mutating func double(_ count: Int, assignment: Int64, _ db: Database) throws {

@@ -1,17 +1,19 @@
+import Basics
+
 /// How the last commits went.
 struct CommitFacts: Sendable {
     /// Why the last one failed; nil if it did not.
     private(set) var fault: QueueError?
-    /// Uptime of the first failure since the last success, µs.
-    private(set) var failingSince: Int64?
-    /// Uptime of the last that wrote something recorded, µs.
-    private(set) var committedUptime: Int64?
-    /// By assignment, the uptime of the newest frame that is stored, µs.
-    private(set) var storedUptimes: [Int64: Int64] = [:]
+    /// Uptime of the first failure since the last success.
+    private(set) var failingSince: Uptime?
+    /// Uptime of the last that wrote something recorded.
+    private(set) var committedUptime: Uptime?
+    /// By assignment, the uptime of the newest frame that is stored.
+    private(set) var storedUptimes: [Int64: Uptime] = [:]
     /// Whether there was no room for all of the last one.
     private(set) var isFull = false
 
-    mutating func failed(_ error: QueueError, uptime: Int64) {
+    mutating func failed(_ error: QueueError, uptime: Uptime) {
         fault = error
         failingSince = failingSince ?? uptime
     }
@@ -21,16 +23,16 @@ struct CommitFacts: Sendable {
         failingSince = nil
     }
 
-    mutating func wroteLedgers(uptime: Int64) {
+    mutating func wroteLedgers(uptime: Uptime) {
         committedUptime = uptime
         worked()
     }
 
-    mutating func stored(_ arrivals: ArraySlice<Arrival>, isFull: Bool, uptime: Int64) {
+    mutating func stored(_ arrivals: ArraySlice<Arrival>, isFull: Bool, uptime: Uptime) {
         committedUptime = uptime
         self.isFull = isFull
         for arrival in arrivals {
-            storedUptimes[arrival.assignmentID] = arrival.uptimeMicroseconds
+            storedUptimes[arrival.assignmentID] = arrival.uptime
         }
     }
 }

@@ -1,3 +1,5 @@
+import Basics
+
 /// Frames that were taken over and are not in the store yet, and what is counted with the next commit.
 struct SampleBuffer: Sendable {
     /// In order of arrival.
@@ -8,8 +10,8 @@ struct SampleBuffer: Sendable {
     private(set) var copies: [Int64: Int] = [:]
     /// Frames that were refused in this run, here or by the store.
     private(set) var refusedCount = 0
-    /// Uptime of the last frame that was taken or refused, µs.
-    private(set) var takenUptime: Int64?
+    /// Uptime of the last frame that was taken or refused.
+    private(set) var takenUptime: Uptime?
     private var group: GroupCommit
 
     /// What one transaction writes.
@@ -25,7 +27,7 @@ struct SampleBuffer: Sendable {
     init(_ settings: QueueSettings) {
         group = GroupCommit(
             samplesMax: settings.commitSamplesMax,
-            ageMicrosecondsMax: settings.commitAgeMicrosecondsMax)
+            ageMax: settings.commitAgeMax)
     }
 
     /// Whether all frames are in the store.
@@ -34,21 +36,21 @@ struct SampleBuffer: Sendable {
     var hasNothingToWrite: Bool { arrivals.isEmpty && refusals.isEmpty && copies.isEmpty }
     /// Whether no frame waits to be stored or counted.
     var hasNoFrames: Bool { arrivals.isEmpty && refusals.isEmpty }
-    /// Uptime at which a commit is due by age, µs; nil while nothing waits.
-    var deadline: Int64? { group.deadline }
+    /// Uptime at which a commit is due by age; nil while nothing waits.
+    var deadline: Uptime? { group.deadline }
 
-    func isDue(uptime: Int64) -> Bool { group.isDue(uptime: uptime) }
+    func isDue(uptime: Uptime) -> Bool { group.isDue(uptime: uptime) }
 
     /// Takes a frame; false, and counted as refused, if `max` wait already.
     mutating func take(_ arrival: Arrival, max: Int) -> Bool {
-        takenUptime = arrival.uptimeMicroseconds
+        takenUptime = arrival.uptime
         guard arrivals.count < max else {
             refusals[arrival.assignmentID, default: 0] += 1
             refusedCount += 1
             return false
         }
         arrivals.append(arrival)
-        group.add(uptime: arrival.uptimeMicroseconds)
+        group.add(uptime: arrival.uptime)
         return true
     }
 
@@ -72,14 +74,14 @@ struct SampleBuffer: Sendable {
         restartGroup()
     }
 
-    mutating func commitFailed(uptime: Int64) {
+    mutating func commitFailed(uptime: Uptime) {
         group.failed(uptime: uptime)
     }
 
     /// What waits does not wait for its age as well.
     mutating func restartGroup() {
         group.committed(
-            remaining: arrivals.count, oldestUptime: arrivals.first?.uptimeMicroseconds)
+            remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
     }
 
     /// Forgets what is of other assignments than these.

@@ -3,20 +3,17 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// The reason under which samples are counted that neither disk nor memory could take.
-    public static let storeUnwritable = "store-unwritable"
-
     /// Takes over frames in order of arrival, and commits if a group is full or old enough.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
     /// `unknown-reference` if an assignment is not in the store; frames before it are taken.
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
-        var latest: Int64?
+        var latest: Uptime?
         for arrival in arrivals {
             guard assignmentIDs.contains(arrival.assignmentID) else {
                 throw QueueError(.unknownReference, "append sample", "no such assignment")
             }
-            latest = arrival.uptimeMicroseconds
+            latest = arrival.uptime
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()
             } else {
@@ -40,7 +37,7 @@ extension SampleQueue {
     /// ``nextCommitDeadline`` or about once a second. Failures show in ``health()``. A store
     /// that some call found broken is salvaged first.
     public func commitIfDue() {
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         try? salvageIfDamaged()
         returnToStoreIfDue(uptime: uptime)
         carryOverIfMissing(uptime: uptime)
@@ -51,7 +48,7 @@ extension SampleQueue {
         }
         // Where nothing is recorded, no commit takes them along.
         if let since = deliveries.unwrittenSince,
-            uptime - since >= settings.commitAgeMicrosecondsMax
+            uptime - since >= settings.commitAgeMax
         {
             try? write("settle samples") { _ in }
         }
@@ -65,13 +62,13 @@ extension SampleQueue {
             if deliveries.hasUnwritten { try write("settle samples") { _ in } }
             return
         }
-        try commitBuffer(uptime: clock.read().uptimeMicroseconds)
+        try commitBuffer(uptime: clock.read().uptime)
     }
 
     /// When ``commitIfDue()`` has something to do; nil while nothing waits.
-    public var nextCommitDeadline: Uptime? { buffer.deadline.map { Uptime(microseconds: $0) } }
+    public var nextCommitDeadline: Uptime? { buffer.deadline }
 
-    private func commitBuffer(uptime: Int64) throws(QueueError) {
+    private func commitBuffer(uptime: Uptime) throws(QueueError) {
         do {
             repeat { try commitChunk(uptime: uptime) } while !buffer.isEmpty
         } catch {
@@ -85,12 +82,12 @@ extension SampleQueue {
 
     /// One transaction: the oldest buffered frames, their segments' counters, the gaps up to the last
     /// of them, and refusals to date.
-    private func commitChunk(uptime: Int64) throws(QueueError) {
+    private func commitChunk(uptime: Uptime) throws(QueueError) {
         let chunk = buffer.chunk(Self.commitRowsMax)
         let offset = run.wallOffset ?? Self.offset(in: chunk.arrivals)
         let isNewOffset = run.wallOffset == nil && offset != nil
         let plan = Commit(run: run.id, segments, wallOffset: offset)
-        let told = chunk.isLast ? uptime : chunk.arrivals.last?.uptimeMicroseconds ?? uptime
+        let told = chunk.isLast ? uptime : chunk.arrivals.last?.uptime ?? uptime
         var kept = ledgers
         let done = try write("commit samples") { [run, settings] db -> Commit in
             FaultPoint.commitBegun.reach()
@@ -98,7 +95,7 @@ extension SampleQueue {
             try commit.insert(chunk.arrivals, settings, db)
             FaultPoint.commitRows.reach()
             for (assignment, count) in chunk.refusals.sorted(by: { $0.key < $1.key }) {
-                try commit.refuse(count, assignment: assignment, Self.storeUnwritable, db)
+                try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
             }
             for (assignment, count) in chunk.copies.sorted(by: { $0.key < $1.key }) {
                 try commit.double(count, assignment: assignment, db)
@@ -122,7 +119,7 @@ extension SampleQueue {
         buffer.committed(chunk, unstored: done.unstored)
         commits.stored(
             chunk.arrivals.dropLast(done.unstored), isFull: done.isFull,
-            uptime: clock.read().uptimeMicroseconds)
+            uptime: clock.read().uptime)
     }
 
     /// A trusted wall clock at arrival makes its whole boot trusted.

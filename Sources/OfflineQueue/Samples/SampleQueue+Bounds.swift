@@ -1,11 +1,6 @@
 import GRDB
 
 extension SampleQueue {
-    /// The reason under which samples are counted for which there was no room.
-    public static let queueFull = "queue-full"
-    /// The reason under which samples are counted that waited longer than
-    /// ``QueueSettings/maxAge``.
-    public static let maxAge = "max-age"
     /// Undecodable frames kept, the newest: 6 MiB at the longest frame there can be.
     public static let undecodableKeptMax = 10_000
 

@@ -1,17 +1,13 @@
 import GRDB
 
-// Samples that were lost are counted for ever, by reason. A person has to see them once: those that were not
-// acknowledged yet are a health item.
+// Samples that were lost are counted for ever, by reason. A person has to see them once: those of a `LossReason`
+// that were not acknowledged yet are a health item.
 
 extension SampleQueue {
-    /// Losses that nobody has decided on: not a person, as with what was purged, and not a setting, as with
-    /// what is withheld. Losses of a broken store are in the report on its salvage.
-    private static let lossReasons = [queueFull, maxAge, storeUnwritable]
-
     /// Samples that were refused or dropped and not acknowledged yet, by reason; one that was dropped for
     /// two destinations counts twice.
     static func unacknowledgedLosses(_ db: Database) throws -> [String: Int] {
-        let reasons = lossReasons.map { "'\($0)'" }.joined(separator: ", ")
+        let reasons = LossReason.allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """

@@ -93,7 +93,8 @@ enum StoreLimit {
             guard cursor < last else { continue }
             let books = DeliveryBooks(segment: row[0] ?? 0, further: row[1])
             dropped.append(
-                try books.drop(db, after: cursor, through: last, reason: SampleQueue.queueFull))
+                try books.drop(
+                    db, after: cursor, through: last, reason: LossReason.queueFull.rawValue))
         }
         return true
     }
@@ -143,7 +144,7 @@ enum StoreLimit {
             guard let last else { continue }
             dropped.append(
                 try books.drop(
-                    db, after: segment[2] ?? 0, through: last, reason: SampleQueue.maxAge))
+                    db, after: segment[2] ?? 0, through: last, reason: LossReason.maxAge.rawValue))
         }
     }
 

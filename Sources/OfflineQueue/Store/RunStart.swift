@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// What a new run finds in the store. Reads one sample row.
@@ -41,7 +42,7 @@ struct RunStart: Sendable {
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         salvage = try SalvageReport.latest(db)
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
-        let now = Instant(boot: boot, uptime: reading.uptimeMicroseconds)
+        let now = Instant(boot: boot, uptime: reading.uptime)
         for assignment in try previous?.assignments(db) ?? [] {
             let begin = try previous?.closeLedger(db, of: assignment, resumedAt: now) ?? now.uptime
             guard let id = assignment["id"] as Int64?, assignment["ended_boot"] as Int64? == nil

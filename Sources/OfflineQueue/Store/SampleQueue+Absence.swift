@@ -1,19 +1,19 @@
+import Basics
 import GRDB
 
 /// Why a store is not open for writing.
 struct Absence: Sendable {
-    /// Pause between two attempts to open it, µs.
-    static let pauseMicroseconds: Int64 = 5_000_000
+    /// Pause between two attempts to open it.
+    static let pause = Duration.seconds(5)
 
     var error: QueueError
-    /// Uptime, µs.
-    var nextAttempt: Int64
+    var nextAttempt: Uptime
     /// Whether its salvage is under way.
     var isSalvaging = false
 
-    init(_ error: QueueError, uptime: Int64) {
+    init(_ error: QueueError, uptime: Uptime) {
         self.error = error
-        nextAttempt = uptime.addingReportingOverflow(Self.pauseMicroseconds).partialValue
+        nextAttempt = uptime + Self.pause
     }
 }
 
@@ -33,7 +33,7 @@ struct StandInRegistry: Sendable {
     /// Of the open assignments. The run begins with them.
     private(set) var ledgers: [Int64: KeptLedger] = [:]
 
-    init(_ database: DatabaseQueue, uptime: Int64) {
+    init(_ database: DatabaseQueue, uptime: Uptime) {
         let rows = try? database.read { db in
             try Row.fetchAll(db, sql: "SELECT id, ended_boot IS NULL FROM assignment")
         }
@@ -49,7 +49,7 @@ struct StandInRegistry: Sendable {
 
 extension SampleQueue {
     /// Opens the store again if it is absent and an attempt is due.
-    func returnToStoreIfDue(uptime: Int64) {
+    func returnToStoreIfDue(uptime: Uptime) {
         guard store.mayReturn(uptime: uptime) else { return }
         do throws(QueueError) {
             try store.prepareReturn()
@@ -99,7 +99,7 @@ extension SampleQueue {
     }
 
     /// Looks whether the store's files are where they were, and carries all of it into new ones if not.
-    func carryOverIfMissing(uptime: Int64) {
+    func carryOverIfMissing(uptime: Uptime) {
         guard let detail = store.missing, repair.isCarryDue(uptime: uptime) else { return }
         let reading = clock.read()
         let wall = reading.wallMicroseconds

@@ -68,11 +68,7 @@ public struct QueueSettings: Sendable, Hashable {
     /// Samples that make a commit due at once: 50, 5 s of ten straps; more would save little.
     public var commitSamplesMax = GroupCommit.samplesMaxDefault
     /// Age of the oldest sample in memory that makes a commit due: 5 s, what a power cut may cost.
-    public var commitAgeMax: Duration {
-        get { Duration.microseconds(commitAgeMicrosecondsMax) }
-        set { commitAgeMicrosecondsMax = newValue.microseconds }
-    }
-    var commitAgeMicrosecondsMax: Int64 = GroupCommit.ageMicrosecondsMaxDefault
+    public var commitAgeMax = GroupCommit.ageMaxDefault
     /// Samples kept in memory while the disk refuses: 17 minutes of eight straps at 1 Hz, in about
     /// 1.5 MiB. Long enough for a technician's clean-up, small beside the memory goal of 12 MiB.
     public var bufferedSamplesMax = 8192
@@ -178,11 +174,11 @@ public actor SampleQueue {
             repair.begin(begun.start, begun.findings)
             segments = OpenSegments(nextSample: begun.start.nextSample)
             assignmentIDs = begun.start.assignmentIDs
-            ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptimeMicroseconds)
+            ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
         } catch {
             let error = error.located(at: path)
             guard settings.staysAvailable, error.isAbsence else { throw error }
-            let uptime = started.uptimeMicroseconds
+            let uptime = started.uptime
             store = try StoreConnection(
                 absent: Absence(error, uptime: uptime), at: path, lock: lock,
                 pageCountMax: settings.pageCountMax)
@@ -205,14 +201,15 @@ public actor SampleQueue {
         }
         if !settings.staysAvailable { try? salvageIfDamaged() }
         try flush()
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         var kept = ledgers
         try write("end run") { [run, walk = repair.walk] db in
             kept.endAll(at: uptime)
             try kept.write(db, run, uptime: uptime)
             try walk.store(db)
             try db.execute(
-                sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [uptime, run.id])
+                sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
+                arguments: [uptime.microseconds, run.id])
             FaultPoint.runEnded.reach()
         }
         ledgers = kept

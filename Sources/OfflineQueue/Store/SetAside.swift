@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -19,7 +20,7 @@ struct SetAside: Codable, Sendable {
     var bootID: String
     var nonce: UInt64
     var started: ClockReading
-    var ended: Int64
+    var ended: Uptime
     var wallOffset: Int64?
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
@@ -73,7 +74,7 @@ struct SetAside: Codable, Sendable {
     }
 
     init(
-        store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Int64,
+        store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Uptime,
         wallOffset: Int64?, arrivals: [Arrival], refusals: [Int64: Int], events: [LedgerEvent],
         ledgers: [Int64: KeptLedger]
     ) {
@@ -120,14 +121,15 @@ struct SetAside: Codable, Sendable {
         try commit.insert(arrivals[...], settings, db)
         for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
         where known.contains(assignment) {
-            try commit.refuse(count, assignment: assignment, SampleQueue.storeUnwritable, db)
+            try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
         }
         try commit.updateSegments(db)
         kept.tell(arrivals[...], unstored: commit.unstored, events)
         for id in kept.keys { kept[id]?.end(at: ended) }
         try kept.write(db, run: run, boot: boot, uptime: ended)
         try db.execute(
-            sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?", arguments: [ended, run])
+            sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
+            arguments: [ended.microseconds, run])
     }
 }
 
@@ -176,7 +178,7 @@ extension SampleQueue {
             let frames = buffer.arrivals.count
             let aside = SetAside(
                 store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
-                nonce: run.nonce, started: run.started, ended: clock.read().uptimeMicroseconds,
+                nonce: run.nonce, started: run.started, ended: clock.read().uptime,
                 wallOffset: run.wallOffset, arrivals: buffer.arrivals, refusals: buffer.refusals,
                 events: ledgers.events, ledgers: run.hasBegun ? ledgers.kept : [:])
             defer { try? abandon() }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -105,7 +106,7 @@ struct StoreConnection: Sendable {
     }
 
     /// Closes the store, so that its files stay as they are, and answers from a stand-in.
-    mutating func leave(because error: QueueError, at uptime: Int64) {
+    mutating func leave(because error: QueueError, at uptime: Uptime) {
         if absence == nil {
             StoreFile.closeKeepingLog(database, path)
         } else {
@@ -154,7 +155,7 @@ struct StoreConnection: Sendable {
     }
 
     /// Whether an attempt to open it is due.
-    func mayReturn(uptime: Int64) -> Bool {
+    func mayReturn(uptime: Uptime) -> Bool {
         guard !isClosed, let absence, !absence.isSalvaging else { return false }
         return uptime >= absence.nextAttempt
     }
@@ -164,7 +165,7 @@ struct StoreConnection: Sendable {
     }
 
     /// The next attempt to open it is due at once.
-    mutating func endSalvage(_ error: QueueError?, at uptime: Int64) {
+    mutating func endSalvage(_ error: QueueError?, at uptime: Uptime) {
         absence?.isSalvaging = false
         absence?.nextAttempt = uptime
         if let error { absence?.error = error }
@@ -207,7 +208,7 @@ struct StoreConnection: Sendable {
             do {
                 database = try StoreFile.open(path, pageCountMax: pageCountMax)
             } catch {
-                stayAbsent(Absence(error, uptime: reading.uptimeMicroseconds))
+                stayAbsent(Absence(error, uptime: reading.uptime))
                 throw error
             }
             files = StoreFiles(of: path)

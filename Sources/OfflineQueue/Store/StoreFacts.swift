@@ -5,10 +5,7 @@ public struct StoreFacts: Sendable, Hashable {
     /// Why the last commit failed, or nil if it did not.
     public var fault: QueueError?
     /// Uptime of the first failure since the last success.
-    public var failingSince: Uptime? {
-        failingSinceUptimeMicroseconds.map { Uptime(microseconds: $0) }
-    }
-    var failingSinceUptimeMicroseconds: Int64?
+    public var failingSince: Uptime?
     /// Whether the store is not open for writing: what is asked is answered from what can be read of it.
     public var isAbsent: Bool
     /// Whether a salvage is under way.
@@ -16,18 +13,13 @@ public struct StoreFacts: Sendable, Hashable {
     /// Samples in memory and not yet on disk.
     public var buffered: Int
     /// When the oldest of these arrived; nil if there is none.
-    var oldestBufferedUptimeMicroseconds: Int64?
+    var oldestBuffered: Uptime?
     /// When the last frame was taken; nil if none was in this run.
-    public var taken: Uptime? { takenUptimeMicroseconds.map { Uptime(microseconds: $0) } }
-    var takenUptimeMicroseconds: Int64?
+    public var taken: Uptime?
     /// When something recorded was last written; nil if nothing was in this run.
-    public var committed: Uptime? { committedUptimeMicroseconds.map { Uptime(microseconds: $0) } }
-    var committedUptimeMicroseconds: Int64?
+    public var committed: Uptime?
     /// By assignment, when the newest frame arrived that this run has stored.
-    public var stored: [Int64: Uptime] {
-        storedUptimesMicroseconds.mapValues { Uptime(microseconds: $0) }
-    }
-    var storedUptimesMicroseconds: [Int64: Int64]
+    public var stored: [Int64: Uptime]
     /// Samples refused since this start, because memory was full too or ``StoreFill`` at its limit.
     public var refused: Int
     /// The latest salvage of a broken store that was not acknowledged yet.
@@ -44,13 +36,12 @@ extension SampleQueue {
     /// How well the store takes what comes. Reads neither file nor database, and changes nothing.
     public func health() -> StoreFacts {
         StoreFacts(
-            fault: commits.fault, failingSinceUptimeMicroseconds: commits.failingSince,
+            fault: commits.fault, failingSince: commits.failingSince,
             isAbsent: store.absence != nil, isSalvaging: store.absence?.isSalvaging == true,
             buffered: buffer.arrivals.count,
-            oldestBufferedUptimeMicroseconds: buffer.arrivals.first?.uptimeMicroseconds,
-            takenUptimeMicroseconds: buffer.takenUptime,
-            committedUptimeMicroseconds: commits.committedUptime,
-            storedUptimesMicroseconds: commits.storedUptimes, refused: buffer.refusedCount,
+            oldestBuffered: buffer.arrivals.first?.uptime, taken: buffer.takenUptime,
+            committed: commits.committedUptime, stored: commits.storedUptimes,
+            refused: buffer.refusedCount,
             salvage: repair.salvage, damagedRows: repair.findings.damagedRows,
             missing: repair.findings.missing, room: DiskRoom(at: store.path))
     }

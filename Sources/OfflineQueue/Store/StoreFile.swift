@@ -121,6 +121,24 @@ enum StoreFile {
         try copy.close()
     }
 
+    /// Reads the store at `path` in one snapshot, whether a daemon runs or not.
+    ///
+    /// - Throws: ``QueueError`` with `operation` for what the store refuses, and whatever else `body` throws.
+    static func readOnce<Value>(
+        _ path: String, _ operation: String, _ body: (Database) throws -> Value
+    ) throws -> Value {
+        let database: DatabaseQueue
+        do {
+            database = try openReadOnly(path)
+        } catch { throw QueueError(operation, error) }
+        defer { try? database.close() }
+        do {
+            return try database.read(body)
+        } catch let error as DatabaseError {
+            throw QueueError(operation, error)
+        }
+    }
+
     /// A connection to the store at `path` that changes nothing, whether a daemon runs or not.
     static func openReadOnly(_ path: String) throws -> DatabaseQueue {
         guard access(path, F_OK) == 0 else { throw QueueError(errno: errno, "open store") }

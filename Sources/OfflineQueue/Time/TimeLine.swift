@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// The boots of the store and their clocks.
@@ -19,7 +20,7 @@ struct Boots: Sendable {
     /// UTC µs of an instant, if its boot's clock is trusted.
     func utc(_ instant: Instant) -> Int64? {
         guard let offset = offsets[instant.boot] else { return nil }
-        let (time, overflow) = instant.uptime.addingReportingOverflow(offset)
+        let (time, overflow) = instant.uptime.microseconds.addingReportingOverflow(offset)
         return overflow ? nil : time
     }
 
@@ -27,7 +28,7 @@ struct Boots: Sendable {
     /// known and agree on the order.
     func length(from: Instant, until: Instant) -> Int64? {
         if from.boot == until.boot {
-            return Self.difference(until.uptime, from.uptime)
+            return Self.difference(until.uptime.microseconds, from.uptime.microseconds)
         }
         guard let begin = utc(from), let end = utc(until) else { return nil }
         return Self.difference(end, begin)
@@ -60,8 +61,8 @@ struct GapRow: Sendable {
             assignmentID: assignment, sensorID: sensor,
             cause: length == nil ? .clockUnknown : cause,
             fromMicroseconds: boots.utc(from), untilMicroseconds: isOpen ? nil : boots.utc(until),
-            fromBootID: boots.id(from.boot), fromUptimeMicroseconds: from.uptime,
-            untilBootID: boots.id(until.boot), untilUptimeMicroseconds: until.uptime,
+            fromBootID: boots.id(from.boot), fromUptimeMicroseconds: from.uptime.microseconds,
+            untilBootID: boots.id(until.boot), untilUptimeMicroseconds: until.uptime.microseconds,
             isOpen: isOpen, durationMicroseconds: length)
     }
 
@@ -91,8 +92,8 @@ struct GapRow: Sendable {
                 assignment: row[0] ?? 0, sensor: row[1] ?? 0,
                 // A cause that this program has no word for cannot be told in its words.
                 cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
-                from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? 0),
-                until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? 0))
+                from: Instant(boot: row[3] ?? 0, microseconds: row[4] ?? 0),
+                until: Instant(boot: row[5] ?? 0, microseconds: row[6] ?? 0))
         }
     }
 }

@@ -25,18 +25,9 @@ extension SampleQueue {
         path: String, filter: ExportFilter = ExportFilter(),
         progress: (Double) -> Void = { _ in }, to sink: ([UInt8]) throws -> Void
     ) throws -> BeatSummary {
-        let database: DatabaseQueue
-        do {
-            database = try StoreFile.openReadOnly(path)
-        } catch { throw QueueError("export beats", error) }
-        defer { try? database.close() }
-        do {
-            return try database.read { db in
-                var export = BeatExport(db, filter)
-                return try export.run(progress, sink)
-            }
-        } catch let error as DatabaseError {
-            throw QueueError("export beats", error)
+        try StoreFile.readOnce(path, "export beats") { db in
+            var export = BeatExport(db, filter)
+            return try export.run(progress, sink)
         }
     }
 }

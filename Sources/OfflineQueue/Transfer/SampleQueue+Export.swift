@@ -79,19 +79,9 @@ extension SampleQueue {
         filter: ExportFilter = ExportFilter(), progress: (Double) -> Void = { _ in },
         to sink: ([UInt8]) throws -> Void
     ) throws -> ExportSummary {
-        let database: DatabaseQueue
-        do {
-            database = try StoreFile.openReadOnly(path)
-        } catch { throw QueueError("export samples", error) }
-        defer { try? database.close() }
-        do {
-            return try database.read { db in
-                var export = SampleExport(
-                    db, format: format, selection: selection, filter: filter)
-                return try export.run(progress, sink)
-            }
-        } catch let error as DatabaseError {
-            throw QueueError("export samples", error)
+        try StoreFile.readOnce(path, "export samples") { db in
+            var export = SampleExport(db, format: format, selection: selection, filter: filter)
+            return try export.run(progress, sink)
         }
     }
 }

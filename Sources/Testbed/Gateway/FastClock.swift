@@ -12,24 +12,24 @@ import Synchronization
 /// they had to do at the moment before, or after some patience with them. A machine that is busy, or that
 /// pauses, therefore makes the world slower; it never makes a moment of the world longer.
 public final class FastClock: Sendable {
-    /// 2026-12-01T00:00:00Z in µs: later than the product was built.
-    package static let epoch: Int64 = 1_796_083_200_000_000
-    /// How old a machine is when the tests begin, in seconds.
-    private static let bootSeconds: Int64 = 20
-    /// The host's time of a step, and how much later a thread may wake for it to count as such, in µs.
-    private static let step: Int64 = 2_000
-    private static let stepMax: Int64 = 4_000
-    /// How long a step waits for the tasks of this process, in µs: other tests may compute for seconds.
-    private static let testPatience: Int64 = 60_000_000
-    /// How long a step waits for a gateway that is at work, in µs. It may work without end.
-    private static let gatewayPatience: Int64 = 200_000
-    /// How long a step waits for a disk, in µs: beside others who write, one commit takes seconds.
-    private static let diskPatience: Int64 = 10_000_000
+    /// 2026-12-01T00:00:00Z: later than the product was built.
+    package static let epoch = UTC(microseconds: 1_796_083_200_000_000)
+    /// How old a machine is when the tests begin.
+    private static let bootTime = Duration.seconds(20)
+    /// The host's time of a step, and how much later a thread may wake for it to count as such.
+    private static let step = Duration.milliseconds(2)
+    private static let stepMax = Duration.milliseconds(4)
+    /// How long a step waits for the tasks of this process: other tests may compute for seconds.
+    private static let testPatience = Duration.seconds(60)
+    /// How long a step waits for a gateway that is at work. It may work without end.
+    private static let gatewayPatience = Duration.milliseconds(200)
+    /// How long a step waits for a disk: beside others who write, one commit takes seconds.
+    private static let diskPatience = Duration.seconds(10)
     /// How often a task may be put back into the queue before its work of a step is done: a frame goes from
     /// the strap's task to bluetoothd's and the bus's.
     private static let turns = 4
-    /// How often who waits for the world's time looks at it, in µs of the host.
-    private static let pollPause: Int64 = 500
+    /// How often who waits for the world's time looks at it, by the host's clock.
+    private static let pollPause = Duration.microseconds(500)
 
     /// Seconds of the world for each of an idle host.
     package let speed: Int64
@@ -49,7 +49,8 @@ public final class FastClock: Sendable {
     private struct State {
         /// Of each boot, the world's time when its uptime was zero, in ns.
         var boots: [(id: String, began: Int64)] = []
-        var wrong: Int64 = 0
+        /// How far the wall clock is from the truth.
+        var wrong = Duration.zero
         var troubles = 0
     }
 
@@ -107,8 +108,12 @@ public final class FastClock: Sendable {
 
     private var nanoseconds: Int64 { world.load(ordering: .acquiring) }
 
-    /// UTC in µs.
-    package var now: Int64 { Self.epoch + nanoseconds / 1000 }
+    /// The true time.
+    package var now: UTC { Self.epoch + .nanoseconds(nanoseconds) }
+    /// The same for Foundation.
+    package var date: Date {
+        Date(timeIntervalSince1970: Double(now.microseconds) / 1e6)
+    }
     /// Seconds since the world began.
     package var seconds: Double { Double(nanoseconds) / 1e9 }
 
@@ -134,21 +139,21 @@ public final class FastClock: Sendable {
 
     /// How long so many seconds of the world take at least.
     private func hostPause(_ seconds: Double) -> Duration {
-        max(.seconds(seconds / Double(speed)), .microseconds(Self.pollPause))
+        max(.seconds(seconds / Double(speed)), Self.pollPause)
     }
 
-    /// UTC in µs when the machine had this uptime in this boot; nil for a boot that never was.
-    package func truth(boot: String, uptime: Int64) -> Int64? {
+    /// The true time when the machine had this uptime in this boot; nil for a boot that never was.
+    package func truth(boot: String, uptime: Uptime) -> UTC? {
         state.withLock { state in
             guard let boot = state.boots.first(where: { $0.id == boot }) else { return nil }
-            return Self.epoch + boot.began / 1000 + uptime
+            return Self.epoch + .nanoseconds(boot.began) + (uptime - .zero)
         }
     }
 
     /// The exchange's time, when it lives in this world.
     package var exchangeTime: ExchangeTime {
         ExchangeTime(
-            now: { Date(timeIntervalSince1970: Double(self.now) / 1e6) },
+            now: { self.date },
             sleep: { await self.sleep(for: $0) })
     }
 
@@ -156,28 +161,30 @@ public final class FastClock: Sendable {
 
     /// One step: a short sleep, then a wait for who is still at work.
     private func tick(_ number: Int) {
-        let began = Uptime.now().microseconds
+        let began = Uptime.now()
         // Its turn comes after those that are ready to run.
         Task.detached {
             for _ in 1..<Self.turns { await Task.yield() }
             self.stepDone.store(number, ordering: .releasing)
         }
-        usleep(UInt32(Self.step))
-        let slept = Uptime.now().microseconds
+        Self.sleep(Self.step)
+        let slept = Uptime.now()
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
         wait(atMost: Self.gatewayPatience) { gatewayHasThread(in: "RD") }
         wait(atMost: Self.diskPatience) { gatewayHasThread(in: "D") }
         // A little late is usual; more than that is a pause of the host, which the world skips.
-        let next = nanoseconds + min(slept - began, Self.stepMax) * 1000 * speed
+        let next = nanoseconds + min(slept - began, Self.stepMax).microseconds * 1000 * speed
         // Nothing that the gateway sees may be earlier than what was noted here.
         page.storeBytes(of: next, toByteOffset: Field.world, as: Int64.self)
         world.store(next, ordering: .releasing)
     }
 
-    private func wait(atMost patience: Int64, while isAtWork: () -> Bool) {
-        let end = Uptime.now().microseconds + patience
-        while isAtWork(), Uptime.now().microseconds < end, !isStopped.load(ordering: .relaxed) {
-            usleep(UInt32(Self.pollPause))
+    private static func sleep(_ pause: Duration) { usleep(UInt32(pause.microseconds)) }
+
+    private func wait(atMost patience: Duration, while isAtWork: () -> Bool) {
+        let end = Uptime.now() + patience
+        while isAtWork(), Uptime.now() < end, !isStopped.load(ordering: .relaxed) {
+            Self.sleep(Self.pollPause)
         }
     }
 
@@ -211,7 +218,7 @@ public final class FastClock: Sendable {
     /// The machine starts anew: another boot, an uptime of seconds. Only while the gateway is dead.
     package func reboot() {
         state.withLock { state in
-            let start = nanoseconds - Self.bootSeconds * 1_000_000_000
+            let start = nanoseconds - Self.bootTime.microseconds * 1000
             let id = "chaos-boot-\(state.boots.count + 1)"
             state.boots.append((id, start))
             put(start, at: Field.began)
@@ -224,8 +231,8 @@ public final class FastClock: Sendable {
         }
     }
 
-    /// How wrong the wall clock is while the kernel calls it synchronised, in µs.
-    package func step(by wrong: Int64) {
+    /// How wrong the wall clock is while the kernel calls it synchronised.
+    package func step(by wrong: Duration) {
         state.withLock { state in
             guard state.troubles == 0 else { return }
             state.wrong = wrong
@@ -233,8 +240,8 @@ public final class FastClock: Sendable {
         }
     }
 
-    /// Nothing disciplines the wall clock any more, and it is wrong by so many µs.
-    package func loseWall(by wrong: Int64) {
+    /// Nothing disciplines the wall clock any more, and it is wrong by so much.
+    package func loseWall(by wrong: Duration) {
         state.withLock { state in
             state.troubles += 1
             put(Int32(0), at: Field.synchronised)
@@ -248,7 +255,7 @@ public final class FastClock: Sendable {
         state.withLock { state in
             state.troubles -= 1
             guard state.troubles == 0 else { return }
-            state.wrong = 0
+            state.wrong = .zero
             putWall(state)
             put(Int32(1), at: Field.synchronised)
         }
@@ -265,7 +272,7 @@ public final class FastClock: Sendable {
 
     private func putWall(_ state: borrowing State) {
         guard let boot = state.boots.last else { return }
-        put((Self.epoch + state.wrong) * 1000 + boot.began, at: Field.wall)
+        put((Self.epoch + state.wrong).microseconds * 1000 + boot.began, at: Field.wall)
     }
 
     private func put<Value: BitwiseCopyable>(_ value: Value, at offset: Int) {

@@ -1,9 +1,14 @@
+import Basics
+
 /// What is due and when: a heap ordered by time, then by the order of entry.
 ///
 /// A value without a clock; its owner passes the time in.
 struct Agenda<Action> {
+    /// How much later what must not be at once is at least.
+    static var step: Duration { .microseconds(1) }
+
     private struct Entry {
-        var due: Int64
+        var due: WorldTime
         var number: UInt64
         var action: Action
 
@@ -15,11 +20,11 @@ struct Agenda<Action> {
     private var heap: [Entry] = []
     private var numbers: UInt64 = 0
 
-    /// When the next action is due, in µs; nil when there is none.
-    var nextDue: Int64? { heap.first?.due }
+    /// When the next action is due; nil when there is none.
+    var nextDue: WorldTime? { heap.first?.due }
 
     /// Enters an action.
-    mutating func add(_ action: Action, due: Int64) {
+    mutating func add(_ action: Action, due: WorldTime) {
         numbers += 1
         heap.append(Entry(due: due, number: numbers, action: action))
         var index = heap.count - 1
@@ -30,7 +35,7 @@ struct Agenda<Action> {
     }
 
     /// Takes out the first action that is due at `time` or before.
-    mutating func take(until time: Int64) -> (due: Int64, action: Action)? {
+    mutating func take(until time: WorldTime) -> (due: WorldTime, action: Action)? {
         guard let first = heap.first, first.due <= time else { return nil }
         let last = heap.removeLast()
         if !heap.isEmpty {

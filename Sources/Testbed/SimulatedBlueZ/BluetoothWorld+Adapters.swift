@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 
 /// Controllers, discovery and adverts.
@@ -204,7 +205,7 @@ extension BluetoothWorld {
         // Strays a little, as the specification wants, so that sensors do not collide for ever.
         let period = max(habits.advertMilliseconds, 1) * 1000
         let stray = Int.random(in: 0...period / 10, using: &random)
-        agenda.add(.advert(strap: address), due: now + Int64(period + stray))
+        agenda.add(.advert(strap: address), due: now + .microseconds(period + stray))
         guard isReachable(address), let strap = straps[address]?.strap else { return }
         for (adapter, adapterState) in adapters.sorted(by: { $0.key < $1.key })
         where adapterState.isPowered && adapterState.isShown && !adapterState.isDeaf

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 
 /// Device objects: how they come, what is remembered, how they go.
@@ -64,7 +65,9 @@ extension BluetoothWorld {
         devices[path]?.isVanishing = true
         agenda.add(
             .vanishes(device: path),
-            due: max(device.lastHeard + Int64(habits.temporaryMilliseconds) * 1000, now + 1))
+            due: max(
+                device.lastHeard + .milliseconds(habits.temporaryMilliseconds),
+                now + Agenda<Action>.step))
     }
 
     /// A temporary device object has had its time, unless its sensor was heard since.
@@ -73,7 +76,7 @@ extension BluetoothWorld {
         guard let device = devices[path], device.isTemporary else { return }
         if device.isConnected || attempting.contains(path) { return }
         let age = now - device.lastHeard
-        if age < Int64(habits.temporaryMilliseconds) * 1000 { return planVanishing(path) }
+        if age < .milliseconds(habits.temporaryMilliseconds) { return planVanishing(path) }
         removeDevice(path)
     }
 

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 
 /// Reading, writing, subscribing; frames.
@@ -159,7 +160,7 @@ extension BluetoothWorld {
         guard isRunning, let path = subscription(to: address) else { return false }
         tell(bytes, at: path)
         sent[address, default: []].append(
-            SentFrame(bytes: bytes, uptimeMicroseconds: uptimeMicroseconds, microseconds: now))
+            SentFrame(bytes: bytes, uptime: uptime, at: now))
         return true
     }
 
@@ -168,11 +169,11 @@ extension BluetoothWorld {
         guard let startedAt = straps[address]?.startedAt,
             let milliseconds = straps[address]?.packer.milliseconds
         else { return }
-        let elapsed = Int((now - startedAt) / 1000) - milliseconds
+        let elapsed = Int((now - startedAt).microseconds / 1000) - milliseconds
         let packed = straps[address]?.packer.advance(milliseconds: elapsed) ?? []
         straps[address]?.packer.forgetEmitted()
-        let next = Int64(straps[address]?.packer.nextFrameMilliseconds ?? 0) * 1000
-        agenda.add(.frames(strap: address), due: max(startedAt + next, now + 1))
+        let next = Duration.milliseconds(straps[address]?.packer.nextFrameMilliseconds ?? 0)
+        agenda.add(.frames(strap: address), due: max(startedAt + next, now + Agenda<Action>.step))
         guard sendsFrames, straps[address]?.isOnAir == true, straps[address]?.isMute == false else {
             return
         }
@@ -195,11 +196,11 @@ extension BluetoothWorld {
                 heart: strap.heart, style: strap.style, startingAt: strap.firstBeat),
             table: GattTable(of: strap), isOnAir: strap.isOnAir, startedAt: now)
         let first = Int.random(in: 0...max(habits.advertMilliseconds, 1) * 1000, using: &random)
-        agenda.add(.advert(strap: strap.address), due: now + Int64(first))
+        agenda.add(.advert(strap: strap.address), due: now + .microseconds(first))
         if strap.hasHeartRate {
             agenda.add(
                 .frames(strap: strap.address),
-                due: now + Int64(strap.style.frameIntervalMilliseconds) * 1000)
+                due: now + .milliseconds(strap.style.frameIntervalMilliseconds))
         }
     }
 
@@ -221,8 +222,8 @@ extension BluetoothWorld {
 public struct SentFrame: Sendable, Hashable {
     /// The bytes.
     public var bytes: [UInt8]
-    /// `CLOCK_BOOTTIME` in µs when it was handed to the bus.
-    public var uptimeMicroseconds: Int64
-    /// Simulated time in µs since the start.
-    public var microseconds: Int64
+    /// The host's uptime when it was handed to the bus.
+    public var uptime: Uptime
+    /// The same instant in the simulated world.
+    public var at: WorldTime
 }

@@ -58,7 +58,7 @@ struct BluetoothWorld {
         var isElsewhere = false
         /// Connected and subscribed to, it sends nothing all the same.
         var isMute = false
-        var startedAt: Int64
+        var startedAt: WorldTime
         var frames = 0
     }
 
@@ -72,7 +72,7 @@ struct BluetoothWorld {
         var isConnected = false
         var isResolved = false
         var hasGatt = false
-        var lastHeard: Int64 = 0
+        var lastHeard = WorldTime.zero
         /// Number of the present or last link; actions of an older one come too late.
         var link: UInt64 = 0
         var attempt: UInt64 = 0
@@ -100,10 +100,9 @@ struct BluetoothWorld {
 
     var habits: BlueZHabits
     var random: SeededRandom
-    /// µs of simulated time.
-    private(set) var now: Int64 = 0
-    /// `CLOCK_BOOTTIME` in µs, for the log of sent frames.
-    var uptimeMicroseconds: Int64 = 0
+    private(set) var now = WorldTime.zero
+    /// The host's, for the log of sent frames.
+    var uptime = Uptime.zero
     var agenda = Agenda<Action>()
     var tree = ObjectTree()
     var faults = FaultScript()
@@ -158,13 +157,13 @@ struct BluetoothWorld {
 
     // MARK: Time
 
-    /// When something is due, in µs of simulated time.
-    var nextDue: Int64? { agenda.nextDue }
+    /// When something is due.
+    var nextDue: WorldTime? { agenda.nextDue }
 
     /// Moves the time on and does what became due.
     ///
     /// - Parameter actionsMax: after so many actions the time stops short.
-    mutating func advance(to time: Int64, actionsMax: Int = .max) {
+    mutating func advance(to time: WorldTime, actionsMax: Int = .max) {
         var actions = 0
         while let (due, action) = agenda.take(until: max(time, now)) {
             now = max(now, due)
@@ -180,7 +179,7 @@ struct BluetoothWorld {
         if milliseconds <= 0 {
             perform(action)
         } else {
-            agenda.add(action, due: now + Int64(milliseconds) * 1000)
+            agenda.add(action, due: now + .milliseconds(milliseconds))
         }
     }
 

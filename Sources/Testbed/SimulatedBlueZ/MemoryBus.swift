@@ -5,13 +5,13 @@ import Synchronization
 /// The simulated bluetoothd on a bus in memory, for a client in the same process: no dbus-daemon, no
 /// threads, and no time but the one that its owner moves on. A day passes in seconds.
 public final class MemoryBus: Sendable {
-    /// How long patient signals gather, µs. A day has fewer moments that way.
-    private static let gatherMicroseconds: Int64 = 1_000_000
+    /// How long patient signals gather. A day has fewer moments that way.
+    private static let gatherTime = Duration.seconds(1)
     private static let busName = "org.freedesktop.DBus"
     private static let daemonName = ":1.0"
 
     private struct Waiting {
-        var deadline: Int64
+        var deadline: WorldTime
         var continuation: CheckedContinuation<Result<DBusMessage, DBusFault>, Never>
     }
 
@@ -19,7 +19,7 @@ public final class MemoryBus: Sendable {
         var inbox: AsyncStream<[DBusMessage]>.Continuation
         var isPatient: (@Sendable (DBusMessage) -> Bool)?
         var gathered: [DBusMessage] = []
-        var gatheredSince: Int64?
+        var gatheredSince: WorldTime?
         var waiting: [UInt32: Waiting] = [:]
         var serial: UInt32 = 0
         var arrivals: UInt64 = 0
@@ -48,11 +48,11 @@ public final class MemoryBus: Sendable {
     // MARK: Time
 
     /// When something is due: in the world, for a gathering, or for a call without an answer.
-    public var nextDue: Int64? {
+    public var nextDue: WorldTime? {
         state.withLock { state in
             let clients = state.clients.values
             let gathering = clients.compactMap { client in
-                client.gatheredSince.map { $0 + Self.gatherMicroseconds }
+                client.gatheredSince.map { $0 + Self.gatherTime }
             }
             let deadlines = clients.flatMap { $0.waiting.values.map(\.deadline) }
             return ([state.world.nextDue].compactMap { $0 } + gathering + deadlines).min()
@@ -60,13 +60,13 @@ public final class MemoryBus: Sendable {
     }
 
     /// Moves the time on and does what became due.
-    public func advance(to time: Int64) {
+    public func advance(to time: WorldTime) {
         change { $0.advance(to: time) }
         let overdue = state.withLock { state in
             var overdue: [CheckedContinuation<Result<DBusMessage, DBusFault>, Never>] = []
             for name in state.clients.keys {
                 if let since = state.clients[name]?.gatheredSince,
-                    since + Self.gatherMicroseconds <= time
+                    since + Self.gatherTime <= time
                 {
                     Self.handOver(&state, to: name, [])
                 }
@@ -86,9 +86,9 @@ public final class MemoryBus: Sendable {
     /// Changes the world, and tells the clients what comes of it.
     func change(_ change: @Sendable (inout BluetoothWorld) -> Void) {
         let answers = state.withLock { state in
-            state.world.uptimeMicroseconds = state.world.now
+            state.world.uptime = Uptime(state.world.now)
             change(&state.world)
-            state.world.uptimeMicroseconds = state.world.now
+            state.world.uptime = Uptime(state.world.now)
             return Self.deliver(&state)
         }
         for (call, result) in answers { call.resume(returning: result) }
@@ -182,8 +182,7 @@ public final class MemoryBus: Sendable {
                 state.clients[name]?.serial += 1
                 var call = Self.sent(message, by: name)
                 call.serial = state.clients[name]?.serial ?? 0
-                let (seconds, attoseconds) = deadline.components
-                let due = state.world.now + seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+                let due = state.world.now + deadline
                 state.clients[name]?.waiting[call.serial] = Waiting(
                     deadline: due, continuation: continuation)
                 return call
@@ -257,7 +256,7 @@ public final class MemoryBus: Sendable {
         state.clients[name]?.arrivals += 1
         var message = message
         message.arrival = state.clients[name]?.arrivals ?? 0
-        message.arrivedAt = Uptime(microseconds: state.world.now)
+        message.arrivedAt = Uptime(state.world.now)
         return message
     }
 

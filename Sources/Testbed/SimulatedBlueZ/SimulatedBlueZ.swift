@@ -31,9 +31,9 @@ public actor SimulatedBlueZ {
     private static let agentDeadline = Duration.seconds(60)
     /// How often a bluetoothd without a bus looks for it.
     private static let busPause = Duration.milliseconds(50)
-    /// Bounds of a timer, in µs: what is due within a millisecond is done together, and what is
+    /// Bounds of a timer: what is due within a millisecond is done together, and what is
     /// due later than in an hour is checked again then.
-    private static let timerMicroseconds: ClosedRange<Int64> = 1000...3_600_000_000
+    private static let timerPause = Duration.milliseconds(1)...Duration.seconds(3600)
     /// How many actions the world makes up for in one go. A machine that is too slow for the speed
     /// asked for slows the world down, and does not fall behind ever further.
     private static let catchUpActionsMax = 2000
@@ -41,14 +41,14 @@ public actor SimulatedBlueZ {
     let address: String
     let pace: Pace
     var world: BluetoothWorld
-    /// The time by the pace's clock up to which the world has been brought, in µs.
-    private var caughtUp: Int64
+    /// The time by the pace's clock up to which the world has been brought.
+    private var caughtUp: Duration
     private var connection: DBusConnection?
     private var wantsDaemon = false
     private var waiting: [DBusMessage] = []
     private var isSending = false
     private var timer: Task<Void, Never>?
-    private var timerDue: Int64?
+    private var timerDue: WorldTime?
     private var waiters:
         [UInt64: (isMet: Condition, continuation: CheckedContinuation<Bool, Never>)] =
             [:]
@@ -218,20 +218,19 @@ public actor SimulatedBlueZ {
 
     /// Moves simulated time on, at the pace `stepped`.
     public func advance(by duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        world.uptimeMicroseconds = Uptime.now().microseconds
-        world.advance(to: world.now + seconds * 1_000_000 + attoseconds / 1_000_000_000_000)
+        world.uptime = Uptime.now()
+        world.advance(to: world.now + duration)
         flush()
     }
 
     /// Brings the world to the present.
     func catchUp() {
-        world.uptimeMicroseconds = Uptime.now().microseconds
+        world.uptime = Uptime.now()
         if case .stepped = pace { return }
         let (now, before) = (pace.now, caughtUp)
         caughtUp = now
         world.advance(
-            to: world.now + Int64(Double(now - before) * pace.factor),
+            to: world.now + (now - before) * pace.factor,
             actionsMax: Self.catchUpActionsMax)
     }
 
@@ -239,14 +238,14 @@ public actor SimulatedBlueZ {
         let speed = pace.speed
         guard speed > 0 else { return }
         // One that goes off too early does no harm.
-        guard let due = world.nextDue, due < timerDue ?? .max else { return }
+        guard let due = world.nextDue, timerDue.map({ due < $0 }) ?? true else { return }
         timer?.cancel()
         timerDue = due
-        let pause = Int64(Double(due - world.now) / speed) + 1
-        let bounds = Self.timerMicroseconds
+        let pause = (due - world.now) / speed + Agenda<Never>.step
+        let bounds = Self.timerPause
         timer = Task { [weak self] in
             try? await Task.sleep(
-                for: .microseconds(min(max(pause, bounds.lowerBound), bounds.upperBound)))
+                for: min(max(pause, bounds.lowerBound), bounds.upperBound))
             if Task.isCancelled { return }
             await self?.timerFired()
         }
@@ -286,10 +285,10 @@ public actor SimulatedBlueZ {
 }
 
 extension SimulatedBlueZ.Pace {
-    /// The time by its clock, in µs.
-    fileprivate var now: Int64 {
-        guard case .following(let clock) = self else { return Uptime.now().microseconds }
-        return clock.now
+    /// The time by its clock.
+    fileprivate var now: Duration {
+        guard case .following(let clock) = self else { return Uptime.now() - .zero }
+        return clock.now - FastClock.epoch
     }
 
     /// What a second of its clock is in the world.

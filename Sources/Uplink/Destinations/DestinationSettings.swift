@@ -115,6 +115,19 @@ public struct SettingValues: Sendable {
     /// A secret; nil if it was left out.
     func secret(_ name: String) -> Secret? { values[name].map { Secret($0) } }
 
+    /// A name with the password of the setting `password`; nil if both were left out.
+    ///
+    /// - Parameter problem: what is thrown if one of them is missing.
+    func login(
+        _ name: String, or problem: DestinationProblem
+    ) throws(DestinationProblem) -> Login? {
+        switch (text(name), secret("password")) {
+        case (let name?, let password?): return Login(name: name, password: password)
+        case (nil, nil): return nil
+        default: throw problem
+        }
+    }
+
     /// A value that is one of a few words.
     func choice<Choice: RawRepresentable<String> & CaseIterable>(
         _ name: String, _ type: Choice.Type = Choice.self
@@ -179,4 +192,10 @@ struct BaseURL: Sendable, Hashable {
         self.origin = origin
         self.path = String(path.reversed().drop { $0 == "/" }.reversed())
     }
+}
+
+/// A name at another system, and its password.
+struct Login: Sendable {
+    let name: String
+    let password: Secret
 }

@@ -52,12 +52,24 @@ extension JSONBytes {
         raw(entry.kind.rawValue.utf8)
         raw(#"":{"id":"#)
         string(entry.id)
-        switch entry.content {
+        fields(entry.content, from: "from", until: "until")
+        raw("}}")
+    }
+
+    /// Appends what an entry says as fields of an object that has begun.
+    ///
+    /// - Parameters:
+    ///   - fromName: the name of the field for the beginning of a gap.
+    ///   - untilName: that for its end.
+    mutating func fields(
+        _ content: LedgerEntry.Content, from fromName: StaticString, until untilName: StaticString
+    ) {
+        switch content {
         case .gap(let cause, let from, let until, let length):
             raw(#","cause":"#)
             string(cause.rawValue)
-            time("from", from)
-            time("until", until)
+            time(fromName, from)
+            time(untilName, until)
             if let length {
                 raw(#","seconds":"#)
                 decimal(Int(length.microseconds), places: 6)
@@ -72,11 +84,10 @@ extension JSONBytes {
             raw(#","seconds_by_cause":"#)
             causes(coverage)
         }
-        raw("}}")
     }
 
     /// Appends the seconds without data as an object by cause.
-    mutating func causes(_ coverage: Coverage) {
+    private mutating func causes(_ coverage: Coverage) {
         raw("{")
         for (index, (cause, seconds)) in coverage.sortedCauses.enumerated() {
             if index > 0 { raw(",") }

@@ -13,7 +13,7 @@ struct BacklogTests {
     private func fastSettings() -> QueueSettings {
         var settings = QueueSettings()
         settings.commitSamplesMax = 500
-        settings.commitAgeMicrosecondsMax = .max
+        settings.commitAgeMax = .microseconds(Int64.max)
         return settings
     }
 

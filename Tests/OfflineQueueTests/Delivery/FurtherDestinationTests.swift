@@ -109,7 +109,7 @@ struct FurtherDestinationTests {
         clock.advance(seconds: 86_400)
         #expect(try await scene.queue.prune() == 100)
         #expect(
-            try await scene.balance(scene.elsewhere).dropped == [SampleQueue.maxAge: 100])
+            try await scene.balance(scene.elsewhere).dropped == [LossReason.maxAge.rawValue: 100])
         #expect(try await scene.balance(scene.own).delivered == 100)
         #expect(try await scene.queue.audit().isClean)
     }
@@ -125,7 +125,7 @@ struct FurtherDestinationTests {
         let own = try await scene.balance(scene.own)
         #expect(own.delivered == 9_000 && own.refused.isEmpty && own.dropped.isEmpty)
         let elsewhere = try await scene.balance(scene.elsewhere)
-        #expect(elsewhere.dropped[SampleQueue.queueFull] ?? 0 > 3_000)
+        #expect(elsewhere.dropped[LossReason.queueFull.rawValue] ?? 0 > 3_000)
         #expect(elsewhere.pending > 1_000 && elsewhere.delivered == 0)
         #expect(try await scene.queue.audit().isClean)
         // What is still there is the newest, and goes out in order.
@@ -142,7 +142,7 @@ struct FurtherDestinationTests {
             try await scene.queue.deliverAll(scene.elsewhere)
         }
         let own = try await scene.balance(scene.own)
-        let refused = own.refused[SampleQueue.queueFull] ?? 0
+        let refused = own.refused[LossReason.queueFull.rawValue] ?? 0
         #expect(refused > 1_000 && own.pending == 6_000 - refused && own.dropped.isEmpty)
         #expect(try await scene.balance(scene.elsewhere).delivered == 6_000 - refused)
         #expect(try await scene.queue.audit().isClean)

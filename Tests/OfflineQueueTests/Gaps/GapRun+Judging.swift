@@ -68,12 +68,14 @@ extension GapRun {
                 covered += coverage.coveredSeconds
             }
             let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
-            let end = line.end ?? Instant(boot: Int64(boot), uptime: now)
+            let end = line.end ?? Instant(boot: Int64(boot), microseconds: now)
             guard let from = offsets["boot-\(line.begin.boot)"],
                 let until = offsets["boot-\(end.boot)"],
                 !gaps.contains(where: { $0.durationMicroseconds == nil })
             else { continue }
-            let length = Double(end.uptime + until - line.begin.uptime - from) / 1e6
+            let length =
+                Double(
+                    end.uptime.microseconds + until - line.begin.uptime.microseconds - from) / 1e6
             let sum = gaps.reduce(0) { $0 + Double($1.durationMicroseconds ?? 0) / 1e6 }
             #expect(abs(expected - length) < 1e-3 && abs(covered - (length - sum)) < 1e-3)
         }

@@ -78,7 +78,7 @@ struct GapRun {
         if seed % 4 == 0 {
             // Memory is full long before a commit is due.
             settings.bufferedSamplesMax = 12
-            settings.commitAgeMicrosecondsMax = 30_000_000
+            settings.commitAgeMax = .seconds(30)
         }
         isBounded = seed % 2 == 0
         queue = try await store.open(clock, settings: settings)
@@ -190,7 +190,7 @@ struct GapRun {
         try await end(sensor)
         open[sensor] = assignment.id
         lines[assignment.id] = Line(
-            sensor: sensor, begin: Instant(boot: Int64(boot), uptime: now),
+            sensor: sensor, begin: Instant(boot: Int64(boot), microseconds: now),
             run: Run(begin: now, noted: noted))
         return "hand over"
     }
@@ -207,7 +207,7 @@ struct GapRun {
         let past = try gaps(of: assignment, until: now, waiting: await queue.health().buffered)
         lines[assignment]?.past += past
         lines[assignment]?.run = nil
-        let now = Instant(boot: Int64(boot), uptime: now)
+        let now = Instant(boot: Int64(boot), microseconds: now)
         lines[assignment]?.end = now
     }
 

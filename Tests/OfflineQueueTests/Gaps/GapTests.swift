@@ -232,7 +232,7 @@ struct GapTests {
     @Test func aFrameThatCannotBeStoredIsAGapAndSaysSo() async throws {
         var settings = QueueSettings()
         settings.bufferedSamplesMax = 3
-        settings.commitAgeMicrosecondsMax = .max
+        settings.commitAgeMax = .microseconds(Int64.max)
         let queue = try await store.open(clock, settings: settings)
         let worn = try await Worn(queue)
         for _ in 0..<20 {

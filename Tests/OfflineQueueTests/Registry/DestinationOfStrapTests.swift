@@ -99,7 +99,7 @@ struct DestinationOfStrapTests {
         #expect(try await scene.balance(late).pending == 3)
         clock.advance(seconds: 86_401)
         try await scene.queue.prune()
-        #expect(try await scene.balance(late).dropped == [SampleQueue.maxAge: 3])
+        #expect(try await scene.balance(late).dropped == [LossReason.maxAge.rawValue: 3])
         #expect(try await scene.queue.audit().isClean)
     }
 

@@ -43,7 +43,7 @@ struct BoundsTests {
         #expect(fill.isFull && fill.isNearlyFull && fill.usedBytes <= 200 * 1024)
         #expect((0.95...1).contains(fill.fraction ?? 0))
         let balance = try await queue.balance()
-        let refused = balance.refused[SampleQueue.queueFull] ?? 0
+        let refused = balance.refused[LossReason.queueFull.rawValue] ?? 0
         #expect(balance.received == 6_000 && balance.isBalanced && refused > 1_000)
         #expect(await queue.health().refused == refused)
         #expect(await queue.health().fault == nil)
@@ -52,7 +52,7 @@ struct BoundsTests {
         let kept = numbers(try await queue.deliverAll(worn.enrollment.id))
         #expect(kept == Array(0..<(6_000 - refused)))
         try await beat(queue, worn.assignment, 6_000..<6_500)
-        #expect(try await queue.balance().refused == [SampleQueue.queueFull: refused])
+        #expect(try await queue.balance().refused == [LossReason.queueFull.rawValue: refused])
         let rest = numbers(try await queue.deliverAll(worn.enrollment.id))
         #expect(rest == Array(6_000..<6_500))
         let after = try await queue.fill()
@@ -69,7 +69,7 @@ struct BoundsTests {
             try await beat(queue, two.assignment, (block * 10)..<(block * 10 + 10))
         }
         let balance = try await queue.balance()
-        let dropped = balance.dropped[SampleQueue.queueFull] ?? 0
+        let dropped = balance.dropped[LossReason.queueFull.rawValue] ?? 0
         #expect(balance.stored == 6_000 && balance.refused.isEmpty && balance.isBalanced)
         #expect(dropped > 1_000 && balance.pending == 6_000 - dropped)
         let fill = try await queue.fill()
@@ -100,7 +100,9 @@ struct BoundsTests {
         try await beat(queue, worn.assignment, 0..<4_000)
         let balance = try await queue.balance()
         #expect(dead > 500 && balance.dead == dead && balance.isBalanced)
-        #expect((balance.refused[SampleQueue.queueFull] ?? 0) > 0, "nothing else was left to do")
+        #expect(
+            (balance.refused[LossReason.queueFull.rawValue] ?? 0) > 0, "nothing else was left to do"
+        )
         #expect(try await queue.audit().isClean)
     }
 
@@ -112,14 +114,15 @@ struct BoundsTests {
         let batch = try await queue.nextBatch(enrollment: delivery, limit: 100)
         try await beat(queue, worn.assignment, 100..<6_000)
         let before = try await queue.balance()
-        #expect((before.dropped[SampleQueue.queueFull] ?? 0) > 100)
+        #expect((before.dropped[LossReason.queueFull.rawValue] ?? 0) > 100)
         let outcomes = batch.prefix(60).map { SettledSample($0, .delivered) }
         let refused = SettledSample(batch[60], .dead(reason: "r", diagnostics: "d"))
         try await queue.settle(enrollment: delivery, outcomes + [refused])
         let after = try await queue.balance()
         #expect(after.delivered == 60 && after.dead == 0 && after.isBalanced)
         #expect(
-            after.dropped[SampleQueue.queueFull] == (before.dropped[SampleQueue.queueFull] ?? 0)
+            after.dropped[LossReason.queueFull.rawValue]
+                == (before.dropped[LossReason.queueFull.rawValue] ?? 0)
                 - 60)
         #expect(try await queue.audit().isClean)
         await #expect { try await queue.settle(enrollment: delivery, outcomes) } throws: {
@@ -142,7 +145,7 @@ struct BoundsTests {
         try await beat(queue, worn.assignment, 100..<120)
         try await queue.prune()
         var balance = try await queue.balance()
-        #expect(balance.dropped == [SampleQueue.maxAge: 100] && balance.pending == 20)
+        #expect(balance.dropped == [LossReason.maxAge.rawValue: 100] && balance.pending == 20)
         clock.set { $0.isTrusted = false }
         clock.advance(seconds: 86_400)
         try await queue.prune()

@@ -7,44 +7,48 @@ import Testing
 struct GroupCommitTests {
     @Test func nothingWaitingIsNeverDue() {
         let group = GroupCommit()
-        #expect(group.deadline == nil && !group.isDue(uptime: .max))
+        #expect(group.deadline == nil && !group.isDue(uptime: .microseconds(.max)))
     }
 
     @Test func dueAtFiftySamples() {
         var group = GroupCommit()
         for number in 1...50 {
-            group.add(uptime: 1_000)
-            #expect(group.isDue(uptime: 1_000) == (number == 50))
+            group.add(uptime: .microseconds(1_000))
+            #expect(group.isDue(uptime: .microseconds(1_000)) == (number == 50))
         }
     }
 
     @Test func dueWhenTheOldestIsFiveSecondsOld() {
         var group = GroupCommit()
-        group.add(uptime: 1_000_000)
-        group.add(uptime: 4_000_000)
-        #expect(group.deadline == 6_000_000)
-        #expect(!group.isDue(uptime: 5_999_999) && group.isDue(uptime: 6_000_000))
+        group.add(uptime: .microseconds(1_000_000))
+        group.add(uptime: .microseconds(4_000_000))
+        #expect(group.deadline == .microseconds(6_000_000))
+        #expect(
+            !group.isDue(uptime: .microseconds(5_999_999))
+                && group.isDue(uptime: .microseconds(6_000_000)))
         group.committed()
         #expect(group.deadline == nil)
     }
 
     @Test func aFailurePutsOffEvenAFullGroup() {
         var group = GroupCommit(samplesMax: 2)
-        group.add(uptime: 0)
-        group.add(uptime: 0)
-        group.failed(uptime: 10)
-        #expect(!group.isDue(uptime: 5_000_009) && group.isDue(uptime: 5_000_010))
-        group.add(uptime: 20)
-        #expect(group.deadline == 5_000_010)
-        group.committed(remaining: 1, oldestUptime: 20)
-        #expect(group.deadline == 5_000_020)
+        group.add(uptime: .microseconds(0))
+        group.add(uptime: .microseconds(0))
+        group.failed(uptime: .microseconds(10))
+        #expect(
+            !group.isDue(uptime: .microseconds(5_000_009))
+                && group.isDue(uptime: .microseconds(5_000_010)))
+        group.add(uptime: .microseconds(20))
+        #expect(group.deadline == .microseconds(5_000_010))
+        group.committed(remaining: 1, oldestUptime: .microseconds(20))
+        #expect(group.deadline == .microseconds(5_000_020))
     }
 
     @Test func extremeUptimesDoNotTrap() {
-        var group = GroupCommit(samplesMax: 0, ageMicrosecondsMax: .max)
-        group.add(uptime: .max)
-        #expect(group.deadline == .max && group.isDue(uptime: 0))
-        group.failed(uptime: .max)
+        var group = GroupCommit(samplesMax: 0, ageMax: Duration.microseconds(Int64.max))
+        group.add(uptime: .microseconds(.max))
+        #expect(group.deadline == .microseconds(.max) && group.isDue(uptime: .microseconds(0)))
+        group.failed(uptime: .microseconds(.max))
         #expect(group.deadline != nil)
     }
 

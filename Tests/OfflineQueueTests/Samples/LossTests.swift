@@ -70,9 +70,9 @@ struct LossTests {
         let worn = try await Worn(queue)
         for _ in 0..<3_000 { try await queue.beat(worn.assignment, clock) }
         try await queue.flush()
-        let refused = try await queue.balance().refused[SampleQueue.queueFull] ?? 0
+        let refused = try await queue.balance().refused[LossReason.queueFull.rawValue] ?? 0
         #expect(refused > 0)
-        #expect(try await queue.totals().lost == [SampleQueue.queueFull: refused])
+        #expect(try await queue.totals().lost == [LossReason.queueFull.rawValue: refused])
     }
 
     @Test func erasedLossesDoNotHideNewOnes() async throws {

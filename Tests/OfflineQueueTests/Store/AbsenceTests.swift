@@ -206,7 +206,7 @@ struct AbsenceTests {
         disk.makeRoom()
         queue = try await open()
         let balance = try await queue.balance()
-        #expect(balance.refused == [SampleQueue.storeUnwritable: frames], "\(balance)")
+        #expect(balance.refused == [LossReason.storeUnwritable.rawValue: frames], "\(balance)")
         #expect(balance.received == sent && balance.isBalanced)
         #expect(try await queue.audit().isClean)
         withExtendedLifetime(small) {}
@@ -217,7 +217,7 @@ struct AbsenceTests {
         let arrival = Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70])
         let stranger = SetAside(
             store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
-            ended: clock.read().uptimeMicroseconds, wallOffset: nil, arrivals: [arrival],
+            ended: clock.read().uptime, wallOffset: nil, arrivals: [arrival],
             refusals: [:], events: [], ledgers: [:])
         #expect(stranger.write(in: [aside.directory.path]))
         var own = stranger

@@ -136,7 +136,7 @@ struct StoreFaultTests {
         }
         var health = await queue.health()
         #expect(health.fault?.code == .diskFull && health.buffered == 300)
-        #expect(health.failingSinceUptimeMicroseconds != nil)
+        #expect(health.failingSince != nil)
         await #expect { try await queue.flush() } throws: {
             ($0 as? QueueError)?.code == .diskFull
         }
@@ -153,7 +153,7 @@ struct StoreFaultTests {
         #expect(health.fault == nil && health.buffered == 0 && health.refused == 100)
         let balance = try await queue.balance()
         #expect(balance.received == sent && balance.stored == sent - 100 && balance.isBalanced)
-        #expect(balance.refused == [SampleQueue.storeUnwritable: 100])
+        #expect(balance.refused == [LossReason.storeUnwritable.rawValue: 100])
         #expect(try await queue.audit().isClean)
         let second = try await queue.deliverAll(worn.enrollment.id)
         #expect(

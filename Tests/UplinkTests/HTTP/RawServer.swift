@@ -40,7 +40,8 @@ final class RawServer: Sendable {
     var requests: [String] { log.withLock { $0 } }
 
     init(unixPath: String? = nil, script: @escaping Script) throws {
-        let (listener, port) = try unixPath.map { (try Self.listen(path: $0), 0) } ?? Self.listen()
+        let (listener, port): (Int32, UInt16) =
+            if let unixPath { (try Self.listen(path: unixPath), 0) } else { try Loopback.listen() }
         self.listener = listener
         self.port = port
         let thread = Thread { [self] in
@@ -63,22 +64,6 @@ final class RawServer: Sendable {
 
     deinit {
         close(listener)
-    }
-
-    private static func listen() throws -> (Int32, UInt16) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 8) == 0
-                    && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        guard isBound else { throw CocoaError(.fileReadUnknown) }
-        return (descriptor, UInt16(bigEndian: address.sin_port))
     }
 
     private static func listen(path: String) throws -> Int32 {

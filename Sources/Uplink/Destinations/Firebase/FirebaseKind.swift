@@ -8,7 +8,7 @@ import OfflineQueue
 public struct FirebaseKind: DestinationKind {
     let url: BaseURL
     let key: Secret
-    let account: (email: String, password: Secret)?
+    let account: Login?
     /// The public stream; nil: nothing is shared.
     let share: Secret?
     let emulator: BaseURL?
@@ -62,14 +62,10 @@ public struct FirebaseKind: DestinationKind {
         }
         self.key = key
         let isAnonymous = try values.choice("anonymous", YesOrNo.self) == .yes
-        switch (values.text("email"), values.secret("password"), isAnonymous) {
-        case (let email?, let password?, false): account = (email, password)
-        case (nil, nil, true): account = nil
-        default:
-            throw DestinationProblem(
-                "there has to be a user",
-                "give email and password, or anonymous=yes alone")
-        }
+        let problem = DestinationProblem(
+            "there has to be a user", "give email and password, or anonymous=yes alone")
+        account = try values.login("email", or: problem)
+        guard (account == nil) == isAnonymous else { throw problem }
         let id = values.secret("share-id")
         let isShared = try values.choice("share", YesOrNo.self) == .yes
         guard id.map({ Self.isShareID($0.revealed) }) ?? !isShared else {
@@ -142,11 +138,11 @@ public struct FirebaseKind: DestinationKind {
 
     private func tokens(_ parts: DestinationParts) -> RenewingTokens {
         let credential: Credential =
-            account.map { .password(account: $0.email, $0.password) } ?? .none
+            account.map { .password(account: $0.name, $0.password) } ?? .none
         let record =
             parts.tokens
             ?? TokenRecord(
-                origin: url.origin, clientID: account?.email ?? "", credential: credential,
+                origin: url.origin, clientID: account?.name ?? "", credential: credential,
                 pair: .spent)
         let accounts = accounts(parts)
         return RenewingTokens(

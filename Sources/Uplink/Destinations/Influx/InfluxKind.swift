@@ -7,7 +7,7 @@ public struct InfluxKind: HTTPKind {
     let target: String
     let token: Secret?
     /// A user and a password, as InfluxDB 1 has them.
-    let login: (user: String, password: Secret)?
+    let login: Login?
     /// The tag that tells gateways apart, ready.
     let gatewayTag: [UInt8]
     let takesLedger: Bool
@@ -64,12 +64,9 @@ public struct InfluxKind: HTTPKind {
                 "database for InfluxDB 1 and VictoriaMetrics, bucket for InfluxDB 2 and 3")
         }
         token = values.secret("token")
-        switch (values.text("user"), values.secret("password")) {
-        case (let user?, let password?): login = (user, password)
-        case (nil, nil): login = nil
-        default:
-            throw DestinationProblem("user and password belong together", "give both or neither")
-        }
+        login = try values.login(
+            "user",
+            or: DestinationProblem("user and password belong together", "give both or neither"))
         guard token == nil || login == nil else {
             throw DestinationProblem(
                 "a token and a password are given", "give the token alone, or user and password")
@@ -90,7 +87,7 @@ public struct InfluxKind: HTTPKind {
         var request = request
         if let login {
             var pair = JSONBytes()
-            pair.base64(Array("\(login.user):\(token.revealed)".utf8))
+            pair.base64(Array("\(login.name):\(token.revealed)".utf8))
             let value = String(decoding: pair.bytes, as: UTF8.self)
             request.headers.append(("Authorization", "Basic \(value)"))
         } else {

@@ -24,32 +24,7 @@ extension JSONBytes {
             raw(#","patient":"#)
             string(patient)
         }
-        switch entry.content {
-        case .gap(let cause, let from, let until, let length):
-            raw(#","cause":"#)
-            string(cause.rawValue)
-            for (name, time) in [("began_at", from), ("ended_at", until)] {
-                guard let time else { continue }
-                raw(",")
-                string(name)
-                raw(#":""#)
-                Timestamp(time).writeMicroseconds(to: &self)
-                raw(#"""#)
-            }
-            if let length {
-                raw(#","seconds":"#)
-                decimal(Int(length.microseconds), places: 6)
-            }
-        case .coverage(let day, let coverage):
-            raw(#","day":"#)
-            string(dateText(ofDay: day))
-            raw(#","expected_seconds":"#)
-            seconds(coverage.expectedSeconds)
-            raw(#","covered_seconds":"#)
-            seconds(coverage.coveredSeconds)
-            raw(#","seconds_by_cause":"#)
-            causes(coverage)
-        }
+        fields(entry.content, from: "began_at", until: "ended_at")
         raw("}")
     }
 }

@@ -12,7 +12,7 @@ public struct PostgRESTKind: HTTPKind {
     let key: Secret?
     /// A token that a person made, in place of an account.
     let token: Secret?
-    let account: (email: String, password: Secret)?
+    let account: Login?
     let auth: BaseURL
     let takesLedger: Bool
     public let patientIdentity: PatientIdentity
@@ -74,14 +74,11 @@ public struct PostgRESTKind: HTTPKind {
                 "this key owns the whole database and does not belong on a gateway",
                 "give the publishable key, and an account of the gateway's own")
         }
-        switch (values.text("email"), values.secret("password"), token) {
-        case (let email?, let password?, nil): account = (email, password)
-        case (nil, nil, _): account = nil
-        default:
-            throw DestinationProblem(
-                "email and password belong together, and stand in place of a token",
-                "give the account, or the token alone")
-        }
+        let problem = DestinationProblem(
+            "email and password belong together, and stand in place of a token",
+            "give the account, or the token alone")
+        account = try values.login("email", or: problem)
+        guard account == nil || token == nil else { throw problem }
         if values.text("auth") != nil {
             auth = try values.url("auth")
         } else if let standard = BaseURL("\(url.origin)/auth/v1") {
@@ -115,8 +112,8 @@ public struct PostgRESTKind: HTTPKind {
         let record =
             parts.tokens
             ?? TokenRecord(
-                origin: auth.origin, clientID: account.email,
-                credential: .password(account: account.email, account.password), pair: .spent)
+                origin: auth.origin, clientID: account.name,
+                credential: .password(account: account.name, account.password), pair: .spent)
         return RenewingTokens(
             record: record, clock: parts.clock, logger: parts.logger, save: parts.saveTokens
         ) { [transport = parts.transport, clock = parts.clock] _ in

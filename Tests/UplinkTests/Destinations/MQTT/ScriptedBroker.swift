@@ -42,20 +42,9 @@ final class ScriptedBroker: Sendable {
     var publishes: Int { counts.withLock { $0.publishes } }
 
     init(script: @escaping @Sendable (Packet) -> Answer) throws {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && Glibc.listen(descriptor, 8) == 0
-                    && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        guard isBound else { throw CocoaError(.fileReadUnknown) }
+        let (descriptor, port) = try Loopback.listen()
         listener = descriptor
-        port = UInt16(bigEndian: address.sin_port)
+        self.port = port
         Thread { [self] in
             while true {
                 let client = accept(descriptor, nil, nil)
