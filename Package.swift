@@ -26,6 +26,7 @@ let package = Package(
         .executable(name: "drain-bench", targets: ["DrainBench"]),
         .executable(name: "fleet-simulation", targets: ["FleetSimulation"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
+        .executable(name: "latency-bench", targets: ["LatencyBench"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
         .executable(name: "soak", targets: ["Soak"]),
@@ -160,6 +161,9 @@ let package = Package(
         .executableTarget(
             name: "DrainBench", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/drain-sources", exclude: ["peer.py"], swiftSettings: settings),
+        .executableTarget(
+            name: "LatencyBench", dependencies: ["Figures", "Testbed"],
+            path: "Benchmarks/latency-sources", swiftSettings: settings),
         .executableTarget(
             name: "Soak", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: settings),

@@ -21,11 +21,27 @@ package enum ProcessFigures {
         return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
     }
 
+    /// How often its threads went to sleep by themselves so far, by the thread's number and name: each time
+    /// something woke it up again.
+    package static func wakeUps(of pid: pid_t) throws -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/task") {
+            let path = "/proc/\(pid)/task/\(thread)"
+            // A thread may end meanwhile.
+            guard let status = try? String(contentsOfFile: path + "/status", encoding: .utf8),
+                let name = try? String(contentsOfFile: path + "/comm", encoding: .utf8)
+            else { continue }
+            counts[thread + " " + name.trimmingCharacters(in: .whitespacesAndNewlines)] =
+                number("voluntary_ctxt_switches", in: status)
+        }
+        return counts
+    }
+
     /// Memory as `/proc/PID/smaps_rollup` has it.
     package static func memory(of pid: pid_t) throws -> Memory {
         let text = try String(contentsOfFile: "/proc/\(pid)/smaps_rollup", encoding: .utf8)
         return Memory(
-            residentKiB: kibibytes("Rss", in: text), anonymousKiB: kibibytes("Anonymous", in: text))
+            residentKiB: number("Rss", in: text), anonymousKiB: number("Anonymous", in: text))
     }
 
     /// Makes the present resident memory the peak.
@@ -36,7 +52,7 @@ package enum ProcessFigures {
 
     /// Resident memory at its highest since ``resetPeak(of:)``, in KiB.
     package static func peakResidentKiB(of pid: pid_t) throws -> Int {
-        kibibytes("VmHWM", in: try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8))
+        number("VmHWM", in: try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8))
     }
 
     /// The letter of its state in `/proc/PID/stat`: T when it is stopped.
@@ -46,7 +62,7 @@ package enum ProcessFigures {
         return text.lastIndex(of: ")").flatMap { text[$0...].dropFirst(2).first }
     }
 
-    private static func kibibytes(_ name: String, in text: String) -> Int {
+    private static func number(_ name: String, in text: String) -> Int {
         let line = text.split(separator: "\n").first { $0.hasPrefix(name + ":") }
         return line?.split(whereSeparator: \.isWhitespace).dropFirst().first
             .flatMap { Int($0) } ?? 0

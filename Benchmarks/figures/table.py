@@ -44,6 +44,7 @@ SOURCES = {
         "Benchmarks/power-cut, as root",
     ),
     "drain": (FOLDER / "drain.json", [], ""),
+    "latency": (FOLDER / "latency.json", [], ""),
     "destinations": (FOLDER / "destinations.json", [], ""),
     "limits": (FOLDER / "limits.json", [], ""),
     "commands": (FOLDER / "commands.json", [], ""),

@@ -23,6 +23,10 @@ struct Fleet {
         var outage: Range<Int64>
         /// Nothing is simulated after this.
         var end: Int64
+        /// What is done before this is not counted, µs.
+        var countedFrom: Int64 = 0
+        /// Whether all delays are counted, not only those after an outage.
+        var countsAllDelays = false
     }
 
     /// What came of it.
@@ -146,13 +150,14 @@ struct Fleet {
     /// The exchange is done with a request; whoever waits gets the answer.
     private mutating func finish(_ request: Exchange.Request, _ now: Int64) {
         let index = request.gateway
-        result.work += request.work
+        if now >= scenario.countedFrom { result.work += request.work }
         guard gateways[index].waiting?.number == request.number else {
             result.wasted += request.work
             return
         }
         result.wasted += request.again
-        if now > end - Self.afterwards, end < scenario.end {
+        let isAfterwards = now > end - Self.afterwards && end < scenario.end
+        if scenario.countsAllDelays ? now >= scenario.countedFrom : isAfterwards {
             result.delays += request.points.map { now - gateways[index].made($0) }
         }
         let entries = request.points.map { _ in

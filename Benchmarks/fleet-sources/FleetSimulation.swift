@@ -1,3 +1,4 @@
+import Foundation
 import Uplink
 
 /// `Benchmarks/fleet`: many gateways come back to an exchange after a day without network.
@@ -20,7 +21,8 @@ struct FleetSimulation {
     }
 
     private mutating func playAll() {
-        header("As the gateway is by default")
+        compareIntervals()
+        header("Every 30 s")
         for resolution in [Int64(1), 10, 60] {
             for gateways in [50, 100, 200, 500, 1000] { play(gateways, resolution) }
         }
@@ -45,9 +47,7 @@ struct FleetSimulation {
         header("Less often (uplink.interval_seconds)")
         for (gateways, resolution) in near + [(1000, Int64(10))] {
             for seconds in [Int64(120), 300] {
-                play(gateways, resolution) {
-                    $0.settings.interval = .seconds(seconds)
-                }
+                play(gateways, resolution) { Self.fix(&$0, seconds) }
             }
         }
         several()
@@ -65,10 +65,51 @@ struct FleetSimulation {
             for servers in one.servers {
                 play(one.gateways, one.resolution) {
                     $0.servers = servers
-                    $0.settings.interval = .seconds(one.seconds)
+                    Self.fix(&$0, one.seconds)
                 }
             }
         }
+    }
+
+    /// What the interval that follows the exchange's answers costs and brings beside one of 30 s.
+    private mutating func compareIntervals() {
+        print("\nThe interval: fixed, and as the gateway chooses it:\n")
+        print("| gateways | servers | a point | load | fresh | load | fresh |")
+        print("|---|---|---|---|---|---|---|")
+        let cases: [(gateways: Int, servers: Int, resolution: Int64)] = [
+            (1, 1, 1), (8, 1, 1), (20, 1, 1), (50, 1, 1), (100, 1, 1), (200, 2, 1), (200, 4, 1),
+            (1000, 16, 1), (200, 1, 10), (500, 1, 10), (1000, 4, 10),
+            (10_000, 32, 10), (1000, 1, 60), (10_000, 8, 60),
+        ]
+        for one in cases {
+            var cells = [
+                "\(one.gateways)", "\(one.servers)",
+                one.resolution == 1 ? "frame" : "\(one.resolution) s",
+            ]
+            for isFixed in [true, false] {
+                var scenario = Fleet.Scenario(
+                    gateways: one.gateways, servers: one.servers, resolution: one.resolution,
+                    outage: 0..<0, end: 0)
+                if !isFixed {
+                    scenario.settings.shortestInterval = DeliverySettings.exchangeInterval
+                }
+                let calm = Self.calm(scenario)
+                let fresh = [50, 99].map {
+                    String(
+                        format: "%.1f", Double(calm.delays[calm.delays.count * $0 / 100]) / 1e6)
+                }
+                cells += [
+                    String(format: "%.1f %%", calm.load * 100),
+                    fresh.joined(separator: " / ") + " s",
+                ]
+            }
+            print("| " + cells.joined(separator: " | ") + " |")
+        }
+    }
+
+    private static func fix(_ scenario: inout Fleet.Scenario, _ seconds: Int64) {
+        scenario.settings.interval = .seconds(seconds)
+        scenario.settings.shortestInterval = .seconds(seconds)
     }
 
     private func header(_ title: String) {
@@ -86,7 +127,8 @@ struct FleetSimulation {
             gateways: gateways, resolution: resolution,
             outage: Self.hour..<25 * Self.hour, end: (25 + Self.patience) * Self.hour)
         change(&scenario)
-        let load = Self.load(of: scenario)
+        let demand = Self.demand(of: scenario)
+        let load = demand > 1 ? demand : Self.calm(scenario).load
         var cells = [
             "\(gateways)", "\(scenario.servers)", resolution == 1 ? "frame" : "\(resolution) s",
             "\(scenario.settings.batchSamplesMax)",
@@ -113,17 +155,27 @@ struct FleetSimulation {
         print("| " + cells.joined(separator: " | ") + " |")
     }
 
-    /// The share of all servers' time that the fleet takes as long as all is well: that of one gateway which
-    /// is alone, so many times.
-    private static func load(of scenario: Fleet.Scenario) -> Double {
+    /// The share of all servers' time that the fleet takes as long as all is well, and how old data points
+    /// were when they were acknowledged: the third hour of a fleet that nothing happened to.
+    private static func calm(_ scenario: Fleet.Scenario) -> (load: Double, delays: [Int64]) {
         var calm = scenario
-        calm.gateways = 1
-        calm.servers = 1
-        calm.end = 2 * hour
+        calm.end = 3 * hour
+        calm.countedFrom = 2 * hour
+        calm.countsAllDelays = true
         calm.outage = calm.end..<calm.end
         var fleet = Fleet(calm, seed: seed)
-        return Double(fleet.run().work) / Double(calm.end) * Double(scenario.gateways)
-            / Double(scenario.servers)
+        let result = fleet.run()
+        return (Double(result.work) / Double(hour * Int64(scenario.servers)), result.delays)
+    }
+
+    /// The share of all servers' time that the fleet asks for at the longest interval: that of one gateway
+    /// which is alone, so many times. Above 1 it never keeps up.
+    private static func demand(of scenario: Fleet.Scenario) -> Double {
+        var alone = scenario
+        alone.gateways = 1
+        alone.servers = 1
+        alone.settings.shortestInterval = alone.settings.interval
+        return calm(alone).load * Double(scenario.gateways) / Double(scenario.servers)
     }
 
     private static func percent(_ share: Double) -> String { "\(Int((share * 100).rounded())) %" }

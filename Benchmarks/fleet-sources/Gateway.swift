@@ -40,7 +40,7 @@ struct Gateway {
 
     /// Reads the store. A window is whole when a sample of the next one is committed.
     mutating func fetch(_ limit: Int, _ now: Int64) {
-        let committed = now - (now - start) % Self.commit
+        let committed = delivery.isBrisk ? now : now - (now - start) % Self.commit
         let waiting = made(by: resolution > 1 ? committed - 1_000_000 : committed) - settled
         let most = resolution > 1 ? min(limit, Int(Self.samplesRead / resolution)) : limit
         let taken = max(0, min(most, waiting))

@@ -13,6 +13,8 @@ struct RecordingRun {
         /// From the bus to the durable row.
         var cpuMicroseconds: Double
         var memory: ProcessFigures.Memory
+        /// Wake-ups a second of all threads, by thread, while notifications came.
+        var wakeUps: [String: Double]
         /// All that were sent from the first on, and the rows at the end.
         var sent: Int
         var rows: Int
@@ -25,6 +27,8 @@ struct RecordingRun {
     private static let warmUp = Duration.seconds(5)
     /// More than the age at which either commits.
     static let commitPause = Duration.seconds(7)
+    /// Straps that are gone are looked for eagerly at first.
+    static let absencePause = Duration.seconds(30)
 
     let recorder: any Recorder
     let bus: PrivateBus
@@ -85,18 +89,44 @@ struct RecordingRun {
         let pid = try await recorder.pid
         let before = await sent()
         let cpuBefore = try ProcessFigures.cpuMicroseconds(of: pid)
+        let wakeUpsBefore = try ProcessFigures.wakeUps(of: pid)
+        let began = ContinuousClock.now
         let limit = Duration.seconds(notifications / Self.straps.count / hertz * 2 + 10)
         let isThere = await bluez.wait(atMost: limit) {
             Self.sent(in: $0) >= before + notifications
         }
         let cpu = try ProcessFigures.cpuMicroseconds(of: pid) - cpuBefore
+        let wakeUps = try Self.rates(of: pid, since: wakeUpsBefore, ContinuousClock.now - began)
         let count = await sent() - before
         guard isThere else { throw FixtureFault(description: "a strap stopped sending") }
         let memory = try ProcessFigures.memory(of: pid)
         let (sent, rows) = try await rowsOnceQuiet()
         return Cost(
             hertz: hertz, notifications: count, cpuMicroseconds: Double(cpu) / Double(count),
-            memory: memory, sent: sent, rows: rows)
+            memory: memory, wakeUps: wakeUps, sent: sent, rows: rows)
+    }
+
+    /// Wake-ups a second while no strap is there.
+    func wakeUpsWithoutStraps(over time: Duration) async throws -> [String: Double] {
+        for strap in Self.straps { await bluez.setOnAir(strap, false) }
+        // Links end, and what was recorded is committed.
+        try await Task.sleep(for: Self.absencePause)
+        let pid = try await recorder.pid
+        let before = try ProcessFigures.wakeUps(of: pid)
+        let began = ContinuousClock.now
+        try await Task.sleep(for: time)
+        let rates = try Self.rates(of: pid, since: before, ContinuousClock.now - began)
+        for strap in Self.straps { await bluez.setOnAir(strap, true) }
+        return rates
+    }
+
+    private static func rates(
+        of pid: pid_t, since before: [String: Int], _ time: Duration
+    ) throws -> [String: Double] {
+        try ProcessFigures.wakeUps(of: pid).reduce(into: [:]) { rates, thread in
+            let count = thread.value - (before[thread.key] ?? 0)
+            if count > 0 { rates[thread.key] = Double(count) / (time / .seconds(1)) }
+        }
     }
 
     /// Lets the straps fall silent, and counts what was sent and what was kept.

@@ -1,3 +1,4 @@
+import Basics
 import Logging
 import OfflineQueue
 import ServiceLifecycle
@@ -5,10 +6,8 @@ import ServiceLifecycle
 /// The store's housekeeping: commits that are due, the clock, old delivered samples, and a look at every row
 /// now and then.
 struct StoreMaintenance: Service {
-    /// How often it checks for a due commit and a changed clock; bounds how late a commit can be.
-    private static let tick = Duration.seconds(1)
     /// Delivered samples are pruned this often: deleting more rarely means longer transactions.
-    private static let ticksPerPrune = 600
+    private static let prunePause = Duration.seconds(600)
 
     let queue: SampleQueue
     let clock: any GatewayClock
@@ -18,33 +17,24 @@ struct StoreMaintenance: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
-            var ticks = 0
+            var pruneAt = Uptime.zero
             var wasFailing = false
             var wasAbsent = await queue.health().isAbsent
             while !Task.isCancelled {
-                await queue.commitIfDue()
-                await noteClock()
-                await queue.checkNextRows()
-                if ticks % Self.ticksPerPrune == 0 { await prune() }
-                ticks += 1
-                let facts = await queue.health()
+                let (facts, next) = await queue.tend()
+                let now = clock.read().uptime
+                if now >= pruneAt {
+                    await prune()
+                    pruneAt = now + Self.prunePause
+                }
                 if wasAbsent, !facts.isAbsent { await onReturn() }
                 wasAbsent = facts.isAbsent
                 let fault = facts.fault
                 if let fault, !wasFailing { logger.error("\(fault)") }
                 if fault == nil, wasFailing { logger.notice("the store takes samples again") }
                 wasFailing = fault != nil
-                try? await Task.sleep(for: Self.tick)
+                try? await Task.sleep(for: max(next - now, .zero))
             }
-        }
-    }
-
-    private func noteClock() async {
-        do {
-            try await queue.noteClock(clock.read())
-        } catch {
-            // It is tried again at the next tick; nothing is sent meanwhile.
-            logger.debug("note clock: \(error)")
         }
     }
 

@@ -67,6 +67,9 @@ actor Deliveries {
             case .invitation, .practitionerKey:
                 let file = TokenFile(path: path, policy: self.settings.sealTokens)
                 (destination, tokens) = try exchange(enrollment, file, logger)
+                if self.settings.deliveryInterval == nil {
+                    settings.shortestInterval = DeliverySettings.exchangeInterval
+                }
             }
             unreadable.remove(enrollment.id)
         } catch {
@@ -342,11 +345,13 @@ extension Settings {
         return curl
     }
 
-    /// How it delivers.
+    /// How it delivers, to other systems than an exchange.
     var delivery: DeliverySettings {
         var delivery = DeliverySettings()
         delivery.batchSamplesMax = batchSamples
-        delivery.interval = deliveryInterval
+        if let deliveryInterval {
+            (delivery.shortestInterval, delivery.interval) = (deliveryInterval, deliveryInterval)
+        }
         // The loader has checked the list.
         delivery.policy = (try? DeliveryPolicy(withholding: withheldFlags)) ?? DeliveryPolicy()
         return delivery

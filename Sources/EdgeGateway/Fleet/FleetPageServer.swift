@@ -21,7 +21,7 @@ struct FleetPageServer {
     func run() async throws {
         var logger = Logger(label: "edge-gateway")
         logger.logLevel = .critical
-        let server = ServerApplication.make(
+        let server = try ServerApplication.make(
             routes(logger), at: .hostname(place.host, port: place.port), limits: Self.limits,
             logger: logger
         ) { [place] in Terminal.write("the fleet's page is at \(place.url)\n") }

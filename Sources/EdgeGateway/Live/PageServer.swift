@@ -47,7 +47,7 @@ struct PageServer: ReopenedServer {
         let access = PageAccess(
             isOpen: place.isLoopback, operatorToken: token,
             fleetToken: try settings.fleetToken(), shares: shares)
-        return ServerApplication.make(
+        return try ServerApplication.make(
             routes(place, access), at: .hostname(place.host, port: place.port), limits: limits,
             logger: logger, onServing: onServing)
     }

@@ -30,7 +30,7 @@ struct ControlServer: ReopenedServer {
         } catch {
             throw SettingsFault(description: error.reason)
         }
-        return ServerApplication.make(
+        return try ServerApplication.make(
             routes(), at: .unixDomainSocket(path: place.path), limits: limits,
             logger: gateway.logger
         ) { [place] in

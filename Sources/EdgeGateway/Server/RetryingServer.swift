@@ -16,7 +16,7 @@ protocol ReopenedServer: Sendable {
     /// - Throws: ``SettingsFault`` for what cannot be used: a place, a token file.
     func open(onServing: @escaping @Sendable () -> Void) throws -> any Service
 
-    /// Why the running server cannot be reached any more; nil while it can. Asked every second or two.
+    /// Why the running server cannot be reached any more; nil while it can. Asked every ten seconds.
     func loss() -> String?
 }
 
@@ -30,8 +30,9 @@ struct RetryingServer: Service {
         var first = Duration.seconds(1)
         /// The longest pause: an address that appears late is served within this time.
         var longest = Duration.seconds(30)
-        /// Between two looks whether the place is still there.
-        var look = Duration.seconds(2)
+        /// Between two looks whether the place is still there. Each wakes the machine up, and a socket is
+        /// removed by mistake, if ever.
+        var look = Duration.seconds(10)
     }
 
     let server: any ReopenedServer

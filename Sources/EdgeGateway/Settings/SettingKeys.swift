@@ -112,8 +112,10 @@ extension SettingKey {
                 "flags of samples that are not delivered; there are also frozenRR, impossibleJump and "
                 + "estimatedTime"),
         SettingKey(
-            name: "uplink.interval_seconds", kind: .integer(1...86400), fallback: "30",
-            help: "seconds between deliveries while samples come in"),
+            name: "uplink.interval_seconds", kind: .integer(0...86400), fallback: "0",
+            help:
+                "seconds between deliveries while samples come in; 0: to an exchange 5 to 30, by how "
+                + "quickly it answers, to other systems 30"),
         SettingKey(
             name: "uplink.batch_samples", kind: .integer(1...100), fallback: "100",
             help: "largest number of samples in one bundle"),

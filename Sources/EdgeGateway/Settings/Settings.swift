@@ -38,7 +38,11 @@ struct Settings: Sendable {
     var fullPolicy: FullPolicy { FullPolicy(rawValue: text("storage.full_policy")) ?? .refuseNew }
     var sampleAgeDaysMax: Int { integer("storage.max_age_days") }
     var withheldFlags: String { text("uplink.withhold") }
-    var deliveryInterval: Duration { .seconds(integer("uplink.interval_seconds")) }
+    /// The interval that somebody chose; nil: by how quickly the exchange answers.
+    var deliveryInterval: Duration? {
+        let seconds = integer("uplink.interval_seconds")
+        return seconds > 0 ? .seconds(seconds) : nil
+    }
     var batchSamples: Int { integer("uplink.batch_samples") }
     var allowPlainHTTP: Bool { values["uplink.allow_plain_http"] == .flag(true) }
     var caFile: String? { text("uplink.ca_file").nilIfEmpty }

@@ -5,8 +5,8 @@ import GRDB
 struct ChecksumWalk: Sendable {
     /// Pause between two walks over the whole store.
     static let pause = Duration.seconds(60)
-    /// Rows of one step: with a step a second, 8.6 million a day, for a third of a millisecond each second.
-    static let rowsMax = 100
+    /// Rows of one step: with a step each 5 s, 8.6 million a day, for a millisecond and a half each time.
+    static let rowsMax = 500
 
     /// The last sample that was checked.
     var through: Int64 = 0
@@ -30,7 +30,7 @@ struct ChecksumWalk: Sendable {
 
 extension SampleQueue {
     /// Checks the next rows for damage: a step of a walk over the whole store that goes on where the last run
-    /// left it. Call it about once a second. What it finds is in ``health()`` until it is acknowledged;
+    /// left it. Call it about each 5 s. What it finds is in ``health()`` until it is acknowledged;
     /// a broken structure is salvaged by ``commitIfDue()``.
     public func checkNextRows() {
         let uptime = clock.read().uptime

@@ -33,22 +33,22 @@ extension SampleQueue {
         buffer.note(copies: count, of: assignment)
     }
 
-    /// Commits if the oldest buffered sample is old enough by the clock; call at
-    /// ``nextCommitDeadline`` or about once a second. Failures show in ``health()``. A store
+    /// Commits if the oldest buffered sample is old enough by the clock, or will be within `slack`; call
+    /// at ``nextCommitDeadline`` or about once a second. Failures show in ``health()``. A store
     /// that some call found broken is salvaged first.
-    public func commitIfDue() {
+    public func commitIfDue(within slack: Duration = .zero) {
         let uptime = clock.read().uptime
         try? salvageIfDamaged()
         returnToStoreIfDue(uptime: uptime)
         carryOverIfMissing(uptime: uptime)
-        if buffer.isDue(uptime: uptime) {
+        if buffer.isDue(uptime: uptime + slack) {
             try? commitBuffer(uptime: uptime)
         } else {
             keepLedgersIfDue(uptime: uptime)
         }
         // Where nothing is recorded, no commit takes them along.
         if let since = deliveries.unwrittenSince,
-            uptime - since >= settings.commitAgeMax
+            uptime - since >= settings.commitAgeMax - slack
         {
             try? write("settle samples") { _ in }
         }

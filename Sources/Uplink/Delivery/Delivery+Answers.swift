@@ -16,6 +16,7 @@ extension Delivery {
         switch answer {
         case .entries(let entries) where entries.count == indices.count:
             pace.took(took, count: indices.count)
+            if !hasMore { interval.answered(after: took, points: indices.count) }
             resolved = judge(entries, indices, alone: alone, &batch, now)
         case .entries:
             fail(indices, alone: alone, DeliveryBatch.Complaint("miscounted"), &batch, now)
@@ -54,6 +55,7 @@ extension Delivery {
             backOff(max((retryAt ?? now) - now, pause), now)
         case .held(let reason, let retryAt): holdBack(reason, until: retryAt, now)
         }
+        if answer.tellsOfOverload { interval.failed() }
         note(answer, resolved, now)
         return goOn(batch, resolved, now)
     }

@@ -66,7 +66,10 @@ extension Delivery {
     /// How long to rest after an answer that leaves nothing to wait for: the interval if that was all,
     /// longer than an instant if others are waiting for the exchange as well.
     func pause(isDone: Bool) -> Duration {
-        if isDone, !hasMore { return settings.interval }
+        if isDone, !hasMore {
+            let pause = interval.pause(after: took, arrivals: arrivalsPerSecond)
+            return pause.lowerBound < pause.upperBound ? choose(pause) : pause.upperBound
+        }
         let rest = pace.rest(after: took, arrivals: arrivalsPerSecond)
         return rest > .zero ? choose(rest / 2...rest) : .zero
     }

@@ -82,6 +82,7 @@ public struct Delivery: Sendable {
     var patientOf: [String?] = []
     var patients = PatientHolds()
     var pace: DeliveryPace
+    var interval: DeliveryInterval
     var hold: (reason: HoldReason, nextProbe: Uptime)?
     var notBefore = Uptime.zero
     var isBackingOff = false
@@ -119,6 +120,8 @@ public struct Delivery: Sendable {
         self.settings = settings
         self.choose = choose
         pace = DeliveryPace(settings)
+        interval = DeliveryInterval(
+            shortest: settings.shortestInterval, longest: settings.interval)
         if let reason { hold = (reason, .zero) }
         if let unansweredSince {
             backOff(settings.resendPause, unansweredSince)
@@ -141,6 +144,13 @@ public struct Delivery: Sendable {
 
     /// Largest number of samples in the next request.
     public var batchSize: Int { pace.size(arrivals: arrivalsPerSecond) }
+
+    /// Whether samples are wanted as soon as they come: the next fetch shall find all of them committed.
+    public var isBrisk: Bool {
+        !hasMore
+            && interval.pause(after: .zero, arrivals: arrivalsPerSecond).upperBound
+                < settings.interval
+    }
 
     /// What to do at `now`.
     public mutating func step(_ now: Uptime) -> Step {

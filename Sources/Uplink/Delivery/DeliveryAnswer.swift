@@ -50,6 +50,14 @@ extension DeliveryAnswer {
         return entries.allSatisfy { $0.verdict != .unclear }
     }
 
+    /// Whether the destination may have too much to do.
+    var tellsOfOverload: Bool {
+        switch self {
+        case .unclear, .unanswered, .throttled: true
+        case .entries, .notSent, .tooLarge, .malformed, .held: false
+        }
+    }
+
     /// The word for the delivery history; nil when nothing reached the exchange, which during an
     /// outage would fill the history with nothing.
     var recordWord: String? {

@@ -34,6 +34,9 @@ public struct DeliverySettings: Sendable, Hashable {
     /// After a delivery behind which nothing waits, or a look into an empty queue, before the next.
     /// What comes meanwhile goes out in one request instead of many.
     public var interval = Duration.seconds(30)
+    /// What becomes of it where the exchange has time for more requests. Where it is not shorter, the
+    /// interval is always the same.
+    public var shortestInterval = Duration.seconds(30)
     /// The longest `Retry-After` believed.
     public var retryAfterMax = Duration.seconds(3_600)
     /// Whole failures of a batch, with the exchange well, before it is taken apart; and failures of
@@ -48,6 +51,11 @@ public struct DeliverySettings: Sendable, Hashable {
     public var halvingFailuresMax = 40
     /// What is not delivered at all.
     public var policy = DeliveryPolicy()
+
+    /// The shortest interval of a delivery to an exchange. With half a second in which frames gather and as
+    /// much for the answer, a frame is acknowledged 6 s after it came at the latest; a request then costs
+    /// the exchange half as much as the five data points of a strap in it.
+    public static let exchangeInterval = Duration.seconds(5)
 
     /// The defaults.
     public init() {}

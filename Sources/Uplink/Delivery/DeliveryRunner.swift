@@ -138,6 +138,8 @@ public actor DeliveryRunner {
 
     private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
+            // The group commit is not waited for as well. A disk that takes nothing tells its own way.
+            if delivery.isBrisk { try? await queue.flush() }
             let (groups, hasMore) = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
             // Not planned where they are not wanted: they would take the heart rates' place in a request.

@@ -1,0 +1,28 @@
+import Basics
+
+extension SampleQueue {
+    /// From one call of ``tend()`` to the next, at most; or as long as a group commit may wait, if that is
+    /// shorter.
+    static let tendPause = Duration.seconds(5)
+    /// The same while the store takes nothing, is salvaged or is broken.
+    static let troubledTendPause = Duration.seconds(1)
+    /// What is due within this is done at once: a wake-up less each time.
+    static let tendSlack = Duration.milliseconds(500)
+
+    /// Does what is due, commits, the clock and a look at the next rows, and says how the store does and
+    /// when to call again. One call, because each is a change of thread.
+    public func tend() -> (health: StoreFacts, next: Uptime) {
+        let reading = clock.read()
+        commitIfDue(within: Self.tendSlack)
+        // Tried again the next time; nothing is sent meanwhile.
+        try? noteClock(reading)
+        checkNextRows()
+        let facts = health()
+        let isTroubled = facts.fault != nil || facts.isAbsent || repair.damage != nil
+        let age = settings.commitAgeMax
+        let pause = isTroubled ? Self.troubledTendPause : min(Self.tendPause, age)
+        let latest = reading.uptime + max(pause, Self.tendSlack)
+        guard let deadline = nextCommitDeadline else { return (facts, latest) }
+        return (facts, min(latest, max(deadline, reading.uptime + Self.tendSlack)))
+    }
+}
