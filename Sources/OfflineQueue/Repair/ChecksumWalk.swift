@@ -31,7 +31,7 @@ struct ChecksumWalk: Sendable {
 extension SampleQueue {
     /// Checks the next rows for damage: a step of a walk over the whole store that goes on where the last run
     /// left it. Call it about each 5 s. What it finds is in ``health()`` until it is acknowledged;
-    /// a broken structure is salvaged by ``commitIfDue()``.
+    /// a broken structure is salvaged by ``commitIfDue(within:)``.
     public func checkNextRows() {
         let uptime = clock.read().uptime
         guard store.absence == nil, !store.isClosed, repair.damage == nil,

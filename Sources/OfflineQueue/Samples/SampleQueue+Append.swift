@@ -65,7 +65,7 @@ extension SampleQueue {
         try commitBuffer(uptime: clock.read().uptime)
     }
 
-    /// When ``commitIfDue()`` has something to do; nil while nothing waits.
+    /// When ``commitIfDue(within:)`` has something to do; nil while nothing waits.
     public var nextCommitDeadline: Uptime? { buffer.deadline }
 
     private func commitBuffer(uptime: Uptime) throws(QueueError) {
