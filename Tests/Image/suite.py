@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from card import Card, Failure, until
-from box import TimeServer
+from box import GoalMissed, TimeServer
 from stage import PATIENTS, STRAPS, WORN, Exchange, Stage, check
 
 DELIVERY_SECONDS_MAX = 300
@@ -142,8 +142,10 @@ class Story(Stage):
         self.record(MEASURE_SECONDS)
         a_day = (written() - before) / (time.monotonic() - began) * 86400
         self.figures["written to the card with 3 straps, MB a day"] = round(a_day / 1e6)
-        check(a_day <= WRITTEN_BYTES_MAX, f"{a_day / 1e6:.0f} MB a day")
-        return f"{a_day / 1e6:.0f} MB a day with {len(WORN)} straps, over {MEASURE_SECONDS} s"
+        found = f"{a_day / 1e6:.0f} MB a day with {len(WORN)} straps, over {MEASURE_SECONDS} s"
+        if a_day > WRITTEN_BYTES_MAX:
+            raise GoalMissed(found)
+        return found
 
     def power_is_cut(self):
         """A power cut while it records costs the last seconds; the rest is delivered."""

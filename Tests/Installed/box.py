@@ -28,6 +28,10 @@ class Failure(Exception):
     """What the installed gateway did not do."""
 
 
+class GoalMissed(Failure):
+    """A figure that is not what it shall be, on which nothing that follows depends."""
+
+
 def until(seconds, condition, what, pause=0.3):
     """The first true value of `condition`; a failure after `seconds`."""
     end = time.monotonic() + seconds
