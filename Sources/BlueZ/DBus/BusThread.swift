@@ -21,9 +21,6 @@ struct BusThread {
     /// Messages that come closer than this are a crowd: eight sensors that send once a second are
     /// not, and are read at once.
     static let crowd = Duration.milliseconds(50)
-    /// Messages that gathered are handed over with the next one that comes after their time: a wake-up less.
-    /// If none comes within this part of their time, they are not held any longer.
-    static let gatherGrace = 4
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)
 
@@ -33,8 +30,7 @@ struct BusThread {
     private var reader = DBusReader()
     private var outstanding: [UInt32: BusCall] = [:]
     private var arrivals: UInt64 = 0
-    /// Messages that can wait, and until when they do: some time after the last were handed over, so that
-    /// the first after a silence do not wait.
+    /// Messages that can wait, and until when they do.
     private var gathered: [DBusMessage] = []
     private var gatheredUntil = Uptime.zero
     private var gatherTime = Duration.zero
@@ -146,7 +142,6 @@ struct BusThread {
             _ = transmit(message)
         case .gather(let time, let isPatient):
             gatherTime = time
-            gatheredUntil = Uptime.now() + time
             self.isPatient = isPatient
         case .cancel(let id):
             // Calls outstanding are few and cancelling is rare: no second index.
@@ -194,6 +189,9 @@ struct BusThread {
             case .message(var message):
                 message.arrival = arrivals
                 guard !answerCall(with: message) else { continue }
+                if gathered.isEmpty {
+                    gatheredUntil = message.arrivedAt + gatherTime
+                }
                 isUrgent = isUrgent || !isPatient(message)
                 gathered.append(message)
             case .tooLarge(let message):
@@ -209,7 +207,6 @@ struct BusThread {
     private mutating func handOver() {
         mailbox.post(gathered)
         gathered.removeAll(keepingCapacity: true)
-        gatheredUntil = Uptime.now() + gatherTime
     }
 
     /// Gives an answer to its call; true if the message was an answer, awaited or not.
@@ -249,7 +246,7 @@ struct BusThread {
     }
 
     private func sleepMilliseconds() -> Int32 {
-        var next = gathered.isEmpty ? nil : gatheredUntil + gatherTime / Self.gatherGrace
+        var next = gathered.isEmpty ? nil : gatheredUntil
         for call in outstanding.values { next = min(next ?? call.deadline, call.deadline) }
         guard let next else { return -1 }
         let left = max(.zero, next - Uptime.now())
