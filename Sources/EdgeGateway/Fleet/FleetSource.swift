@@ -14,7 +14,7 @@ protocol FleetSource: Actor {
     func keep() throws
 }
 
-/// One gateway of a screen: how it is told from others, and what the operator calls it.
+/// One gateway of a screen: what distinguishes it from others, and what the operator calls it.
 struct FleetSubject: Equatable, Sendable {
     /// What it is remembered by: a name may be given to another machine.
     var address: String

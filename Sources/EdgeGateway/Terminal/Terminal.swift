@@ -126,7 +126,7 @@ enum Terminal {
 }
 
 extension Int {
-    /// The whole part of another program's number: at the ends of the range if it is beyond, 0 if it is none.
+    /// The whole part of a number from another program, clamped to the range of `Int`; 0 for NaN.
     init(bounding value: Double) {
         self = Int(exactly: value.rounded(.towardZero)) ?? (value > 0 ? .max : value < 0 ? .min : 0)
     }

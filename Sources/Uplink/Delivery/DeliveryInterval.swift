@@ -7,7 +7,7 @@ import Basics
 /// last ones took what such a request takes by itself, and slower ones met requests of others. Where none is
 /// slower the interval is halved, where half of them are it is doubled.
 ///
-/// A value without a clock: it is told how long answers took.
+/// A value without a clock: its caller passes in how long each answer took.
 struct DeliveryInterval: Sendable {
     /// The interval now, between `shortest` and `longest`.
     private(set) var current: Duration

@@ -94,7 +94,7 @@ import Testing
         #expect(
             interval.pause(after: Self.second, arrivals: 1) == Duration.seconds(
                 120)...(.seconds(120)))
-        #expect(Self.interval(30, 7).current == .seconds(7), "the shortest is none that is longer")
+        #expect(Self.interval(30, 7).current == .seconds(7), "at most the longest")
     }
 
     @Test func theShortIntervalCountsFromTheFetchAndVariesByATenth() {

@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// A broker of MQTT 5 or 3.1.1: Home Assistant, ThingsBoard, Node-RED and whatever else subscribes.
 public struct MQTTKind: DestinationKind {
-    /// Whether Home Assistant is told of the straps.
+    /// Whether the straps are described to Home Assistant.
     enum Discovery: String, CaseIterable {
         case on, off
     }

@@ -1,7 +1,7 @@
 /// The retained messages that say how a gateway is, and what of them the broker has.
 struct MQTTStateMessages: Sendable {
     let topics: MQTTTopics
-    /// Whether Home Assistant is told of them.
+    /// Whether they are described to Home Assistant.
     let describes: Bool
 
     /// What the broker has, by topic; empty where that is not known.
