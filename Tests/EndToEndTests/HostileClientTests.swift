@@ -33,9 +33,9 @@ import Testing
             for gap in report.gaps where !gap.open {
                 let from = try #require(gap.from), until = try #require(gap.until)
                 let sent = frames.map { Self.date($0.uptime) }
-                // Beside the frames at its ends.
+                // Beside the frames at its ends, the later of which may have been sent long before it was read.
                 let inside = sent.filter {
-                    $0.timeIntervalSince(from) > 0.1 && until.timeIntervalSince($0) > 0.1
+                    $0.timeIntervalSince(from) > 0.1 && until.timeIntervalSince($0) > Self.wayMax
                 }
                 #expect(inside.isEmpty, "\(gaps)")
             }
@@ -46,6 +46,9 @@ import Testing
     private static func date(_ uptime: Uptime) -> Date {
         Date(timeIntervalSinceNow: (uptime - .now()).inSeconds)
     }
+
+    /// What a frame takes from the strap to the gateway at most, on a machine that does much else; s.
+    private static let wayMax = 5.0
 
     /// Another client is answered before those who hang are cut off, after 10 s or more.
     private func expectAnswered(_ fixture: TestWorld, _ comment: Comment) async throws {

@@ -3,7 +3,8 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// Takes over frames in order of arrival, and commits if a group is full or old enough.
+    /// Takes over frames in order of arrival, and commits if a group is full or old enough, or would be too
+    /// old at the next ``tend()``.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
     /// `unknown-reference` if an assignment is not in the store; frames before it are taken.
@@ -21,9 +22,15 @@ extension SampleQueue {
                     arrival, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
             }
         }
-        if let latest, buffer.isDue(uptime: latest) {
+        if let latest, buffer.isDue(uptime: latest) || isDueBeforeNextTend {
             try? commitBuffer(uptime: latest)
         }
+    }
+
+    /// Whether what waits is older than ``tend()`` could know: frames are kept back while they may be copies.
+    private var isDueBeforeNextTend: Bool {
+        guard let deadline = buffer.deadline, let nextTend else { return false }
+        return deadline < nextTend
     }
 
     /// Counts copies of frames that were taken over, as `doubled`: bluetoothd signals each frame once for

@@ -21,8 +21,11 @@ extension SampleQueue {
         let isTroubled = facts.fault != nil || facts.isAbsent || repair.damage != nil
         let age = settings.commitAgeMax
         let pause = isTroubled ? Self.troubledTendPause : min(Self.tendPause, age)
-        let latest = reading.uptime + max(pause, Self.tendSlack)
-        guard let deadline = nextCommitDeadline else { return (facts, latest) }
-        return (facts, min(latest, max(deadline, reading.uptime + Self.tendSlack)))
+        var next = reading.uptime + max(pause, Self.tendSlack)
+        if let deadline = nextCommitDeadline {
+            next = min(next, max(deadline, reading.uptime + Self.tendSlack))
+        }
+        nextTend = next
+        return (facts, next)
     }
 }

@@ -131,6 +131,8 @@ public actor SampleQueue {
     /// The nonce this run's identities are made of.
     public nonisolated let runNonce: UInt64
     var buffer: SampleBuffer
+    /// When ``tend()`` is called again; nil before its first call.
+    var nextTend: Uptime?
     var segments = OpenSegments()
     var commits = CommitFacts()
     var ledgers: GapLedgers
