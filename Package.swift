@@ -211,7 +211,10 @@ let package = Package(
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(
             name: "RecordingTests",
-            dependencies: ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording"],
+            dependencies: [
+                "Basics", "BlueZ", "GATTHeartRate", "OfflineQueue", "Recording",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "HealthRuleTests", dependencies: ["Basics", "Health"], swiftSettings: settings),

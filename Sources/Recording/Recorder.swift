@@ -26,6 +26,8 @@ public actor Recorder {
     private var sessions: [String: SensorSession] = [:]
     private var links: [String: LinkChange] = [:]
     private var waiting: [String: [SensorFrame]] = [:]
+    /// Links that stream and of which no frame is stored yet.
+    private var linksWithoutFrame: Set<String> = []
     /// The daemon leaves.
     public private(set) var isStopping = false
     /// bluetoothd is on the bus and does not answer.
@@ -99,10 +101,20 @@ public actor Recorder {
         }
         await append(arrivals)
         settleIntakes()
-        // Nothing more comes for a while: what is in memory need not wait for its group. A failure
-        // shows in the store's health.
-        if hasLinkEnded { try? await queue.flush() }
+        // Nothing more comes for a while: what is in memory need not wait for its group.
+        if takeBegunLinks() || hasLinkEnded { await flush() }
     }
+
+    /// Whether some link has its first frame since the last call: an interruption ends when a sample is durable,
+    /// not when its group is full.
+    private func takeBegunLinks() -> Bool {
+        let begun = linksWithoutFrame.filter { sessions[$0]?.linkHasFrame ?? true }
+        linksWithoutFrame.subtract(begun)
+        return !begun.isEmpty
+    }
+
+    /// Stores what waits for its group. A failure shows in the store's health.
+    private func flush() async { try? await queue.flush() }
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
         if let count = waiting[frame.address]?.count {
@@ -129,6 +141,7 @@ public actor Recorder {
     /// Frames of a link come to their times when it ends, and none was sent before it began.
     private func follow(_ change: LinkChange, _ now: ClockReading) -> [Arrival] {
         if case .streaming = change.state {
+            linksWithoutFrame.insert(change.address)
             return sessions[change.address]?.beginLink(
                 at: change.uptime, now: now, policy: policy) ?? []
         }
@@ -176,6 +189,7 @@ public actor Recorder {
         for address in sessions.keys.sorted() {
             await tellIntake(of: address, at: now.uptime)
         }
+        if takeBegunLinks() { await flush() }
     }
 
     /// bluetoothd does not answer since then, or answers again (nil).

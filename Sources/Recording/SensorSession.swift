@@ -28,6 +28,8 @@ public struct SensorSession: Sendable {
     var silence = SilenceCause()
     /// Since when frames are expected.
     let began: Uptime
+    /// Whether a frame of the present link has come to its time.
+    private(set) var linkHasFrame = false
 
     init(sensorID: Int64, assignmentID: Int64, began: Uptime = .zero) {
         self.sensorID = sensorID
@@ -76,7 +78,9 @@ public struct SensorSession: Sendable {
     mutating func beginLink(
         at uptime: Uptime, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
-        receive(intake.beginLink(at: uptime.microseconds), now, policy)
+        let arrivals = receive(intake.beginLink(at: uptime.microseconds), now, policy)
+        linkHasFrame = false
+        return arrivals
     }
 
     /// bluetoothd does not answer.
@@ -122,6 +126,7 @@ public struct SensorSession: Sendable {
         policy: DecodePolicy
     ) -> Arrival {
         let arrived = now.at(uptime)
+        linkHasFrame = true
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement

@@ -1,0 +1,79 @@
+import Basics
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Synchronization
+import Testing
+
+@testable import BlueZ
+@testable import Recording
+
+@Suite struct RecorderTests {
+    private static let address = "C0:00:00:00:00:01"
+
+    private final class HandClock: GatewayClock {
+        private let seconds = Mutex(Double(100))
+        func set(_ value: Double) { seconds.withLock { $0 = value } }
+        func read() -> ClockReading {
+            let uptime = seconds.withLock { Uptime.zero + .seconds($0) }
+            return ClockReading(
+                uptime: uptime, wall: UTC(microseconds: 1_800_000_000_000_000) + (uptime - .zero),
+                isTrusted: true)
+        }
+    }
+
+    /// A power cut soon after the strap came back must not cost the sample that ended the interruption.
+    @Test func theFirstFrameOfALinkIsDurableAtOnceAndTheNextOnesWaitForTheirGroup() async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "recorder-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let clock = HandClock()
+        let queue = try SampleQueue(
+            path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+        let central = Central(
+            settings: CentralSettings(service: HeartRateService.service),
+            connect: { () async throws(DBusFault) in throw DBusFault(name: DBusFault.disconnected) })
+        let recorder = Recorder(
+            queue: queue, central: central, clock: clock, policy: .clinical,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let sensor = try await queue.addSensor(address: Self.address, details: SensorDetails())
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: nil, patient: nil, since: nil)
+        await recorder.record(
+            address: Self.address, sensorID: sensor.id, assignmentID: assignment.id)
+
+        for link in 0..<2 {
+            let began = 110 + Double(link) * 60
+            func uptime(_ seconds: Double) -> Uptime { .zero + .seconds(began + seconds) }
+            clock.set(began)
+            await recorder.take([
+                .link(
+                    LinkChange(
+                        address: Self.address, state: .streaming(lastFrameAt: uptime(0)),
+                        reason: .progress, uptime: uptime(0)))
+            ])
+            #expect(await queue.nextCommitDeadline == nil)
+            for second in 1...3 {
+                clock.set(began + Double(second))
+                await recorder.take([
+                    .frame(
+                        SensorFrame(
+                            address: Self.address, bytes: [0, 60 + UInt8(second)],
+                            uptime: uptime(Double(second)), connectionNumber: UInt64(link)))
+                ])
+                let isWaiting = await queue.nextCommitDeadline != nil
+                #expect(isWaiting == (second > 1), "link \(link), frame \(second)")
+            }
+            clock.set(began + 4)
+            await recorder.take([
+                .link(
+                    LinkChange(
+                        address: Self.address, state: .absent, reason: .heard, uptime: uptime(4)))
+            ])
+        }
+        #expect(try await queue.balance().stored == 6)
+        try await queue.close()
+    }
+}
