@@ -72,6 +72,6 @@ package func leave<Detail>(
 
 /// Ends with one line on standard error.
 package func complain(_ line: String, status: Int32) -> Never {
-    FileHandle.standardError.write(Data((line + "\n").utf8))
+    try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
     exit(status)
 }

@@ -202,6 +202,6 @@ struct Demo {
     }
 
     private static func complain(_ text: String) {
-        FileHandle.standardError.write(Data("gateway-demo: \(text)\n".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data("gateway-demo: \(text)\n".utf8))
     }
 }

@@ -26,6 +26,67 @@ import Testing
         }
     }
 
+    /// Runs a line of bash in which `$0` is the program.
+    private static func bash(_ fixture: TestWorld, _ line: String) async throws -> Command.Outcome {
+        try await Command.run(
+            "/bin/bash", ["-c", line, fixture.gateway.binary.path],
+            environment: fixture.gateway.environment, directory: fixture.gateway.directory.path)
+    }
+
+    /// It ended with 0, and the file that the shell made had lost its end.
+    @Test func outputThatTheDiskDoesNotTakeIsAFailure() async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            let full = try await Self.bash(fixture, "\"$0\" decode 1048 > /dev/full")
+            #expect(full.status == 1)
+            #expect(full.complaint.contains("the output is incomplete: No space left on device"))
+            let closed = try await Self.bash(fixture, "\"$0\" decode 1048 >&-")
+            #expect(closed.status == 1)
+            #expect(closed.complaint.contains("the output is incomplete: Bad file descriptor"))
+        }
+    }
+
+    /// A trap ended the command, or the page server of `fleet`, when its messages had no reader.
+    @Test(arguments: ["2> /dev/full", "2>&-", "2>&4"])
+    func messagesThatNobodyTakesDoNotEndACommandEarly(redirection: String) async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            // 4 is a pipe whose reader has gone.
+            let outcome = try await Self.bash(
+                fixture, "exec 4> >(:); wait $!; \"$0\" status \(redirection)")
+            #expect(outcome.status == 3, "\(outcome.complaint)")
+        }
+    }
+
+    /// The text went into the first file that the command opened: into the export itself.
+    @Test func whatIsPrintedToAClosedDescriptorGoesIntoNoFile() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("samples") { $0.balance.stored >= 3 }
+            let outcome = try await Self.bash(
+                fixture, "\"$0\" queue export out.ndjson --all >&- 2>&-; cat out.ndjson")
+            let lines = outcome.output.split(separator: "\n")
+            #expect(lines.count >= 3)
+            #expect(lines.allSatisfy { $0.hasPrefix("{") }, "\(lines.last ?? "")")
+        }
+    }
+
+    @Test func withoutAReaderOfItsOutputACommandEndsQuietly() async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            let outcome = try await Self.bash(
+                fixture, "exec 4> >(:); wait $!; \"$0\" decode 1048 >&4")
+            #expect(outcome.status == 0)
+            #expect(outcome.complaint.isEmpty, "\(outcome.complaint)")
+        }
+    }
+
+    /// It went on asking the daemon for ever.
+    @Test func watchEndsWhenNobodyReadsIt() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            let outcome = try await Self.bash(fixture, "\"$0\" watch | head -n 1")
+            #expect(!outcome.output.isEmpty)
+        }
+    }
+
     @Test func aDaemonWithABadConfigurationSaysWhatAndLeaves() async throws {
         try await TestWorld.run(starts: false) { fixture in
             let path = fixture.gateway.directory.appending(path: "bad.yaml")

@@ -18,8 +18,6 @@ struct WebEnrollment {
             Terminal.write(page.link + "\n")
         } else {
             ShareCommand.show(page)
-            // A program that reads a pipe needs the link now.
-            Terminal.flush()
         }
         Terminal.write("open it on the phone and paste the invitation link; waiting\n")
         var told: ProblemReport?

@@ -160,7 +160,7 @@ struct FleetCommand: AsyncParsableCommand {
     ) async throws {
         let isTerminal = isatty(STDOUT_FILENO) == 1
         if isTerminal { Terminal.clear() }
-        while true {
+        while Terminal.isRead {
             let report = await poller.poll()
             let size = DisplayWidth.terminal(environment)
             var lines = FleetTable(columns: size.columns).lines(report)
@@ -173,7 +173,6 @@ struct FleetCommand: AsyncParsableCommand {
                 Terminal.redraw(lines)
             } else {
                 Terminal.print(lines.joined(separator: "\n"))
-                Terminal.flush()
             }
             await Self.keep(poller)
             await poller.wait(for: .seconds(every))

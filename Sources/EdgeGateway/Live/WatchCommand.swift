@@ -33,7 +33,7 @@ struct WatchCommand: AsyncParsableCommand {
         let clock = ContinuousClock()
         let end = seconds.map { clock.now + .seconds($0) }
         if isTerminal { Terminal.clear() }
-        while end.map({ clock.now < $0 }) ?? true {
+        while Terminal.isRead, end.map({ clock.now < $0 }) ?? true {
             var report: LiveReport = try await client.get("/v1/live/now")
             report.straps.removeAll { chosen != nil && $0.sensor != chosen }
             view.take(report)
@@ -73,6 +73,5 @@ struct WatchCommand: AsyncParsableCommand {
         } else {
             Terminal.print(report.straps.map(WatchView.headline).joined(separator: "\n"))
         }
-        Terminal.flush()
     }
 }

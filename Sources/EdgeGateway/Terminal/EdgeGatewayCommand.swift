@@ -31,6 +31,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
+        StandardStream.reserveDescriptors()
         // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
         do {
@@ -65,7 +66,10 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
     /// libcurl may just be giving back, and the process would end in SIGABRT.
     private static func leave(_ code: Int32) -> Never {
         fflush(nil)
-        _exit(code)
+        guard let failure = StandardStream.outputFailure, failure != EPIPE else { _exit(code) }
+        Terminal.complain(
+            "the output is incomplete: \(String(cString: strerror(failure)))")
+        _exit(code == CommandExit.well.rawValue ? CommandExit.notWell.rawValue : code)
     }
 }
 

@@ -5,8 +5,14 @@ import Foundation
 enum Terminal {
     /// A command's result, or a part of it, on standard output.
     static func print(_ text: String) {
-        Swift.print(Printable.lines(text))
+        printRaw(Printable.lines(text))
     }
+
+    /// Whether standard output still takes what is printed. A command that would print for ever ends when it does
+    /// not.
+    static var isRead: Bool { StandardStream.outputFailure == nil }
+
+    private static func printRaw(_ text: String) { StandardStream.output.write(text + "\n") }
 
     /// A line of the result that should be seen: red on a terminal that did not ask for no colour
     /// (no-color.org).
@@ -14,22 +20,18 @@ enum Terminal {
         let text = Printable.line(line)
         let isPlain =
             isatty(STDOUT_FILENO) == 0 || ProcessInfo.processInfo.environment["NO_COLOR"] != nil
-        Swift.print(isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m")
+        printRaw(isPlain ? text : "\u{1B}[31m\(text)\u{1B}[0m")
     }
 
     /// A whole screen instead of the one before: home, each line cleared to its end, and what was below. It
     /// does not flicker.
     static func redraw(_ lines: [String]) {
         let screen = lines.map { Printable.line($0) + "\u{1B}[K" }.joined(separator: "\n")
-        Swift.print("\u{1B}[H" + screen + "\n\u{1B}[J", terminator: "")
-        fflush(nil)
+        StandardStream.output.write("\u{1B}[H" + screen + "\n\u{1B}[J")
     }
 
     /// Erases the screen.
-    static func clear() { Swift.print("\u{1B}[2J", terminator: "") }
-
-    /// What was printed so far goes out now: another program may read it from a pipe.
-    static func flush() { fflush(nil) }
+    static func clear() { StandardStream.output.write("\u{1B}[2J") }
 
     /// One message on standard error, prefixed with the program's name.
     static func complain(_ message: String) {
@@ -38,12 +40,12 @@ enum Terminal {
 
     /// Something for the person at the terminal that is not the command's result.
     static func write(_ text: String) {
-        FileHandle.standardError.write(Data(Printable.lines(text).utf8))
+        StandardStream.error.write(Printable.lines(text))
     }
 
     /// Writes the line on standard error anew; an empty one goes.
     static func rewriteLine(_ text: String) {
-        FileHandle.standardError.write(Data("\r\u{1B}[K\(Printable.line(text))".utf8))
+        StandardStream.error.write("\r\u{1B}[K\(Printable.line(text))")
     }
 
     /// A line that a person types; nil at the end of input, or when the command is interrupted.
@@ -78,13 +80,13 @@ enum Terminal {
     /// A report as JSON on standard output.
     static func printJSON(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder(pretty: true).encode(report)
-        Swift.print(Printable.json(String(decoding: data, as: UTF8.self)))
+        printRaw(Printable.json(String(decoding: data, as: UTF8.self)))
     }
 
     /// A report as JSON on one line of standard output.
     static func printJSONLine(_ report: some Encodable) throws {
         let data = try ReportCoding.encoder().encode(report)
-        Swift.print(Printable.json(String(decoding: data, as: UTF8.self)))
+        printRaw(Printable.json(String(decoding: data, as: UTF8.self)))
     }
 
     /// A table that fits 80 columns: the last column is cut rather than wrapped.
