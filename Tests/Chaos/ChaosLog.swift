@@ -5,7 +5,6 @@ import Testbed
 /// What happened, for the judge and for who reads a failure. Times are true ones.
 final class ChaosLog: Sendable {
     private struct State {
-        var deaths: [UTC] = []
         /// When frames under way to the gateway may have been lost: bus, bluetoothd and links broke.
         var breaks: [UTC] = []
         var full: [(from: UTC, until: UTC)] = []
@@ -18,7 +17,7 @@ final class ChaosLog: Sendable {
 
     init(_ clock: FastClock) { self.clock = clock }
 
-    var deaths: [UTC] { state.withLock { $0.deaths } }
+    var deaths: [UTC] { clock.deaths }
     var breaks: [UTC] { state.withLock { $0.breaks } }
     var full: [(from: UTC, until: UTC)] { state.withLock { $0.full } }
     var notes: [String] { state.withLock { $0.notes } }
@@ -37,7 +36,7 @@ final class ChaosLog: Sendable {
     /// Whether the daemon died so recently.
     func hasDied(withinSeconds seconds: Double) -> Bool {
         let since = clock.now - .seconds(seconds)
-        return state.withLock { $0.deaths.contains { $0 >= since } }
+        return deaths.contains { $0 >= since }
     }
 
     func endedByItself(_ text: String) {
@@ -45,7 +44,6 @@ final class ChaosLog: Sendable {
         state.withLock { $0.unexpectedDeaths += 1 }
     }
 
-    func killed() { state.withLock { $0.deaths.append(clock.now) } }
     func broke() { state.withLock { $0.breaks.append(clock.now) } }
     func note(_ text: String) {
         let line = "\(Int(clock.seconds)) s: \(text)"

@@ -54,18 +54,17 @@ final class ChaosRun: Sendable {
             guard let clock = world.clock, let proxy = world.proxy else { return }
             let run = ChaosRun(world, clock, proxy)
             async let sending: Void = run.straps.run(run.bluez, every: frameSeconds)
-            async let watching: Void = run.watchDeaths()
             async let asking: Void = run.watchHealth()
             do {
                 try await body(run)
             } catch {
                 run.straps.stop()
-                _ = await (sending, watching, asking)
+                _ = await (sending, asking)
                 let notes = run.log.notes.suffix(20).joined(separator: "\n")
                 throw GatewayProcess.Fault(description: "seed \(seed): \(error)\n\(notes)")
             }
             run.straps.stop()
-            _ = await (sending, watching, asking)
+            _ = await (sending, asking)
         }
     }
 
@@ -168,17 +167,6 @@ final class ChaosRun: Sendable {
     }
 
     // MARK: Deaths
-
-    /// Writes down when the daemon dies, until the straps stop.
-    func watchDeaths() async {
-        var last: pid_t?
-        while straps.isSending {
-            let now = await gateway.processID
-            if last != nil, now != last { log.killed() }
-            last = now
-            try? await Task.sleep(for: .milliseconds(5))
-        }
-    }
 
     /// Kills the daemon, and starts it again as systemd does.
     func killAndStart(reboots: Bool = false) async throws {

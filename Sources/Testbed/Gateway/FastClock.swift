@@ -52,6 +52,11 @@ public final class FastClock: Sendable {
         /// How far the wall clock is from the truth.
         var wrong = Duration.zero
         var troubles = 0
+        /// The gateway that lived at the last step.
+        var living: pid_t?
+        /// The last that did not live any more.
+        var dead: pid_t?
+        var deaths: [UTC] = []
     }
 
     /// Where the page has what: `struct fast_time` of Tests/Chaos/FastTime.
@@ -150,6 +155,10 @@ public final class FastClock: Sendable {
         }
     }
 
+    /// When the gateway died, of each time, exact to a step: a task that looked would be late, by seconds of the
+    /// world, on a busy host.
+    package var deaths: [UTC] { state.withLock { $0.deaths } }
+
     /// The exchange's time, when it lives in this world.
     package var exchangeTime: ExchangeTime {
         ExchangeTime(
@@ -172,6 +181,7 @@ public final class FastClock: Sendable {
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
         wait(atMost: Self.gatewayPatience) { gatewayHasThread(in: "RD") }
         wait(atMost: Self.diskPatience) { gatewayHasThread(in: "D") }
+        noteDeath()
         // A little late is usual; more than that is a pause of the host, which the world skips.
         let next = nanoseconds + min(slept - began, Self.stepMax).microseconds * 1000 * speed
         // Nothing that the gateway sees may be earlier than what was noted here.
@@ -188,29 +198,57 @@ public final class FastClock: Sendable {
         }
     }
 
+    private var process: pid_t { page.load(fromByteOffset: Field.process, as: pid_t.self) }
+
     /// Whether a thread of the gateway is in one of these states (proc(5)): R runs or waits for a processor, D
     /// waits for the disk.
     private func gatewayHasThread(in states: String) -> Bool {
-        let process = page.load(fromByteOffset: Field.process, as: Int32.self)
+        let process = process
         guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
         defer { closedir(threads) }
         while let entry = readdir(threads) {
             let thread = withUnsafeBytes(of: entry.pointee.d_name) {
                 String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
             }
-            guard !thread.hasPrefix(".") else { continue }
-            let file = open("/proc/\(process)/task/\(thread)/stat", O_RDONLY | O_CLOEXEC)
-            guard file >= 0 else { continue }
-            defer { close(file) }
-            var text = [UInt8](repeating: 0, count: 128)
-            let count = read(file, &text, text.count)
-            // "4711 (edge-gateway) S 1 …"
-            guard count > 0, let name = text[..<count].lastIndex(of: UInt8(ascii: ")")),
-                name + 2 < count
+            guard !thread.hasPrefix("."),
+                let state = Self.state(of: "/proc/\(process)/task/\(thread)")
             else { continue }
-            if states.utf8.contains(text[name + 2]) { return true }
+            if states.utf8.contains(state) { return true }
         }
         return false
+    }
+
+    private func noteDeath() {
+        let process = process
+        state.withLock { state in
+            if let living = state.living, living != process || !Self.isAlive(living) {
+                state.deaths.append(now)
+                state.living = nil
+                state.dead = living
+            }
+            if state.living == nil, process > 0, process != state.dead, Self.isAlive(process) {
+                state.living = process
+            }
+        }
+    }
+
+    /// One that waits for its parent (Z), or is just going (X), is dead.
+    private static func isAlive(_ process: pid_t) -> Bool {
+        state(of: "/proc/\(process)").map { !"ZX".utf8.contains($0) } ?? false
+    }
+
+    /// The state of a process or a thread (proc(5)) by its folder; nil if it is gone.
+    private static func state(of folder: String) -> UInt8? {
+        let file = open("\(folder)/stat", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var text = [UInt8](repeating: 0, count: 128)
+        let count = read(file, &text, text.count)
+        // "4711 (edge-gateway) S 1 …"
+        guard count > 0, let name = text[..<count].lastIndex(of: UInt8(ascii: ")")),
+            name + 2 < count
+        else { return nil }
+        return text[name + 2]
     }
 
     // MARK: The machine's clocks
