@@ -2,12 +2,14 @@ import Figures
 import Foundation
 import Testbed
 
-/// How long frames of eight straps take from the bus to the exchange's answer, with the interval that the
+/// How long frames of eight straps take from the bus to the exchange's answer, and what that writes, with the interval that the
 /// gateway chooses and, in the same run, with one of 30 s (Benchmarks/latency).
 @main
 struct LatencyBench {
     /// The age that one of a hundred frames may exceed when the exchange acknowledges it.
     private static let secondsMax = 6.0
+    /// What a card should have to take in a day, from everything that runs on it.
+    private static let writtenMegabytesMax = 400.0
     /// What the interval was before it followed the answers.
     private static let fixedSeconds = "30"
 
@@ -48,6 +50,9 @@ struct LatencyBench {
                     "frame to answer, 8 straps, p99", "≤ 6 s", "s", limit: secondsMax,
                     \.percentile99),
                 figure("requests a minute, 8 straps", "", "", \.requestsPerMinute),
+                figure(
+                    "written to the disk, 8 straps of 8 patients", "≤ 400 MB a day", "MB",
+                    limit: writtenMegabytesMax, \.writtenMegabytesADay),
                 figure("latency: twice or orphans", "0", "", limit: 0) { Double($0.faults) },
             ], detail: Detail(chosen: chosen, fixed: fixed))
     }

@@ -11,6 +11,9 @@ struct LatencyRun {
         var percentile99: Double
         var longest: Double
         var requestsPerMinute: Double
+        /// What the gateway writes to the disk at this pace, in whole pages as the disk gets them, without the file
+        /// system's own journal.
+        var writtenMegabytesADay: Double
         /// Observations that are there twice or belong to nobody.
         var faults: Int
     }
@@ -40,7 +43,7 @@ struct LatencyRun {
             binary: binary, busAddress: bus.address, settings: settings)
         do {
             try await begin(gateway, exchange, bluez)
-            let latency = try await measure(exchange)
+            let latency = try await measure(exchange, of: gateway)
             await gateway.remove()
             await exchange.stop()
             await bluez.stop()
@@ -101,10 +104,14 @@ struct LatencyRun {
         }
     }
 
-    private func measure(_ exchange: StandInExchange) async throws -> Latency {
+    private func measure(
+        _ exchange: StandInExchange, of gateway: GatewayProcess
+    ) async throws -> Latency {
         let before = await exchange.storedCount()
+        let writtenBefore = try await Self.written(by: gateway)
         await exchange.forgetRequests()
         try await Task.sleep(for: time)
+        let written = try await Self.written(by: gateway) - writtenBefore
         let stored = await exchange.stored.dropFirst(before)
         let requests = await exchange.requests.count { $0.entries != nil }
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
@@ -120,6 +127,16 @@ struct LatencyRun {
             frames: ages.count, median: ages[ages.count / 2],
             percentile99: ages[ages.count * 99 / 100],
             longest: longest, requestsPerMinute: Double(requests) / (time / .seconds(60)),
+            writtenMegabytesADay: Double(written) / 1e6 * (.seconds(86400) / time),
             faults: await exchange.duplicates.count + exchange.orphans)
+    }
+
+    /// Bytes that the gateway has written to the disk so far: `write_bytes` of proc(5).
+    private static func written(by gateway: GatewayProcess) async throws -> Int {
+        guard let process = await gateway.processID,
+            let text = try? String(contentsOfFile: "/proc/\(process)/io", encoding: .utf8),
+            let found = text.firstMatch(of: /(?m)^write_bytes: (\d+)$/), let bytes = Int(found.1)
+        else { throw FixtureFault(description: "the gateway's /proc/PID/io cannot be read") }
+        return bytes
     }
 }

@@ -1,10 +1,12 @@
 import Basics
 import GRDB
 
-/// What the deliveries have under way: samples they were given, outcomes that the store does not have yet, and
-/// patients whose samples they keep back.
+/// What the deliveries have under way: samples they were given, requests, outcomes that the store does not have yet,
+/// and patients whose samples they keep back.
 struct OpenDeliveries: Sendable {
     private var lent = LentSamples()
+    /// The last request of each delivery that sent one in this run.
+    private var requests: [Int64: Request] = [:]
     /// Outcomes that are written with the next transaction, by delivery.
     private var unwritten: [Int64: UnwrittenOutcomes] = [:]
     /// Whether transactions take them along: not since one failed that did, until they are written by
@@ -23,6 +25,28 @@ struct OpenDeliveries: Sendable {
 
     /// These samples were dropped, some perhaps while they are under way.
     mutating func drop(_ ranges: [DroppedRange]) { lent.drop(ranges) }
+
+    // MARK: - Requests
+
+    enum Request: Sendable {
+        /// Sent at this uptime; what became of it is not known.
+        case unanswered(Uptime)
+        /// Answered for certain: the exchange does not work on it any more.
+        case answered
+    }
+
+    func lastRequest(of enrollment: Int64) -> Request? { requests[enrollment] }
+
+    mutating func noteRequest(_ request: Request, of enrollment: Int64) {
+        requests[enrollment] = request
+    }
+
+    /// The deliveries whose last request was answered.
+    var answered: [Int64] {
+        requests.compactMap { enrollment, request in
+            if case .answered = request { enrollment } else { nil }
+        }
+    }
 
     // MARK: - Outcomes
 
@@ -66,6 +90,7 @@ struct OpenDeliveries: Sendable {
     mutating func written(_ outcomes: UnwrittenOutcomes, of enrollment: Int64) {
         takesOutcomesAlong = true
         lent.settled(outcomes.samples, by: enrollment)
+        FaultPoint.settled.reach()
     }
 
     /// The same for those that went along.
@@ -74,6 +99,7 @@ struct OpenDeliveries: Sendable {
             unwritten[enrollment] = nil
             lent.settled(outcomes.samples, by: enrollment)
         }
+        if !all.isEmpty { FaultPoint.settled.reach() }
     }
 
     /// A transaction failed that took outcomes along.

@@ -41,34 +41,31 @@ extension SampleQueue {
     ///
     /// In each segment the outcomes must be for its oldest pending samples, without a hole, else
     /// `not-contiguous`. Requeued dead letters are outside that order.
-    /// `isAnswered` says that the request begun last was answered for certain.
     public func settle(
-        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
-        isAnswered: Bool = false
+        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
     ) throws(QueueError) {
         try settleUnwritten(enrollment)
         let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
         let wall = clock.read().trustedWallMicroseconds
         try write("settle samples") { [deliveries] db in
             try deliveries.write(outcomes, of: enrollment, db, wall: wall)
-            if isAnswered {
-                try db.cachedStatement(sql: "DELETE FROM request WHERE enrollment = ?")
-                    .execute(arguments: [enrollment])
-            }
-            FaultPoint.settleUpload.reach()
         }
         deliveries.written(outcomes, of: enrollment)
-        FaultPoint.settled.reach()
     }
 
     /// The same with the next transaction, before the delivery is given other samples, or when a group
-    /// commit would be due: for a destination that knows a repetition whenever it comes. Until then the
-    /// samples count as pending, and after a crash they are delivered again.
+    /// commit would be due. Until then the samples count as pending, and after a crash they are delivered
+    /// again: the destination must know a repetition, at once or after the rest that ``beginRequest(enrollment:)``
+    /// provides for.
+    ///
+    /// - Parameter isAnswered: whether the request begun last was answered for certain.
     public func settleSoon(
-        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil
+        enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
+        isAnswered: Bool = false
     ) throws(QueueError) {
         try store.mustBeWritable("settle samples")
         deliveries.add(outcomes, upload, of: enrollment, at: clock.read().uptime)
+        if isAnswered { deliveries.noteRequest(.answered, of: enrollment) }
     }
 
     /// Writes what waits to be written of a delivery. What does not fit its books is given up, and its
@@ -89,25 +86,43 @@ extension SampleQueue {
         deliveries.written(outcomes, of: enrollment)
     }
 
-    /// Notes, durably, that a request of this delivery is about to be sent.
+    /// Notes, durably, that this delivery sends requests.
+    ///
+    /// The note stays until the store is closed after a request that was answered for certain, so that only the
+    /// first request costs a commit. After a crash the samples rest once, whether or not a request was under way.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
-        let uptime = clock.read().uptimeMicroseconds
-        try write("begin request") { [boot = run.boot] db in
-            try db.cachedStatement(sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)")
-                .execute(arguments: [enrollment, boot, uptime])
+        let uptime = clock.read().uptime
+        if !(try read("read request") { db in try Self.hasNote(db, enrollment) }) {
+            try write("begin request") { [boot = run.boot] db in
+                try db.cachedStatement(sql: "INSERT INTO request VALUES (?, ?, ?)")
+                    .execute(arguments: [enrollment, boot, uptime.microseconds])
+            }
+        }
+        deliveries.noteRequest(.unanswered(uptime), of: enrollment)
+    }
+
+    /// When the last request of this delivery was sent, if its outcome is unknown. One of an earlier run is taken to
+    /// have been sent just now.
+    public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
+        switch deliveries.lastRequest(of: enrollment) {
+        case .answered: return nil
+        case .unanswered(let uptime): return uptime
+        case nil:
+            let now = clock.read().uptime
+            return try read("read request") { db in try Self.hasNote(db, enrollment) } ? now : nil
         }
     }
 
-    /// When the last request of this delivery was sent, if its outcome is unknown. Of another
-    /// boot it is taken to have been sent just now.
-    public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
-        let now = clock.read().uptimeMicroseconds
-        return try read("read request") { [boot = run.boot] db in
-            let row = try Row.fetchOne(
-                db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
-                arguments: [enrollment])
-            guard let row else { return nil }
-            return Uptime(microseconds: row[0] == boot ? min(row[1] ?? now, now) : now)
+    private static func hasNote(_ db: Database, _ enrollment: Int64) throws -> Bool {
+        try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT 1 FROM request WHERE enrollment = ?"),
+            arguments: [enrollment]) != nil
+    }
+
+    /// Removes the notes of deliveries whose last request was answered.
+    func removeNotes(_ db: Database, of deliveries: OpenDeliveries) throws {
+        for enrollment in deliveries.answered {
+            try db.execute(sql: "DELETE FROM request WHERE enrollment = ?", arguments: [enrollment])
         }
     }
 

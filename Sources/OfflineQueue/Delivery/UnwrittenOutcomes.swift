@@ -38,6 +38,7 @@ struct UnwrittenOutcomes: Sendable {
         }
         for upload in uploads {
             try db.record(upload, enrollment: enrollment, wall: wall)
+            FaultPoint.settleUpload.reach()
         }
     }
 

@@ -13,7 +13,7 @@ enum FaultPoint: String, CaseIterable {
     case commitBooks = "commit-books"
     case commitGaps = "commit-gaps"
     case committed
-    /// A settlement: one segment moved; the request noted; on disk.
+    /// A settlement: one segment moved; a request in the history; on disk.
     case settleSegment = "settle-segment"
     case settleUpload = "settle-upload"
     case settled

@@ -39,8 +39,8 @@ import GRDB
 //     ledger_delivery  how far a destination has been told of the gaps, and of each day's coverage
 //     loss        counts by segment, destination, kind (refused: never stored; dropped: stored, then
 //                 withheld) and reason
-//     request     a delivery's request that was begun and not answered for certain: the exchange may
-//                 still be working on it, whatever became of this program meanwhile
+//     request     a note that a delivery sends requests: after a crash the exchange may still be working
+//                 on one
 //     upload      the history of requests
 //
 // Settling. In a segment ids grow, so "what is done" is a cursor and no row is touched:
@@ -205,7 +205,8 @@ public actor SampleQueue {
         try flush()
         let uptime = clock.read().uptime
         var kept = ledgers
-        try write("end run") { [run, walk = repair.walk] db in
+        try write("end run") { [run, walk = repair.walk, deliveries] db in
+            try removeNotes(db, of: deliveries)
             kept.endAll(at: uptime)
             try kept.write(db, run, uptime: uptime)
             try walk.store(db)

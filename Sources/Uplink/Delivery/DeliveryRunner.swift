@@ -229,12 +229,8 @@ public actor DeliveryRunner {
         self.isAnswered = false
         guard !ready.isEmpty || record != nil else { return }
         do {
-            if destination.mayRace {
-                try await queue.settle(
-                    enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
-            } else {
-                try await queue.settleSoon(enrollment: enrollmentID, ready, upload: record)
-            }
+            try await queue.settleSoon(
+                enrollment: enrollmentID, ready, upload: record, isAnswered: isAnswered)
             plan.settled(ready)
             delivery.storeWorked()
         } catch {

@@ -38,8 +38,8 @@ public protocol Destination: Sendable {
     /// single one.
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer
     /// Whether a sample that is sent again may be stored twice because the first request is still being worked
-    /// on. If so, each request is noted on the disk before it is sent, and after a restart its samples rest
-    /// before they are sent again.
+    /// on. If so, a note on the disk says that requests are sent, and after a crash the samples rest before
+    /// they are sent again.
     var mayRace: Bool { get }
     /// Whether it takes the gap ledger.
     var takesLedger: Bool { get }

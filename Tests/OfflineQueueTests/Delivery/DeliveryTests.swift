@@ -260,15 +260,61 @@ struct DeliveryTests {
         let worn = try await Worn(#require(queue))
         let delivery = worn.enrollment.id
         #expect(try await queue?.unansweredRequest(enrollment: delivery) == nil)
-        try await queue?.beginRequest(enrollment: delivery)
         let sent = clock.read().uptime
+        try await queue?.beginRequest(enrollment: delivery)
+        clock.advance(seconds: 3)
+        #expect(try await queue?.unansweredRequest(enrollment: delivery) == sent)
         // Killed: nothing is closed.
         queue = nil
-        clock.advance(seconds: 3)
         let next = try await store.open(clock)
-        #expect(try await next.unansweredRequest(enrollment: delivery) == sent)
-        try await next.settle(enrollment: delivery, [], isAnswered: true)
+        // When it was sent, the note does not say: it may be an older one.
+        let now = clock.read().uptime
+        #expect(try await next.unansweredRequest(enrollment: delivery) == now)
+        try await next.settleSoon(enrollment: delivery, [], isAnswered: true)
         #expect(try await next.unansweredRequest(enrollment: delivery) == nil)
+    }
+
+    /// Each request cost a commit, which was most of what a gateway wrote to its card.
+    @Test func onlyTheFirstRequestOfADeliveryCostsACommit() async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let delivery = worn.enrollment.id
+        for _ in 0..<6 { try await queue.beat(worn.assignment, clock) }
+        try await queue.flush()
+        let other = try DatabaseQueue(path: store.path)
+        func version() throws -> Int? {
+            try other.read { db in try Int.fetchOne(db, sql: "PRAGMA data_version") }
+        }
+        let before = try version()
+        try await queue.beginRequest(enrollment: delivery)
+        let first = try version()
+        #expect(first != before)
+        let batch = try await queue.nextBatch(enrollment: delivery, limit: 2)
+        try await queue.settleSoon(
+            enrollment: delivery, batch.map { SettledSample($0, .delivered) }, isAnswered: true)
+        try await queue.beginRequest(enrollment: delivery)
+        #expect(try version() == first)
+        // The outcome goes along with the next commit of samples.
+        #expect(try await queue.balance().delivered == 0)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await queue.balance().delivered == 2)
+    }
+
+    @Test(arguments: [true, false])
+    func anOrderlyStopKeepsTheNoteOnlyOfARequestWithoutAnAnswer(isAnswered: Bool) async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let delivery = try await Worn(queue).enrollment.id
+        try await queue.beginRequest(enrollment: delivery)
+        if isAnswered { try await queue.settleSoon(enrollment: delivery, [], isAnswered: true) }
+        try await queue.close()
+        let next = try await store.open(clock)
+        let isRemembered = try await next.unansweredRequest(enrollment: delivery) != nil
+        #expect(isRemembered == !isAnswered)
     }
 
     @Test func aRequestOfAnotherBootIsTakenToHaveBeenSentJustNow() async throws {

@@ -17,7 +17,7 @@ import Testing
             try await queue.beginRequest(enrollment: worn.enrollment.id)
             let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 2)
             _ = try await queue.sensors()
-            try await queue.settle(
+            try await queue.settleSoon(
                 enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) },
                 upload: UploadRecord(batch, outcome: "delivered"), isAnswered: true)
         }

@@ -241,6 +241,7 @@ private final class Gateway {
         let now = delivery.clock.read().uptime
         #expect(await delivery.runner.advance() == now + .seconds(30))
         #expect(await delivery.exchange.requests.count { $0.route == .bundle } == requests)
+        try await delivery.queue.flush()
         // The last window may wait for its end.
         #expect(try await delivery.queue.balance().unsent < 180)
         await delivery.exchange.stop()
