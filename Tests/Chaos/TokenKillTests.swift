@@ -118,7 +118,9 @@ import Testing
             try await Self.eventually("recording goes on", in: run) {
                 try await run.gateway.status().balance.stored > held.balance.stored + 4
             }
-            #expect(held.balance.dead == 0 && held.balance.dropped.isEmpty)
+            // Frames without a pulse are dropped whatever happens, and on a slow machine there are some by now.
+            let dropped = held.balance.dropped.filter { $0.key != "zeroRate" }
+            #expect(held.balance.dead == 0 && dropped.isEmpty, "\(held.balance)")
             try await run.enrollAgain()
             try await Self.delivers(run)
             try await Self.eventually("mended", in: run) { try await !Self.wantsEnrollment(run) }
