@@ -48,7 +48,7 @@ extension SampleQueue {
     ) throws(QueueError) {
         try settleUnwritten(enrollment)
         let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         try write("settle samples") { [deliveries] db in
             try deliveries.write(outcomes, of: enrollment, db, wall: wall)
             if isAnswered {
@@ -75,7 +75,7 @@ extension SampleQueue {
     /// samples are delivered again.
     func settleUnwritten(_ enrollment: Int64) throws(QueueError) {
         guard let outcomes = deliveries.takeUnwritten(of: enrollment) else { return }
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         do throws(QueueError) {
             try write("settle samples") { [deliveries] db in
                 try deliveries.write(outcomes, of: enrollment, db, wall: wall)
@@ -91,7 +91,7 @@ extension SampleQueue {
 
     /// Notes, durably, that a request of this delivery is about to be sent.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
-        let uptime = clock.read().uptimeMicroseconds
+        let uptime = clock.read().uptime
         try write("begin request") { [boot = run.boot] db in
             try db.cachedStatement(sql: "INSERT OR REPLACE INTO request VALUES (?, ?, ?)")
                 .execute(arguments: [enrollment, boot, uptime])
@@ -101,13 +101,13 @@ extension SampleQueue {
     /// When the last request of this delivery was sent, if its outcome is unknown. Of another
     /// boot it is taken to have been sent just now.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {
-        let now = clock.read().uptimeMicroseconds
+        let now = clock.read().uptime
         return try read("read request") { [boot = run.boot] db in
             let row = try Row.fetchOne(
                 db, sql: "SELECT boot, sent_uptime_us FROM request WHERE enrollment = ?",
                 arguments: [enrollment])
             guard let row else { return nil }
-            return Uptime(microseconds: row[0] == boot ? min(row[1] ?? now, now) : now)
+            return row[0] == boot ? min(row[1] ?? now, now) : now
         }
     }
 
@@ -180,7 +180,7 @@ extension SampleQueue {
 
 extension SampleQueue.Walk {
     mutating func add(_ row: SampleRow, of segment: PendingSegment) {
-        guard row.isIntact, let time = row.time(wallOffset: segment.wallOffset) else {
+        guard row.isIntact, let time = row.time(segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
                 outcome: .dead(
@@ -191,7 +191,7 @@ extension SampleQueue.Walk {
             PendingSample(
                 id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
                 assignmentID: segment.assignmentID, patient: segment.patient,
-                runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
+                runNonce: segment.runNonce, time: time, frame: row.frame,
                 flags: UInt32(truncatingIfNeeded: row.flags),
                 identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther))
     }
@@ -204,7 +204,7 @@ struct PendingSegment: Sendable {
     var pending: ClosedRange<Int64>
     var assignmentID: Int64
     var runNonce: UInt64
-    var wallOffset: Int64
+    var wallOffset: WallOffset
     var sensorID: Int64
     var patient: String?
     var identityShift: Int64
@@ -253,7 +253,7 @@ struct PendingSegment: Sendable {
     private init?(row: Row, id: Int64?, from column: Int) {
         guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
             first <= last, let nonce = row[column + 3] as Int64?,
-            let offset = row[column + 4] as Int64?
+            let offset = row[column + 4] as WallOffset?
         else { return nil }
         self.id = id
         pending = first...last

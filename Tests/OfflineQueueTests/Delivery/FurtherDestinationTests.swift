@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -99,7 +100,7 @@ struct FurtherDestinationTests {
     @Test func aDestinationThatIsStuckCostsTheOtherNothingAndIsGivenUpAfterItsTime() async throws {
         let scene = try await TwoDestinations(store, clock)
         var terms = EnrollmentTerms.elsewhere()
-        terms.keepMicroseconds = 30 * 86_400_000_000
+        terms.keep = Coverage.day * 30
         try await scene.queue.updateEnrollment(scene.elsewhere, terms: terms)
         try await scene.beat(100)
         #expect(try await scene.queue.deliverAll(scene.own).count == 100)
@@ -281,7 +282,7 @@ struct FurtherDestinationTests {
         #expect(totals.pending == [scene.own: 0, scene.elsewhere: 4])
         #expect(try await scene.queue.waiting(enrollment: scene.own).count == 0)
         let waiting = try await scene.queue.waiting(enrollment: scene.elsewhere)
-        #expect(waiting.count == 4 && waiting.oldestMicroseconds == 1_796_083_201_000_000)
+        #expect(waiting.count == 4 && waiting.oldest == ManualClock.midnight + .seconds(1))
         #expect(
             try await scene.queue.nextRanges(
                 enrollment: scene.elsewhere, perSegment: 3, limit: 10
