@@ -31,19 +31,12 @@ struct GatewayDrain {
         let bus = try await PrivateBus.start()
         let exchange = try await StandInExchange.start()
         let gateway = try GatewayProcess(binary: binary, busAddress: bus.address)
-        do {
+        return try await gateway.removed {
             try await fill(gateway, exchange, backlog)
-            let cost = try await drain(gateway, exchange, backlog)
-            await gateway.remove()
+            return try await drain(gateway, exchange, backlog)
+        } then: {
             await exchange.stop()
             await bus.stop()
-            return cost
-        } catch {
-            let log = gateway.logTail(lines: 10)
-            await gateway.remove()
-            await exchange.stop()
-            await bus.stop()
-            throw FixtureFault(description: "edge-gateway: \(error)\n\(log)")
         }
     }
 
@@ -54,9 +47,9 @@ struct GatewayDrain {
         try backlog.write(to: file, patient: DrainWorld.patient)
         try await gateway.start(with: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
         let link = await exchange.invite(patient: DrainWorld.patient)
-        try await run(gateway, ["enroll", "-"], input: link)
+        try await gateway.succeed(["enroll", "-"], input: link)
         await exchange.cutNetwork()
-        try await run(gateway, ["queue", "import", file])
+        try await gateway.succeed(["queue", "import", file])
         // After a request whose outcome is unknown, the next start waits for 30 s before it sends
         // the same samples: time to look at it while it waits.
         try await waitForRequest(gateway)
@@ -74,15 +67,6 @@ struct GatewayDrain {
             try await Task.sleep(for: .milliseconds(100))
         }
         throw FixtureFault(description: "it tries nothing")
-    }
-
-    private func run(
-        _ gateway: GatewayProcess, _ words: [String], input: String = ""
-    ) async throws {
-        let outcome = try await gateway.command(words, input: input)
-        guard outcome.status == 0 else {
-            throw FixtureFault(description: "\(words[0]): \(outcome.complaint)")
-        }
     }
 
     private func drain(

@@ -41,21 +41,13 @@ struct LatencyRun {
         let exchange = try await StandInExchange.start(seed: Self.seed)
         let gateway = try GatewayProcess(
             binary: binary, busAddress: bus.address, settings: settings)
-        do {
+        return try await gateway.removed {
             try await begin(gateway, exchange, bluez)
-            let latency = try await measure(exchange, of: gateway)
-            await gateway.remove()
+            return try await measure(exchange, of: gateway)
+        } then: {
             await exchange.stop()
             await bluez.stop()
             await bus.stop()
-            return latency
-        } catch {
-            let log = gateway.logTail(lines: 10)
-            await gateway.remove()
-            await exchange.stop()
-            await bluez.stop()
-            await bus.stop()
-            throw FixtureFault(description: "\(error)\n\(log)")
         }
     }
 
@@ -84,8 +76,8 @@ struct LatencyRun {
         for (number, strap) in Self.straps.enumerated() {
             let link = await exchange.invite(patient: Self.firstPatient + number)
             let name = "e\(number)"
-            try await run(gateway, ["enroll", "-", "--name", name], input: link)
-            try await run(gateway, ["pair", strap, "--enrollment", name])
+            try await gateway.succeed(["enroll", "-", "--name", name], input: link)
+            try await gateway.succeed(["pair", strap, "--enrollment", name])
         }
         let isStreaming = await bluez.wait(atMost: .seconds(Self.startSecondsMax)) { bluez in
             Self.straps.allSatisfy { bluez.isSubscribed($0) }
@@ -93,15 +85,6 @@ struct LatencyRun {
         guard isStreaming else { throw FixtureFault(description: "not all straps are recorded") }
         await exchange.inject(.slow(Self.answerTime), on: [.bundle], for: .untilCleared)
         try await Task.sleep(for: Self.warmUp)
-    }
-
-    private func run(
-        _ gateway: GatewayProcess, _ words: [String], input: String = ""
-    ) async throws {
-        let outcome = try await gateway.command(words, input: input)
-        guard outcome.status == 0 else {
-            throw FixtureFault(description: "\(words[0]): \(outcome.complaint)")
-        }
     }
 
     private func measure(

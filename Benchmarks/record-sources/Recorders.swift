@@ -38,12 +38,7 @@ struct Ours: Recorder {
 
     func start(_ straps: [String]) async throws {
         try await gateway.start()
-        for strap in straps {
-            let outcome = try await gateway.command(["pair", strap])
-            guard outcome.status == 0 else {
-                throw FixtureFault(description: "pair: \(outcome.complaint)")
-            }
-        }
+        for strap in straps { try await gateway.succeed(["pair", strap]) }
     }
 
     func remove() async { await gateway.remove() }

@@ -71,19 +71,14 @@ struct Soak {
     private func begin() async throws {
         try await gateway.start()
         let link = await exchange.invite(patient: Self.patient)
-        try await run("enroll", "-", "--name", "soak", input: link)
-        for strap in Self.straps { try await run("pair", strap, "--enrollment", "soak") }
+        try await gateway.succeed(["enroll", "-", "--name", "soak"], input: link)
+        for strap in Self.straps {
+            try await gateway.succeed(["pair", strap, "--enrollment", "soak"])
+        }
         let isStreaming = await bluez.wait(atMost: .seconds(Self.startSecondsMax)) { bluez in
             Self.straps.allSatisfy { bluez.isSubscribed($0) }
         }
         guard isStreaming else { throw FixtureFault(description: "not all straps are recorded") }
-    }
-
-    private func run(_ words: String..., input: String = "") async throws {
-        let outcome = try await gateway.command(words, input: input)
-        guard outcome.status == 0 else {
-            throw FixtureFault(description: "\(words[0]): \(outcome.complaint)")
-        }
     }
 
     private func record(_ minutes: Int, into path: String) async throws {

@@ -2,12 +2,15 @@
 ///
 /// Its path changes when it is plugged in again; its address does not.
 public struct Adapter: Sendable, Hashable {
+    /// Its object path.
     public let path: String
     /// Upper-case hexadecimal with colons.
     public internal(set) var address = ""
     /// The alias, which is the system's name unless someone set another.
     public internal(set) var name = ""
+    /// Whether its radio is on.
     public internal(set) var isPowered = false
+    /// Whether it listens for advertisements, for whichever program.
     public internal(set) var isDiscovering = false
 
     init(path: String) { self.path = path }
@@ -15,6 +18,7 @@ public struct Adapter: Sendable, Hashable {
 
 /// A remote device, in range or only remembered (`org.bluez.Device1`).
 public struct Device: Sendable, Hashable {
+    /// Its object path.
     public let path: String
     /// Upper-case hexadecimal with colons.
     public internal(set) var address = ""
@@ -22,17 +26,21 @@ public struct Device: Sendable, Hashable {
     public internal(set) var addressType = ""
     /// The name it gives itself, if it did.
     public internal(set) var name: String?
+    /// The name that somebody gave it here; else `name`, or its address.
     public internal(set) var alias = ""
     /// dBm of the last advertisement; nil when it is not being discovered.
     public internal(set) var rssi: Int?
     /// 128-bit UUIDs of its services, lower case: advertised or found.
     public internal(set) var uuids: [String] = []
+    /// Whether there is a bond, if only for this connection.
     public internal(set) var isPaired = false
     /// Nil where bluetoothd (before 5.65) does not tell.
     public internal(set) var isBonded: Bool?
+    /// Whether it may connect without being asked about.
     public internal(set) var isTrusted = false
     /// May be true without ever having been signalled: get it after `Connect`.
     public internal(set) var isConnected = false
+    /// Whether its services are known; only then are its characteristics there.
     public internal(set) var areServicesResolved = false
     /// Charge in percent, 0…100, while it is connected (`org.bluez.Battery1`): bluetoothd keeps the
     /// Battery Service to itself.
@@ -60,6 +68,7 @@ public struct Device: Sendable, Hashable {
 
 /// A characteristic of a connected (or once connected) device (`org.bluez.GattCharacteristic1`).
 public struct Characteristic: Sendable, Hashable {
+    /// Its object path.
     public let path: String
     /// The 128-bit UUID, lower case.
     public internal(set) var uuid = ""
@@ -67,6 +76,7 @@ public struct Characteristic: Sendable, Hashable {
     public internal(set) var service = ""
     /// Such as `read`, `notify`, `indicate`.
     public internal(set) var flags: [String] = []
+    /// Whether anybody is subscribed to it.
     public internal(set) var isNotifying = false
 
     init(path: String) { self.path = path }

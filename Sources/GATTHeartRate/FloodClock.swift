@@ -167,6 +167,7 @@ public struct TimedFrame: Hashable, Sendable {
     /// From this uncertainty on, a time is not to be believed, µs.
     public static let uncertaintyMicrosecondsMax: Int64 = 5_000_000
 
+    /// The octets of the notification, as they came.
     public let bytes: [UInt8]
     /// `CLOCK_BOOTTIME` µs: of its arrival, or rebuilt.
     public let uptimeMicroseconds: Int64

@@ -11,8 +11,10 @@ public struct HealthHistory: Sendable {
         public var deliveries: [Int64: Backlog] = [:]
         /// Rows the store has written, and samples that wait in memory.
         public var written = 0
+        /// Samples that wait in memory.
         public var buffered = 0
 
+        /// Nothing counted yet.
         public init() {}
     }
 
@@ -23,6 +25,7 @@ public struct HealthHistory: Sendable {
         /// Waiting, and not held.
         public var pending: Int
 
+        /// So many settled, and so many waiting.
         public init(settled: Int, pending: Int) {
             self.settled = settled
             self.pending = pending
@@ -51,6 +54,7 @@ public struct HealthHistory: Sendable {
     private var parts: [Int64: [Part]] = [:]
     private var written: Steady?
 
+    /// A history that begins with the first counts.
     public init() {}
 
     /// Takes over what was counted at `uptime`.

@@ -14,7 +14,9 @@ public struct HealthLog: Sendable {
 
     /// What began and what ended between two looks.
     public struct Change: Sendable, Equatable {
+        /// Conditions that hold now and did not at the look before.
         public var began: [HealthCondition] = []
+        /// Conditions that held at the look before and no longer do.
         public var ended: [HealthCondition] = []
     }
 

@@ -15,6 +15,7 @@ public enum HealthRules {
 
 /// One thing that is not well.
 public struct HealthCondition: Sendable, Equatable {
+    /// Which of the health items it is.
     public var name: HealthName
     /// What it is about when several can have the same name: a sensor's number, an enrollment.
     public var subject: String

@@ -3,11 +3,17 @@
 public struct HealthSnapshot: Sendable, Equatable {
     /// Whether the wall clock counts.
     public var isClockTrusted = true
+    /// What the radio is able to do.
     public var radio = Radio.ready
+    /// The Bluetooth adapters in use.
     public var adapters: [Adapter] = []
+    /// The straps that are paired.
     public var straps: [Strap] = []
+    /// The store.
     public var store = Store()
+    /// What each enrollment delivers.
     public var deliveries: [Delivery] = []
+    /// The parts of the daemon.
     public var services: [Service] = []
     /// A battery below this is low, percent.
     public var batteryLowPercent = 15
@@ -19,6 +25,7 @@ public struct HealthSnapshot: Sendable, Equatable {
     public enum Radio: Sendable, Equatable {
         /// Nothing is known yet.
         case unknown
+        /// It works; or what is missing, from the bus down to the power of the adapter.
         case ready, noBus, noDaemon, noAdapter, poweredOff
         /// bluetoothd owns its name and has answered nothing for so long.
         case daemonHung(for: Duration)
@@ -26,13 +33,16 @@ public struct HealthSnapshot: Sendable, Equatable {
 
     /// One Bluetooth adapter.
     public struct Adapter: Sendable, Equatable {
+        /// Its address; nothing of it goes into a log.
         public var address: String
         /// How long it has heard nothing at all though it listens; nil while it hears.
         public var silentTime: Duration?
         /// It carries no further link, and a strap waits for one.
         public var refusesLinks = false
+        /// Links that it carries.
         public var linkCount = 0
 
+        /// An adapter that hears and carries no link.
         public init(address: String) { self.address = address }
     }
 
@@ -46,10 +56,13 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var label: String
         /// The state of its link, as in the report on a sensor.
         public var link = "absent"
+        /// Charge, 0…100; nil where it is not known.
         public var batteryPercent: Int?
+        /// There is a bond here, and the strap no longer knows it.
         public var isBondLost = false
         /// The age at which it ends its links again and again.
         public var fixedAge: Duration?
+        /// Each of its frames arrives twice: another program listens as well.
         public var isDoubled = false
         /// How long it has been heard and could not be connected to.
         public var unreachableTime: Duration?
@@ -60,6 +73,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// How long nothing of it has been stored though frames came.
         public var unstoredTime = Duration.zero
 
+        /// A strap of which nothing has been heard.
         public init(id: Int64, address: String, label: String) {
             self.id = id
             self.address = address
@@ -73,15 +87,19 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var readFault: String?
         /// Why the last commit failed, and what a person does about it.
         public var writeFault: Fault?
+        /// Samples that wait in memory.
         public var buffered = 0
+        /// Frames of this run that neither disk nor memory could take.
         public var refused = 0
         /// How long samples have waited in memory without a commit.
         public var uncommittedTime = Duration.zero
+        /// What became of a store that was found broken, until a person acknowledges it.
         public var salvage: Salvage?
         /// What happened to a store that is no longer in its place; nil while it is there.
         public var missing: String?
         /// Rows that fail their checksum, as far as is known.
         public var damagedRows = 0
+        /// How full it is, if it is nearly full.
         public var fill: Fill?
         /// Samples that are dead letters.
         public var dead = 0
@@ -90,25 +108,35 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// Samples that were lost and nobody has acknowledged, by reason.
         public var lost: [String: Int] = [:]
 
+        /// An empty store that works.
         public init() {}
 
+        /// Why the disk takes nothing.
         public struct Fault: Sendable, Equatable {
+            /// What happened, one line.
             public var message: String
+            /// What a person does about it, one line.
             public var advice: String
 
+            /// A fault with its advice.
             public init(message: String, advice: String) {
                 self.message = message
                 self.advice = advice
             }
         }
 
+        /// A store that was found broken and replaced.
         public struct Salvage: Sendable, Equatable {
+            /// The store's number for the salvage.
             public var id: Int64
+            /// Samples that were carried over.
             public var carried: Int
+            /// Samples that waited and are gone.
             public var lost: Int
             /// The name of the file that is kept.
             public var file: String
 
+            /// A salvage with its figures.
             public init(id: Int64, carried: Int, lost: Int, file: String) {
                 self.id = id
                 self.carried = carried
@@ -119,11 +147,14 @@ public struct HealthSnapshot: Sendable, Equatable {
 
         /// Set once four fifths of the limit are taken.
         public struct Fill: Sendable, Equatable {
+            /// Of the limit, 0…100.
             public var percent: Int
+            /// Whether the last commit found no room.
             public var isFull: Bool
             /// At the limit new samples are refused; else the oldest are dropped.
             public var refusesNew: Bool
 
+            /// How full it is, and what happens at the limit.
             public init(percent: Int, isFull: Bool, refusesNew: Bool) {
                 self.percent = percent
                 self.isFull = isFull
@@ -136,7 +167,9 @@ public struct HealthSnapshot: Sendable, Equatable {
     public struct Delivery: Sendable, Equatable {
         /// The store's number for the enrollment.
         public var id: Int64
+        /// Its name, for commands.
         public var name: String
+        /// By what the gateway was let in.
         public var kind = Kind.invitation
         /// The authorization is lost, or cannot be read.
         public var wantsEnrolling = false
@@ -157,13 +190,19 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// By how many samples the backlog has grown in the last hour, if it grew all the time.
         public var growth: Int?
 
+        /// An enrollment by an invitation or a practitioner's key, one into a file, or another system.
         public enum Kind: Sendable { case invitation, practitionerKey, file, destination }
 
+        /// A strap whose patient's samples are held.
         public struct HeldStrap: Sendable, Equatable {
+            /// The store's number for the strap.
             public var strap: Int64
+            /// What a person calls it.
             public var label: String
+            /// Why.
             public var hold: Hold
 
+            /// A strap and its hold.
             public init(strap: Int64, label: String, hold: Hold) {
                 self.strap = strap
                 self.label = label
@@ -173,14 +212,19 @@ public struct HealthSnapshot: Sendable, Equatable {
 
         /// Why samples are held: the stored reason, and its words for a person.
         public struct Hold: Sendable, Equatable {
+            /// The word that is stored (`HoldReason`).
             public var reason: String
+            /// What it means, for a person.
             public var meaning: String
+            /// What a person does about it.
             public var remedy: String
+            /// Who ends it.
             public var cause: Cause
 
             /// Who ends the hold, as far as the rules distinguish it.
             public enum Cause: Sendable { case consent, paused, other }
 
+            /// A hold with its words.
             public init(
                 reason: String, meaning: String, remedy: String, cause: Cause = .other
             ) {
@@ -191,6 +235,7 @@ public struct HealthSnapshot: Sendable, Equatable {
             }
         }
 
+        /// A delivery for which nothing waits.
         public init(id: Int64, name: String) {
             self.id = id
             self.name = name
@@ -206,6 +251,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// Why it does not run, and the setting to look at if there is one; nil while it runs.
         public var fault: String?
 
+        /// A part that runs, or does not because of `fault`.
         public init(name: String, isPage: Bool = false, fault: String?) {
             self.name = name
             self.isPage = isPage

@@ -10,6 +10,7 @@ public struct RecordingHealth: Sendable {
     let central: Central
     let queue: SampleQueue
 
+    /// Reads these three.
     public init(recorder: Recorder, central: Central, queue: SampleQueue) {
         self.recorder = recorder
         self.central = central

@@ -34,8 +34,17 @@ struct ClockInstantTests {
         let start = UTC(microseconds: 1_796_083_200_000_000)
         #expect(start.start(ofEach: day) == start)
         #expect((start + day - .microseconds(1)).start(ofEach: day) == start)
-        #expect(UTC(microseconds: -1).start(ofEach: day) == UTC(microseconds: 0))
+        #expect(UTC(microseconds: -1).start(ofEach: day) == UTC.epoch)
         #expect(start.start(ofEach: .zero) == start)
+    }
+
+    @Test func daysAreCountedFrom1970AndNegativeBefore() {
+        let midnight = UTC(microseconds: 1_796_083_200_000_000)
+        #expect(midnight.day == 20_788 && UTC(day: 20_788) == midnight)
+        #expect((midnight - .microseconds(1)).day == 20_787)
+        #expect(UTC.epoch.day == 0 && (UTC.epoch - .microseconds(1)).day == -1)
+        #expect(UTC(day: .max) == UTC(microseconds: .max))
+        #expect(UTC(day: .min) == UTC(microseconds: .min))
     }
 
     @Test func durationsBecomeNumbersOfMicrosecondsWithoutWrapping() {
@@ -52,7 +61,7 @@ struct ClockInstantTests {
         let (uptime, utc) = (Uptime.now(), UTC.now())
         #expect(uptime > .zero)
         #expect(
-            utc - UTC(microseconds: 0) > uptime - Uptime.zero, "the machine is younger than 1970")
+            utc - UTC.epoch > uptime - Uptime.zero, "the machine is younger than 1970")
         #expect(Uptime.now() >= uptime)
     }
 }

@@ -105,7 +105,7 @@ struct ChaosStore {
             """)
     }
 
-    /// Where samples and gaps do not tile their assignment, as far as samples are still there.
+    /// Moments of an assignment that neither a sample nor a gap covers, as far as samples are still there.
     ///
     /// Checked on the world's own clock: from the begin of an assignment, what was known reaches
     /// up to each sample or gap in turn, over at most the silence that is no gap.

@@ -76,7 +76,7 @@ import Testing
         let record = TokenRecord(
             origin: origin, clientID: "c", credential: .none,
             pair: TokenPair(
-                access: Secret("a"), refresh: nil, granted: UTC(microseconds: 0),
+                access: Secret("a"), refresh: nil, granted: .epoch,
                 lifetime: .seconds(1)))
         return (try? TokenFile(path: path, policy: .always).save(record)) != nil
     }()

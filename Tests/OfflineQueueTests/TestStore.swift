@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Synchronization
@@ -8,20 +9,23 @@ import Synchronization
 final class ManualClock: GatewayClock {
     private let reading: Mutex<ClockReading>
 
-    /// 2026-12-01T00:00:00Z at an uptime of 100 s.
+    /// 2026-12-01T00:00:00Z.
+    static let midnight = UTC(microseconds: 1_796_083_200_000_000)
+
+    /// ``midnight`` at an uptime of 100 s.
     init(isTrusted: Bool = true) {
         reading = Mutex(
             ClockReading(
-                uptimeMicroseconds: 100_000_000, wallMicroseconds: 1_796_083_200_000_000,
-                isTrusted: isTrusted))
+                uptime: .zero + .seconds(100), wall: Self.midnight, isTrusted: isTrusted))
     }
 
     func read() -> ClockReading { reading.withLock { $0 } }
 
     func advance(seconds: Double) {
         reading.withLock {
-            $0.uptimeMicroseconds += Int64(seconds * 1_000_000)
-            $0.wallMicroseconds += Int64(seconds * 1_000_000)
+            let length = Duration.microseconds(Int64(seconds * 1_000_000))
+            $0.uptime += length
+            $0.wall += length
         }
     }
 

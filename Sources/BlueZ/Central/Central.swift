@@ -20,9 +20,11 @@ public actor Central {
     /// How long `stop` waits for links to end.
     static let stopPatience = Duration.seconds(4)
 
+    /// Opens a connection to the bus; throws why there is none.
     public typealias Connect = @Sendable () async throws(DBusFault) -> any BusConnection
 
     let settings: CentralSettings
+    /// Where it gets its time from.
     public nonisolated let clock: CentralClock
     let mailbox = Mailbox<CentralEvent>(capacity: eventsMax)
     private let connect: Connect

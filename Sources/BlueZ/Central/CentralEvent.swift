@@ -2,11 +2,15 @@ import Basics
 
 /// What a `Central` reports.
 public enum CentralEvent: Sendable, Hashable {
+    /// A notification came.
     case frame(SensorFrame)
+    /// A link came into another state.
     case link(LinkChange)
+    /// A sensor was heard.
     case sighting(Sighting)
     /// The adapter appeared or changed.
     case adapter(Adapter)
+    /// The adapter is gone.
     case adapterRemoved(address: String)
     /// bluetoothd came or went.
     case daemon(isPresent: Bool)
@@ -24,7 +28,9 @@ public enum CentralEvent: Sendable, Hashable {
 
 /// The bytes of one notification.
 public struct SensorFrame: Sendable, Hashable {
+    /// The address of the sensor. Never logged in full.
     public let address: String
+    /// The octets of the notification, decodable or not.
     public let bytes: [UInt8]
     /// When it arrived.
     public let uptime: Uptime
@@ -34,8 +40,11 @@ public struct SensorFrame: Sendable, Hashable {
 
 /// A link that came into another state.
 public struct LinkChange: Sendable, Hashable {
+    /// The address of the sensor. Never logged in full.
     public let address: String
+    /// The state it is in now.
     public let state: LinkState
+    /// Why it is in that state.
     public let reason: LinkReason
     /// The sensor is heard, and no link to it comes about.
     public let isUnreachable: Bool
@@ -57,11 +66,15 @@ public struct LinkChange: Sendable, Hashable {
 
 /// A sensor that was heard, or is connected.
 public struct Sighting: Sendable, Hashable {
+    /// Its Bluetooth address, upper case with colons. Never logged in full.
     public let address: String
+    /// The name it advertises, as received; nil if it gave none.
     public let name: String?
     /// dBm; nil when it is connected and not advertising.
     public let rssi: Int?
+    /// Whether it is connected, by whichever program.
     public let isConnected: Bool
+    /// Whether there is a bond with it.
     public let isPaired: Bool
     /// The address of the adapter that heard it.
     public let adapter: String
@@ -69,9 +82,13 @@ public struct Sighting: Sendable, Hashable {
 
 /// The present state of a link.
 public struct LinkSnapshot: Sendable, Hashable {
+    /// The address of the sensor. Never logged in full.
     public let address: String
+    /// The state it is in.
     public let state: LinkState
+    /// Why it is in that state.
     public let reason: LinkReason
+    /// dBm of its last advertisement; nil while it does not advertise.
     public let rssi: Int?
     /// There is a bond here, and the sensor does not let itself be connected to with it.
     public let isBondLost: Bool
@@ -89,11 +106,13 @@ public struct LinkSnapshot: Sendable, Hashable {
 
 /// The present state of an adapter.
 public struct AdapterSnapshot: Sendable, Hashable {
+    /// The adapter, as bluetoothd describes it.
     public let adapter: Adapter
     /// Since when it hears nothing at all though it listens to everyone.
     public let silentSince: Uptime?
     /// It has refused a further link, and still has as many.
     public let isFull: Bool
+    /// Links that it carries.
     public let linkCount: Int
 }
 
@@ -129,6 +148,7 @@ public struct CentralSettings: Sendable {
     public var adaptersOwed: Set<String> = []
     /// Called with the adapters that this run has switched off and not yet switched on again.
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
+    /// The patience and pauses of its links.
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.
     public var seed = UInt64.random(in: .min ... .max)

@@ -255,6 +255,7 @@ extension Central {
 
 /// What `Central.inspect` found.
 public struct Inspection: Sendable {
+    /// The sensor, as it was heard last.
     public let sighting: Sighting
     /// In percent, where bluetoothd reports it.
     public let batteryPercent: Int?

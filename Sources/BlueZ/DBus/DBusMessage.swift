@@ -9,9 +9,13 @@ public struct DBusMessage: Sendable, Hashable {
         case call, reply, error, signal
     }
 
+    /// What it is.
     public var kind: Kind
+    /// The object that it is to, or from; nil for a reply.
     public var path: String?
+    /// The interface of `member`.
     public var interface: String?
+    /// The method or signal; nil for a reply.
     public var member: String?
     /// The unique name of the sender; set by the bus, ignored when sending.
     public var sender: String?
@@ -21,7 +25,9 @@ public struct DBusMessage: Sendable, Hashable {
     public var serial: UInt32 = 0
     /// The serial of the call that this reply or error answers.
     public var replySerial: UInt32?
+    /// Of an error: its name, such as `org.bluez.Error.Failed`.
     public var errorName: String?
+    /// Its arguments, in order.
     public var body: [DBusValue]
     /// The caller wants no answer.
     public var isReplyUnwanted = false

@@ -59,6 +59,7 @@ public struct SensorLink: Sendable {
         case finish
     }
 
+    /// The state it is in.
     public internal(set) var state = LinkState.suspended(.daemon)
     /// Why it is in this state.
     public internal(set) var reason = LinkReason.daemonGone

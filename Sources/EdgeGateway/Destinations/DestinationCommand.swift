@@ -73,6 +73,23 @@ struct DestinationKindsCommand: ParsableCommand {
     }
 }
 
+/// A destination that the daemon is asked about.
+struct NamedDestination: ParsableArguments {
+    @Argument(help: "The destination's name.", completion: .destinationName)
+    var name: String
+    @OptionGroup var daemon: DaemonOptions
+
+    /// Asks the daemon and prints what it answers, as JSON or in words.
+    func ask<Report: Codable>(
+        _ path: String, patience: Duration, _ words: (Report) -> String
+    ) async throws {
+        let report: Report = try await daemon.client().post(
+            path, DestinationRequest(name: name), timeout: patience)
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(words(report))
+    }
+}
+
 struct DestinationListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists the destinations and the state of their deliveries.",
@@ -102,15 +119,11 @@ struct DestinationShowCommand: AsyncParsableCommand {
             Example: edge-gateway destination show influx
             """)
 
-    @Argument(help: "The destination's name.", completion: .destinationName)
-    var name: String
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var destination: NamedDestination
 
     func run() async throws {
-        let report: DestinationDetailReport = try await daemon.client().post(
-            "/v1/destinations/show", DestinationRequest(name: name), timeout: .seconds(30))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(DestinationText.detail(report))
+        try await destination.ask(
+            "/v1/destinations/show", patience: .seconds(30), DestinationText.detail)
     }
 }
 
@@ -125,15 +138,11 @@ struct DestinationCodeCommand: AsyncParsableCommand {
             Example: edge-gateway destination code cloudcare
             """)
 
-    @Argument(help: "The destination's name.", completion: .destinationName)
-    var name: String
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var destination: NamedDestination
 
     func run() async throws {
-        let report: DestinationCodesReport = try await daemon.client().post(
-            "/v1/destinations/code", DestinationRequest(name: name), timeout: .seconds(30))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(DestinationText.codes(report))
+        try await destination.ask(
+            "/v1/destinations/code", patience: .seconds(30), DestinationText.codes)
     }
 }
 
@@ -147,15 +156,11 @@ struct DestinationTestCommand: AsyncParsableCommand {
             Example: edge-gateway destination test influx
             """)
 
-    @Argument(help: "The destination's name.", completion: .destinationName)
-    var name: String
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var destination: NamedDestination
 
     func run() async throws {
-        let report: DestinationTestReport = try await daemon.client().post(
-            "/v1/destinations/test", DestinationRequest(name: name), timeout: .seconds(120))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(DestinationText.test(report))
+        try await destination.ask(
+            "/v1/destinations/test", patience: .seconds(120), DestinationText.test)
     }
 }
 
@@ -209,16 +214,14 @@ struct DestinationPauseCommand: AsyncParsableCommand {
         commandName: "pause", abstract: "Stops a delivery until it is resumed; samples are kept.",
         discussion: "Example: edge-gateway destination pause influx")
 
-    @Argument(help: "The destination's name.", completion: .destinationName)
-    var name: String
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var destination: NamedDestination
 
     func run() async throws {
-        let report: DestinationReport = try await daemon.client().post(
-            "/v1/destinations/pause", DestinationRequest(name: name), timeout: .seconds(120))
-        if daemon.json { return try Terminal.printJSON(report) }
-        let kept = report.keepDays.map { "for \($0.counted("day"))" } ?? "until it is resumed"
-        Terminal.print("paused \(report.name): samples are kept \(kept)")
+        try await destination.ask("/v1/destinations/pause", patience: .seconds(120)) {
+            (report: DestinationReport) in
+            let kept = report.keepDays.map { "for \($0.counted("day"))" } ?? "until it is resumed"
+            return "paused \(report.name): samples are kept \(kept)"
+        }
     }
 }
 
@@ -227,17 +230,13 @@ struct DestinationResumeCommand: AsyncParsableCommand {
         commandName: "resume", abstract: "Continues a delivery that was paused.",
         discussion: "Example: edge-gateway destination resume influx")
 
-    @Argument(help: "The destination's name.", completion: .destinationName)
-    var name: String
-    @OptionGroup var daemon: DaemonOptions
+    @OptionGroup var destination: NamedDestination
 
     func run() async throws {
-        let report: DestinationReport = try await daemon.client().post(
-            "/v1/destinations/resume", DestinationRequest(name: name), timeout: .seconds(120))
-        if daemon.json { return try Terminal.printJSON(report) }
-        Terminal.print(
+        try await destination.ask("/v1/destinations/resume", patience: .seconds(120)) {
+            (report: DestinationReport) in
             "\(report.name) delivers again; \(report.pending.counted("sample waits", "samples wait"))"
-        )
+        }
     }
 }
 

@@ -5,8 +5,8 @@ import Uplink
 
 /// The places that samples are delivered to, as commands see them.
 struct Destinations: Sendable {
-    /// Days that one comparison shows, by default and at most: a month to move house in, and more than ten
-    /// years.
+    /// Days that one comparison shows, by default and at most: a month, in which a site changes from one
+    /// system to another, and more than ten years.
     static let comparedDays = (standard: 30, most: 4_000)
 
     let queue: SampleQueue
@@ -111,7 +111,7 @@ struct Destinations: Sendable {
 
 extension DestinationComparisonReport.Day {
     fileprivate init(_ day: ComparedDay) {
-        func date(_ day: Int64) -> Date { Date(microseconds: day &* Coverage.day.microseconds) }
+        func date(_ day: Int64) -> Date { Date(UTC(day: day)) }
         self.init(
             day: (day.days?.lowerBound).map(date),
             until: day.days.flatMap { $0.count > 1 ? date($0.upperBound) : nil },

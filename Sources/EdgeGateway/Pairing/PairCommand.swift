@@ -25,15 +25,7 @@ struct PairCommand: AsyncParsableCommand {
 
     @Argument(help: "The sensor's address, as `scan` shows it.", completion: .sensorAddress)
     var address: String
-    @Option(
-        help: ArgumentHelp(
-            "The enrollment to deliver through (default: the only one).", valueName: "name"),
-        completion: .enrollmentName)
-    var enrollment: String?
-    @Option(
-        help: ArgumentHelp(
-            "The patient's id at the exchange, for an enrollment with several.", valueName: "id"))
-    var patient: String?
+    @OptionGroup var delivery: EnrollmentOptions
     @Option(
         help: ArgumentHelp(
             "Another destination to deliver to; may be repeated.", valueName: "name"),
@@ -59,7 +51,7 @@ struct PairCommand: AsyncParsableCommand {
         let client = try await daemon.client()
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         let request = PairRequest(
-            address: address, enrollment: enrollment, patient: patient,
+            address: address, enrollment: delivery.enrollment, patient: delivery.patient,
             destinations: destination.isEmpty ? nil : destination, device: device,
             name: name, passkey: passkey, attended: isAttended)
         let watcher = Task { await watch(client, isAttended: isAttended) }

@@ -23,15 +23,7 @@ struct QueueImportCommand: AsyncParsableCommand {
 
     @Argument(help: "The file that `queue export` wrote.", completion: .file())
     var file: String
-    @Option(
-        help: ArgumentHelp(
-            "The enrollment that delivers the samples (default: the only one).", valueName: "name"),
-        completion: .enrollmentName)
-    var enrollment: String?
-    @Option(
-        help: ArgumentHelp(
-            "The patient's id at the exchange, for an enrollment with several.", valueName: "id"))
-    var patient: String?
+    @OptionGroup var delivery: EnrollmentOptions
     @Option(
         help: ArgumentHelp(
             "Only the assignment with this number in the file; may be repeated.",
@@ -52,7 +44,7 @@ struct QueueImportCommand: AsyncParsableCommand {
         let report: ImportReport = try await client.post(
             "/v1/queue/import",
             ImportRequest(
-                upload: upload, enrollment: enrollment, patient: patient,
+                upload: upload, enrollment: delivery.enrollment, patient: delivery.patient,
                 assignments: assignment.isEmpty ? nil : assignment,
                 without: without.isEmpty ? nil : without),
             timeout: Self.timeout)

@@ -132,8 +132,7 @@ struct QueueExportCommand: AsyncParsableCommand {
         let path = settings.storePath
         try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(
-            since: since.map { UTC(microseconds: $0.microseconds) },
-            until: until.map { UTC(microseconds: $0.microseconds) }, sensor: sensor?.uppercased(),
+            since: since?.utc, until: until?.utc, sensor: sensor?.uppercased(),
             destination: destination)
         let output = try OutputFile(file)
         if beats { return try export(beatsAt: path, filter, to: output) }

@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -150,5 +151,6 @@ struct UTCTime: ExpressibleByArgument {
         self.date = date
     }
 
-    var microseconds: Int64 { Int64(date.timeIntervalSince1970) * 1_000_000 }
+    /// To the second, as it was typed.
+    var utc: UTC { .epoch + .seconds(Int64(date.timeIntervalSince1970)) }
 }

@@ -56,9 +56,5 @@ struct MillisecondTime: Codable, Equatable {
 
 extension Date {
     /// An instant of a wall clock, as reports word it.
-    init(_ utc: UTC) { self.init(microseconds: utc.microseconds) }
-
-    init(microseconds: Int64) {
-        self.init(timeIntervalSince1970: Double(microseconds) / 1_000_000)
-    }
+    init(_ utc: UTC) { self.init(timeIntervalSince1970: Double(utc.microseconds) / 1_000_000) }
 }

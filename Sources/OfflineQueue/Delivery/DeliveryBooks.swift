@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// The books of one destination in one segment: the only statements that move them.
@@ -77,7 +78,7 @@ struct DeliveryBooks: Sendable, Hashable {
     // MARK: - Dead letters
 
     func insertLetter(
-        _ db: Database, of sample: SettledSample, reason: String, diagnostics: String, wall: Int64?
+        _ db: Database, of sample: SettledSample, reason: String, diagnostics: String, wall: UTC?
     ) throws {
         let columns = "sample, segment, reason, diagnostics, died_wall_us, sent_as"
         let arguments: StatementArguments = [

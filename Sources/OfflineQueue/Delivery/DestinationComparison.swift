@@ -23,7 +23,9 @@ public struct ComparedDay: Sendable, Hashable {
     public let days: ClosedRange<Int64>?
     /// Samples that go to both.
     public internal(set) var samples = 0
+    /// What became of them at the first destination.
     public internal(set) var first = DayBooks()
+    /// What became of them at the second.
     public internal(set) var second = DayBooks()
 }
 
@@ -51,7 +53,7 @@ extension SampleQueue {
         try flush()
         return try read("compare destinations") { db in
             for destination in [first, second] { _ = try db.enrollment(destination) }
-            let begin = since.microseconds - since.microseconds % Coverage.dayMicroseconds
+            let begin = UTC(day: since.day)
             return DestinationComparison(
                 try SegmentOfDestination.all(db, first, since: begin),
                 try SegmentOfDestination.all(db, second, since: begin))
@@ -95,16 +97,16 @@ extension DayBooks {
 
 /// A segment with the books of one of its destinations.
 private struct SegmentOfDestination {
-    /// How far the ends of a segment may lie beyond its day, µs: the offset of a boot is found once, and the
+    /// How far the ends of a segment may lie beyond its day: the offset of a boot is found once, and the
     /// clock is corrected by some milliseconds now and then. An hour is more than it is ever corrected by.
-    private static let endsMicroseconds: Int64 = 3_600_000_000
+    private static let ends = Duration.seconds(3_600)
 
     var stored: Int
     var days: ClosedRange<Int64>?
     var books: DayBooks
 
     static func all(
-        _ db: Database, _ destination: Int64, since: Int64
+        _ db: Database, _ destination: Int64, since: UTC
     ) throws -> [Int64: SegmentOfDestination] {
         var segments: [Int64: SegmentOfDestination] = [:]
         for view in SampleQueue.BooksView.allCases {
@@ -134,12 +136,12 @@ private struct SegmentOfDestination {
         books.dead = row[4] ?? 0
         books.dropped = row[5] ?? 0
         books.waiting = stored - books.before - books.delivered - books.dead - books.dropped
-        let first: Int64 = row[6] ?? 0
-        let last = max(first, row[7] ?? 0)
-        days = (row[8] as Int64?).map { offset in
-            let margin = min(Self.endsMicroseconds, (last - first) / 2)
-            let begin = (first + margin &+ offset) / Coverage.dayMicroseconds
-            return begin...max(begin, (last - margin &+ offset) / Coverage.dayMicroseconds)
-        }
+        let first: Uptime = row[6] ?? .zero
+        let last = max(first, row[7] ?? .zero)
+        let margin = min(Self.ends, (last - first) / 2)
+        guard let offset = row[8] as WallOffset?, let begin = offset.utc(first + margin)?.day,
+            let end = offset.utc(last - margin)?.day
+        else { return }
+        days = begin...max(begin, end)
     }
 }

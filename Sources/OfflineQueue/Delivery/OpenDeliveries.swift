@@ -75,13 +75,13 @@ struct OpenDeliveries: Sendable {
 
     /// Writes outcomes of one delivery in the transaction of `db`.
     func write(
-        _ outcomes: UnwrittenOutcomes, of enrollment: Int64, _ db: Database, wall: Int64?
+        _ outcomes: UnwrittenOutcomes, of enrollment: Int64, _ db: Database, wall: UTC?
     ) throws {
         try outcomes.settle(db, enrollment, lent, wall: wall)
     }
 
     /// Writes what waits along with something else, as far as it fits the books.
-    func writeAlong(_ db: Database, wall: Int64?) throws -> [Int64: UnwrittenOutcomes] {
+    func writeAlong(_ db: Database, wall: UTC?) throws -> [Int64: UnwrittenOutcomes] {
         guard takesOutcomesAlong else { return [:] }
         return try unwritten.filter { try $0.value.fits(db, $0.key, lent, wall: wall) }
     }

@@ -162,8 +162,8 @@ extension DeadLetter {
         enrollmentID = row["destination"]
         reason = row["reason"] ?? ""
         diagnostics = row["diagnostics"] ?? ""
-        diedMicroseconds = row["died_wall_us"]
-        timeMicroseconds = sample.time(wallOffset: row["wall_offset_us"])
+        died = row["died_wall_us"]
+        time = sample.time(row["wall_offset_us"])
         frame = sample.frame
     }
 }

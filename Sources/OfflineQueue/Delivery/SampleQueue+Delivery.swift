@@ -46,7 +46,7 @@ extension SampleQueue {
     ) throws(QueueError) {
         try settleUnwritten(enrollment)
         let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         try write("settle samples") { [deliveries] db in
             try deliveries.write(outcomes, of: enrollment, db, wall: wall)
         }
@@ -72,7 +72,7 @@ extension SampleQueue {
     /// samples are delivered again.
     func settleUnwritten(_ enrollment: Int64) throws(QueueError) {
         guard let outcomes = deliveries.takeUnwritten(of: enrollment) else { return }
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         do throws(QueueError) {
             try write("settle samples") { [deliveries] db in
                 try deliveries.write(outcomes, of: enrollment, db, wall: wall)
@@ -95,7 +95,7 @@ extension SampleQueue {
         if !(try read("read request") { db in try Self.hasNote(db, enrollment) }) {
             try write("begin request") { [boot = run.boot] db in
                 try db.cachedStatement(sql: "INSERT INTO request VALUES (?, ?, ?)")
-                    .execute(arguments: [enrollment, boot, uptime.microseconds])
+                    .execute(arguments: [enrollment, boot, uptime])
             }
         }
         deliveries.noteRequest(.unanswered(uptime), of: enrollment)
@@ -195,7 +195,7 @@ extension SampleQueue {
 
 extension SampleQueue.Walk {
     mutating func add(_ row: SampleRow, of segment: PendingSegment) {
-        guard row.isIntact, let time = row.time(wallOffset: segment.wallOffset) else {
+        guard row.isIntact, let time = row.time(segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
                 outcome: .dead(
@@ -206,7 +206,7 @@ extension SampleQueue.Walk {
             PendingSample(
                 id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
                 assignmentID: segment.assignmentID, patient: segment.patient,
-                runNonce: segment.runNonce, timeMicroseconds: time, frame: row.frame,
+                runNonce: segment.runNonce, time: time, frame: row.frame,
                 flags: UInt32(truncatingIfNeeded: row.flags),
                 identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther))
     }
@@ -219,7 +219,7 @@ struct PendingSegment: Sendable {
     var pending: ClosedRange<Int64>
     var assignmentID: Int64
     var runNonce: UInt64
-    var wallOffset: Int64
+    var wallOffset: WallOffset
     var sensorID: Int64
     var patient: String?
     var identityShift: Int64
@@ -268,7 +268,7 @@ struct PendingSegment: Sendable {
     private init?(row: Row, id: Int64?, from column: Int) {
         guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
             first <= last, let nonce = row[column + 3] as Int64?,
-            let offset = row[column + 4] as Int64?
+            let offset = row[column + 4] as WallOffset?
         else { return nil }
         self.id = id
         pending = first...last

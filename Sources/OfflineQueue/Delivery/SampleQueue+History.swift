@@ -1,13 +1,14 @@
+import Basics
 import GATTHeartRate
 import GRDB
 
 extension SampleQueue {
-    static let hourMicroseconds: Int64 = 3_600_000_000
+    static let hour = Duration.seconds(3_600)
 
-    /// Every heart rate of a sensor in a span of UTC (µs) and its time, segment after segment; those of
+    /// Every heart rate of a sensor in a span of UTC and its time, segment after segment; those of
     /// frames that cannot be decoded, and rates of 0, are none.
     static func heartRates(
-        _ db: Database, sensor: Int64, in span: Range<Int64>, _ body: (Int64, UInt16) -> Void
+        _ db: Database, sensor: Int64, in span: Range<UTC>, _ body: (UTC, UInt16) -> Void
     ) throws {
         let segments = try Row.fetchAll(
             db.cachedStatement(
@@ -21,9 +22,7 @@ extension SampleQueue {
                         AND s.last_uptime_us + b.wall_offset_us >= ?
                     """),
             // The wall clock is set now and then; an hour more on either side covers that.
-            arguments: [
-                sensor, span.upperBound + hourMicroseconds, span.lowerBound - hourMicroseconds,
-            ])
+            arguments: [sensor, span.upperBound + hour, span.lowerBound - hour])
         for segment in segments {
             let walk = HistoryWalk(
                 segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
@@ -41,7 +40,7 @@ extension SampleQueue {
 private struct HistoryWalk {
     let segment: Int64
     let last: Int64
-    let wallOffset: Int64?
+    let wallOffset: WallOffset?
 
     private static let nextSQL = """
         SELECT \(SampleColumn.list) FROM sample
@@ -53,8 +52,8 @@ private struct HistoryWalk {
         """
 
     func rows(
-        _ db: Database, after first: Int64, in span: Range<Int64>,
-        _ body: (Int64, SampleRow) -> Void
+        _ db: Database, after first: Int64, in span: Range<UTC>,
+        _ body: (UTC, SampleRow) -> Void
     ) throws {
         var before = first
         var behind = last
@@ -82,5 +81,5 @@ private struct HistoryWalk {
         }
     }
 
-    private func time(_ sample: SampleRow) -> Int64? { sample.time(wallOffset: wallOffset) }
+    private func time(_ sample: SampleRow) -> UTC? { sample.time(wallOffset) }
 }

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// What one `settle` does to one segment, checked against the rows before anything is written.
@@ -48,7 +49,7 @@ struct Settlement {
         }
     }
 
-    func write(_ db: Database, wall: Int64?) throws {
+    func write(_ db: Database, wall: UTC?) throws {
         for sample in requeued { try books.deleteLetter(db, sample.id) }
         var delivered = 0
         var dead = 0

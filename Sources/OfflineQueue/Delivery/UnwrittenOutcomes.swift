@@ -22,7 +22,7 @@ struct UnwrittenOutcomes: Sendable {
 
     /// Writes it in the transaction of `db`; throws if it does not fit the books.
     func settle(
-        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: Int64?
+        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: UTC?
     ) throws {
         let lent = lent.of(enrollment)
         for sample in samples where lent.reason(sample.id) != nil {
@@ -45,7 +45,7 @@ struct UnwrittenOutcomes: Sendable {
     /// The same in a transaction that writes something else: all of it or, returning false, nothing, if it does not
     /// fit the books. Throws when the transaction cannot go on.
     func fits(
-        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: Int64?
+        _ db: Database, _ enrollment: Int64, _ lent: LentSamples, wall: UTC?
     ) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -62,7 +62,7 @@ struct UnwrittenOutcomes: Sendable {
 }
 
 extension Database {
-    fileprivate func record(_ upload: UploadRecord, enrollment: Int64, wall: Int64?) throws {
+    fileprivate func record(_ upload: UploadRecord, enrollment: Int64, wall: UTC?) throws {
         _ = try self.enrollment(enrollment)
         try cachedStatement(
             sql: """
@@ -72,8 +72,8 @@ extension Database {
                 """
         ).execute(arguments: [
             enrollment, wall, upload.samples?.lowerBound, upload.samples?.upperBound,
-            upload.timesMicroseconds?.lowerBound, upload.timesMicroseconds?.upperBound,
-            upload.count, upload.outcome.bounded,
+            upload.times?.lowerBound, upload.times?.upperBound, upload.count,
+            upload.outcome.bounded,
         ])
     }
 }

@@ -153,6 +153,6 @@ extension Database {
     /// The run lived at this uptime.
     fileprivate func setAlive(run: Int64, uptime: Uptime) throws {
         try cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
-            .execute(arguments: [uptime.microseconds, run])
+            .execute(arguments: [uptime, run])
     }
 }

@@ -9,39 +9,34 @@ public struct Gap: Sendable, Hashable {
     /// Why there is no data.
     public let cause: GapCause
     /// Where it begins; nil if the clock of that boot is not trusted.
-    public var from: UTC? { fromMicroseconds.map { UTC(microseconds: $0) } }
-    let fromMicroseconds: Int64?
+    public let from: UTC?
     /// Where it ends; nil if it goes on, or if the clock of that boot is not trusted.
-    public var until: UTC? { untilMicroseconds.map { UTC(microseconds: $0) } }
-    let untilMicroseconds: Int64?
+    public let until: UTC?
     /// The boot it begins in.
     public let fromBootID: String
     /// Where it begins, `CLOCK_BOOTTIME` of that boot.
-    let fromUptimeMicroseconds: Int64
+    let fromUptime: Uptime
     /// The boot it ends in, another one only if the machine was restarted meanwhile; the running
     /// boot if it goes on.
     public let untilBootID: String
     /// Where it ends, `CLOCK_BOOTTIME` of that boot; now if it goes on.
-    let untilUptimeMicroseconds: Int64
+    let untilUptime: Uptime
     /// Whether it goes on.
     public let isOpen: Bool
     /// How long it is, up to now if it goes on; nil for `clock-unknown`.
-    public var duration: Duration? { durationMicroseconds.map { Duration.microseconds($0) } }
-    let durationMicroseconds: Int64?
+    public let duration: Duration?
 }
 
 /// How much of a day there is data for.
 public struct Coverage: Sendable, Hashable {
     /// A UTC day; UTC has no summer time, and CLOCK_REALTIME no leap second.
     public static let day = Duration.seconds(86_400)
-    static let dayMicroseconds = day.microseconds
 
     /// Where the UTC day begins that `time` lies in; for a time before 1970, the first of 1970.
     public static func dayStart(of time: UTC) -> UTC { time.start(ofEach: day) }
 
     /// Where the day begins.
-    public var dayStart: UTC { UTC(microseconds: dayStartMicroseconds) }
-    let dayStartMicroseconds: Int64
+    public let dayStart: UTC
     /// Seconds of the day in which a strap was assigned, up to now; several straps add up.
     public internal(set) var expectedSeconds = 0.0
     /// Seconds that samples speak for.
@@ -53,24 +48,23 @@ public struct Coverage: Sendable, Hashable {
 
     /// Covered of expected, 0…100; nil where nothing was expected.
     public var percent: Double? {
-        // Both are sums of many tiles, which need not round alike.
+        // Both are sums of many spans, which need not round alike.
         expectedSeconds > 0 ? min(100, 100 * coveredSeconds / expectedSeconds) : nil
     }
 
-    init(dayStartMicroseconds: Int64) { self.dayStartMicroseconds = dayStartMicroseconds }
+    init(dayStart: UTC) { self.dayStart = dayStart }
 
-    /// Adds one assignment's tiles, which follow one another without holes, as far as they lie in the day.
-    mutating func add(_ tiles: [TimeTile]) {
-        let (dayEnd, overflow) =
-            dayStartMicroseconds.addingReportingOverflow(Self.dayMicroseconds)
+    /// Adds one assignment's spans, which follow one another without holes, as far as they lie in the day.
+    mutating func add(_ spans: [TimeSpan]) {
+        let dayEnd = dayStart + Self.day
         var range = 0.0
-        for tile in tiles {
-            let from = max(tile.from, dayStartMicroseconds)
-            let until = min(tile.until, overflow ? .max : dayEnd)
+        for span in spans {
+            let from = max(span.from, dayStart)
+            let until = min(span.until, dayEnd)
             guard from < until else { continue }
-            let seconds = (Double(until) - Double(from)) / 1_000_000
+            let seconds = (until - from).inSeconds
             expectedSeconds += seconds
-            if let cause = tile.cause {
+            if let cause = span.cause {
                 secondsByCause[cause, default: 0] += seconds
                 range += seconds
                 longestGapSeconds = max(longestGapSeconds, range)
@@ -82,9 +76,9 @@ public struct Coverage: Sendable, Hashable {
     }
 }
 
-/// A range of UTC (µs) that samples speak for, or with the cause why they do not.
-struct TimeTile: Sendable, Hashable {
-    var from: Int64
-    var until: Int64
+/// A range of UTC that samples speak for, or with the cause why they do not.
+struct TimeSpan: Sendable, Hashable {
+    var from: UTC
+    var until: UTC
     var cause: GapCause?
 }

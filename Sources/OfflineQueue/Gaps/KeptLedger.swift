@@ -5,13 +5,6 @@ import GRDB
 struct Instant: Sendable, Hashable {
     var boot: Int64
     var uptime: Uptime
-
-    init(boot: Int64, uptime: Uptime) { (self.boot, self.uptime) = (boot, uptime) }
-
-    /// As the store has it.
-    init(boot: Int64, microseconds: Int64) {
-        self.init(boot: boot, uptime: Uptime(microseconds: microseconds))
-    }
 }
 
 /// A ledger and what of it is in the store.
@@ -84,8 +77,7 @@ extension Database {
                 VALUES (?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
-            assignment, cause.rawValue, from.boot, from.uptime.microseconds, until?.boot,
-            until?.uptime.microseconds,
+            assignment, cause.rawValue, from.boot, from.uptime, until?.boot, until?.uptime,
         ])
     }
 
@@ -97,7 +89,7 @@ extension Database {
                 UPDATE gap SET until_boot = ?, until_uptime_us = ?
                 WHERE assignment = ? AND until_boot IS NULL
                 """
-        ).execute(arguments: [until.boot, until.uptime.microseconds, assignment])
+        ).execute(arguments: [until.boot, until.uptime, assignment])
         return changesCount > 0
     }
 
@@ -105,7 +97,7 @@ extension Database {
     func deleteGaps(of assignment: Int64, boot: Int64, since uptime: Uptime) throws {
         try cachedStatement(
             sql: "DELETE FROM gap WHERE assignment = ? AND from_boot = ? AND from_uptime_us >= ?"
-        ).execute(arguments: [assignment, boot, uptime.microseconds])
+        ).execute(arguments: [assignment, boot, uptime])
     }
 
     func deleteOpenGap(of assignment: Int64) throws {
@@ -132,17 +124,14 @@ struct PreviousRun: Sendable {
         }
         self.id = id
         self.boot = boot
-        let started: Int64 = row["started_uptime_us"] ?? 0
-        self.started = Uptime(microseconds: started)
-        let alive: Int64
-        if let ended = row["ended_uptime_us"] as Int64? {
-            alive = max(started, ended)
+        started = row["started_uptime_us"] ?? .zero
+        if let ended = row["ended_uptime_us"] as Uptime? {
+            lastAlive = max(started, ended)
         } else {
-            let committed = try Int64.fetchOne(
+            let committed = try Uptime.fetchOne(
                 db, sql: "SELECT max(last_uptime_us) FROM segment WHERE run = ?", arguments: [id])
-            alive = max(started, row["alive_uptime_us"] ?? started, committed ?? started)
+            lastAlive = max(started, row["alive_uptime_us"] ?? started, committed ?? started)
         }
-        lastAlive = Uptime(microseconds: alive)
     }
 
     /// Closes what that run left of an assignment's ledger, and accounts for the time until `now`, or
@@ -151,7 +140,7 @@ struct PreviousRun: Sendable {
         _ db: Database, of assignment: Row, resumedAt now: Instant
     ) throws -> Uptime {
         let id: Int64 = assignment["id"] ?? 0
-        let ended = (assignment["ended_uptime_us"] as Int64?).map(Uptime.init(microseconds:))
+        let ended = assignment["ended_uptime_us"] as Uptime?
         let lastAlive = min(lastAlive, ended ?? lastAlive)
         let end: Instant
         if let from = try openGap(db, id) {
@@ -183,35 +172,34 @@ struct PreviousRun: Sendable {
             sql: """
                 SELECT * FROM assignment WHERE ended_boot IS NULL
                     OR (ended_boot = ? AND ended_uptime_us > ?)
-                """, arguments: [boot, lastAlive.microseconds])
+                """, arguments: [boot, lastAlive])
     }
 
     private func openGap(_ db: Database, _ assignment: Int64) throws -> Uptime? {
-        try Int64.fetchOne(
+        try Uptime.fetchOne(
             db,
             sql: "SELECT from_uptime_us FROM gap WHERE assignment = ? AND until_boot IS NULL",
-            arguments: [assignment]
-        ).map(Uptime.init(microseconds:))
+            arguments: [assignment])
     }
 
     /// The last uptime of that run for which there are samples or a gap that is over.
     private func explained(_ db: Database, _ assignment: Row, _ id: Int64) throws -> Uptime {
-        var known = started.microseconds
+        var known = started
         if assignment["began_boot"] == boot {
             known = max(known, assignment["began_uptime_us"] ?? known)
         }
-        let gap = try Int64.fetchOne(
+        let gap = try Uptime.fetchOne(
             db,
             sql: """
                 SELECT max(until_uptime_us) FROM gap WHERE assignment = ? AND until_boot = ?
                 """, arguments: [id, boot])
         // Rows of schema v1 do not tell samples from undecodable frames.
-        let sample = try Int64.fetchOne(
+        let sample = try Uptime.fetchOne(
             db,
             sql: """
                 SELECT max(coalesce(last_sample_uptime_us, iif(stored > 0, last_uptime_us, NULL)))
                 FROM segment WHERE run = ? AND assignment = ?
                 """, arguments: [self.id, id])
-        return Uptime(microseconds: max(known, gap ?? known, sample ?? known))
+        return max(known, gap ?? known, sample ?? known)
     }
 }

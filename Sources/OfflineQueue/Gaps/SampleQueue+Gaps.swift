@@ -91,16 +91,20 @@ extension SampleQueue {
         assignment: Int64? = nil, sensor: Int64? = nil, since: UTC? = nil, until: UTC? = nil,
         limit: Int = 1_000
     ) throws(QueueError) -> [Gap] {
-        let (since, until) = (since?.microseconds, until?.microseconds)
         let now = clock.read().uptime
         let limit = max(0, limit)
         return try read("list gaps") { db in
             let boots = try Boots(db)
+            // What is not known rules nothing out.
+            func overlaps(_ begin: UTC?, _ end: UTC?) -> Bool {
+                if let since, let end, end <= since { return false }
+                if let until, let begin, begin >= until { return false }
+                return true
+            }
             let unstored = try unstoredGaps(db, at: now).filter { gap in
                 (assignment == nil || gap.assignment == assignment)
                     && (sensor == nil || gap.sensor == sensor)
-                    && since.map { (boots.utc(gap.until) ?? .max) > $0 } ?? true
-                    && until.map { (boots.utc(gap.from) ?? .min) < $0 } ?? true
+                    && overlaps(boots.utc(gap.from), boots.utc(gap.until))
             }
             let stored = try GapRow.closed(
                 db, assignment: assignment, sensor: sensor, since: since, until: until,
@@ -121,13 +125,13 @@ extension SampleQueue {
         return try read("read coverage") { db in
             let boots = try Boots(db)
             let unstored = try unstoredGaps(db, at: now)
-            var coverage = Coverage(dayStartMicroseconds: day.microseconds)
+            var coverage = Coverage(dayStart: day)
             let rows = try Row.fetchAll(
                 db, sql: "SELECT a.* FROM assignment a WHERE \(condition) ORDER BY a.id",
                 arguments: arguments)
             for row in rows {
                 coverage.add(
-                    try timeLine(db, of: row, now: now, unstored: unstored).tiles(boots))
+                    try timeLine(db, of: row, now: now, unstored: unstored).spans(boots))
             }
             return coverage
         }
@@ -141,10 +145,10 @@ extension SampleQueue {
         return TimeLine(
             begin: Instant(
                 boot: assignment["began_boot"] ?? 0,
-                microseconds: assignment["began_uptime_us"] ?? 0),
+                uptime: assignment["began_uptime_us"] ?? .zero),
             end: Instant(
                 boot: assignment["ended_boot"] ?? run.boot,
-                microseconds: assignment["ended_uptime_us"] ?? now.microseconds),
+                uptime: assignment["ended_uptime_us"] ?? now),
             gaps: (stored + unstored.filter { $0.assignment == id })
                 .sorted(by: GapRow.isEarlier))
     }

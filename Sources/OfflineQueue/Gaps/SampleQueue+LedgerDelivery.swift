@@ -14,8 +14,7 @@ extension SampleQueue {
         enrollment: Int64, limit: Int
     ) throws(QueueError) -> [LedgerEntry] {
         let reading = clock.read()
-        guard let wall = reading.trustedWallMicroseconds else { return [] }
-        let today = wall / Coverage.dayMicroseconds
+        guard let today = reading.trustedWall?.day else { return [] }
         return try read("read gap ledger") { [boot = run.boot] db in
             let boots = try Boots(db)
             let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)
@@ -29,11 +28,11 @@ extension SampleQueue {
             for line in lines where days.count < limit && line.mayHaveDays(before: today, boots) {
                 let open = try unstored ?? unstoredGaps(db, at: reading.uptime)
                 unstored = open
-                let tiles = try timeLine(
+                let spans = try timeLine(
                     db, of: line.row, now: reading.uptime, unstored: open
-                ).tiles(boots)
+                ).spans(boots)
                 let most = min(limit - days.count, Self.ledgerDaysMax)
-                days += line.days(tiles, before: today, boots).prefix(most)
+                days += line.days(spans, before: today, boots).prefix(most)
             }
             return days
         }
@@ -63,7 +62,7 @@ extension Database {
                 WHERE assignment = ? AND until_boot IS NOT NULL
                 ORDER BY from_boot DESC, from_uptime_us DESC LIMIT 1
                 """, arguments: [assignment])
-        let gap = Instant(boot: latest?[0] ?? 0, microseconds: latest?[1] ?? 0)
+        let gap = Instant(boot: latest?[0] ?? 0, uptime: latest?[1] ?? .zero)
         try setLedgerCursor(
             of: assignment, destination: destination, LedgerCursor(gap: gap, day: today - 1))
     }
@@ -80,8 +79,7 @@ extension Database {
                     gap_uptime_us = excluded.gap_uptime_us, day = excluded.day
                 """
         ).execute(arguments: [
-            assignment, destination, cursor.gap.boot, cursor.gap.uptime.microseconds,
-            cursor.day,
+            assignment, destination, cursor.gap.boot, cursor.gap.uptime, cursor.day,
         ])
     }
 }
@@ -114,7 +112,7 @@ private struct LedgerLine {
                 row: row, id: row["id"] ?? 0, sensor: row["sensor"] ?? 0, patient: row["named"],
                 cursor: LedgerCursor(
                     gap: Instant(
-                        boot: row["gap_boot"] ?? 0, microseconds: row["gap_uptime_us"] ?? 0),
+                        boot: row["gap_boot"] ?? 0, uptime: row["gap_uptime_us"] ?? .zero),
                     day: row["ledger_day"] ?? 0))
         }
     }
@@ -130,14 +128,14 @@ private struct LedgerLine {
                 WHERE assignment = ?1 AND until_boot IS NOT NULL
                     AND (from_boot, from_uptime_us) > (?2, ?3)
                 ORDER BY from_boot, from_uptime_us LIMIT ?4
-                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime.microseconds, limit])
+                """, arguments: [id, cursor.gap.boot, cursor.gap.uptime, limit])
         var entries: [LedgerEntry] = []
         for row in rows {
             let gap = GapRow(
                 assignment: id, sensor: sensor,
                 cause: GapCause(rawValue: row[0] ?? "") ?? .silent,
-                from: Instant(boot: row[1] ?? 0, microseconds: row[2] ?? 0),
-                until: Instant(boot: row[3] ?? 0, microseconds: row[4] ?? 0))
+                from: Instant(boot: row[1] ?? 0, uptime: row[2] ?? .zero),
+                until: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero))
             let isPlaced = boots.utc(gap.from) != nil && boots.utc(gap.until) != nil
             if !isPlaced, gap.until.boot == running { break }
             var next = cursor
@@ -156,30 +154,30 @@ private struct LedgerLine {
     }
 
     private var begin: Instant {
-        Instant(boot: row["began_boot"] ?? 0, microseconds: row["began_uptime_us"] ?? 0)
+        Instant(boot: row["began_boot"] ?? 0, uptime: row["began_uptime_us"] ?? .zero)
     }
 
     private var end: Instant? {
         guard let boot = row["ended_boot"] as Int64? else { return nil }
-        return Instant(boot: boot, microseconds: row["ended_uptime_us"] ?? 0)
+        return Instant(boot: boot, uptime: row["ended_uptime_us"] ?? .zero)
     }
 
     /// Whether a day before `today` is still to be told; cheap.
     func mayHaveDays(before today: Int64, _ boots: Boots) -> Bool {
-        let last = end.flatMap { boots.utc($0) }.map { $0 / Coverage.dayMicroseconds }
+        let last = end.flatMap { boots.utc($0) }?.day
         return cursor.day < min(today - 1, last ?? .max)
     }
 
     /// The coverage of the days after the cursor and before `today`, at most
     /// ``SampleQueue/ledgerDaysMax``.
-    func days(_ tiles: [TimeTile], before today: Int64, _ boots: Boots) -> [LedgerEntry] {
-        guard let first = tiles.first, let last = tiles.last else { return [] }
-        let begins = max(cursor.day + 1, first.from / Coverage.dayMicroseconds)
-        let ends = min(today, last.until / Coverage.dayMicroseconds + 1)
+    func days(_ spans: [TimeSpan], before today: Int64, _ boots: Boots) -> [LedgerEntry] {
+        guard let first = spans.first, let last = spans.last else { return [] }
+        let begins = max(cursor.day + 1, first.from.day)
+        let ends = min(today, last.until.day + 1)
         guard begins < ends else { return [] }
         return (begins..<min(ends, begins + Int64(SampleQueue.ledgerDaysMax))).map { day in
-            var coverage = Coverage(dayStartMicroseconds: day * Coverage.dayMicroseconds)
-            coverage.add(tiles)
+            var coverage = Coverage(dayStart: UTC(day: day))
+            coverage.add(spans)
             var next = cursor
             next.day = day
             return LedgerEntry(

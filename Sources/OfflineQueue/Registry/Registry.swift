@@ -9,8 +9,7 @@ public struct Sensor: Sendable, Hashable, Identifiable {
     /// What may change about it.
     public var details: SensorDetails
     /// When it was paired; nil if the clock was not trusted then.
-    public var paired: UTC? { pairedMicroseconds.map { UTC(microseconds: $0) } }
-    let pairedMicroseconds: Int64?
+    public let paired: UTC?
     /// A forgotten sensor is not connected to; its samples and history stay.
     public let isForgotten: Bool
 }
@@ -77,13 +76,11 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
     /// Whether it is in force.
     public let state: State
     /// When it was made; nil if the clock was not trusted then.
-    public var created: UTC? { createdMicroseconds.map { UTC(microseconds: $0) } }
-    let createdMicroseconds: Int64?
+    public let created: UTC?
     /// Why the whole delivery is held, or nil.
     public let holdReason: String?
     /// Since when; nil if not held or if the clock was not trusted then.
-    public var holdSince: UTC? { holdSinceMicroseconds.map { UTC(microseconds: $0) } }
-    let holdSinceMicroseconds: Int64?
+    public let holdSince: UTC?
 }
 
 /// What was agreed at enrollment, or found out since.
@@ -118,11 +115,7 @@ public struct EnrollmentTerms: Sendable, Hashable {
     public var takesEveryStrap = false
     /// How long samples wait for it where it is a further destination; nil: for ever. Then they are
     /// dropped for it, reason ``LossReason/maxAge``.
-    public var keep: Duration? {
-        get { keepMicroseconds.map { Duration.microseconds($0) } }
-        set { keepMicroseconds = newValue?.microseconds }
-    }
-    var keepMicroseconds: Int64?
+    public var keep: Duration?
 
     /// Terms; the unknown may be filled in later with ``SampleQueue/updateEnrollment(_:terms:)``.
     public init(
@@ -158,11 +151,9 @@ public struct Assignment: Sendable, Hashable, Identifiable {
     /// The patient of a practitioner's enrollment; nil: the enrollment's own patient.
     public let patient: String?
     /// From when; nil while the clock of that boot is not trusted.
-    public var began: UTC? { beganMicroseconds.map { UTC(microseconds: $0) } }
-    let beganMicroseconds: Int64?
+    public let began: UTC?
     /// Until when; nil while open, or while the clock of that boot is not trusted.
-    public var ended: UTC? { endedMicroseconds.map { UTC(microseconds: $0) } }
-    let endedMicroseconds: Int64?
+    public let ended: UTC?
     /// Whether it goes on.
     public let isOpen: Bool
 }

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 // Rows of the registry, and the statements several calls share.
@@ -13,7 +14,7 @@ extension Database {
 
     /// Makes a sensor known, or a forgotten one known again; its details are replaced either way.
     func addSensor(
-        _ address: String, _ details: SensorDetails, wall: Int64?
+        _ address: String, _ details: SensorDetails, wall: UTC?
     ) throws -> Sensor {
         let address = address.uppercased()
         guard (1...SampleQueue.textCharactersMax).contains(address.count) else {
@@ -110,7 +111,7 @@ extension Database {
                 WHERE id = ?
                 """,
             arguments: [
-                boot, reading.uptimeMicroseconds, reading.trustedWallMicroseconds, open,
+                boot, reading.uptime, reading.trustedWall, open,
             ])
         return open
     }
@@ -137,7 +138,7 @@ extension EnrollmentTerms {
             name.bounded, kind.rawValue, origin, fhirBase, clientID,
             patient, device, codeSystem, code, identifierSystem,
             resolution, system, settings, takesEveryStrap,
-            keepMicroseconds.map { max(0, $0) },
+            keep.map { max(0, $0.microseconds) },
         ]
     }
 }
@@ -151,7 +152,7 @@ extension Sensor {
             bodyLocation: (row["body_location"] as Int64?).flatMap(UInt8.init(exactly:)),
             manufacturer: row["manufacturer"], model: row["model"], firmware: row["firmware"],
             serial: row["serial"])
-        pairedMicroseconds = row["paired_wall_us"]
+        paired = row["paired_wall_us"]
         isForgotten = row["is_forgotten"] ?? false
     }
 }
@@ -168,12 +169,12 @@ extension Enrollment {
         terms.system = row["system"]
         terms.settings = row["settings"]
         terms.takesEveryStrap = row["takes_every_strap"] ?? false
-        terms.keepMicroseconds = row["keep_us"]
+        terms.keep = (row["keep_us"] as Int64?).map { .microseconds($0) }
         // An unknown word cannot be a licence to send.
         state = State(rawValue: row["state"] ?? "") ?? .enrollAgain
-        createdMicroseconds = row["created_wall_us"]
+        created = row["created_wall_us"]
         holdReason = row["hold_reason"]
-        holdSinceMicroseconds = row["hold_since_wall_us"]
+        holdSince = row["hold_since_wall_us"]
     }
 }
 
@@ -183,8 +184,8 @@ extension Assignment {
         sensorID = row["sensor"] ?? 0
         enrollmentID = row["enrollment"]
         patient = row["patient"]
-        beganMicroseconds = row["began"]
-        endedMicroseconds = row["ended"]
+        began = row["began"]
+        ended = row["ended"]
         isOpen = row["is_open"] ?? false
     }
 }

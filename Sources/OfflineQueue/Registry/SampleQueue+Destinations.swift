@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// Where a further destination begins.
@@ -12,10 +13,10 @@ public enum DestinationBeginning: Sendable, Hashable {
 struct Present: Sendable {
     /// The number of the next sample.
     var nextSample: Int64
-    /// UTC µs, by the clock as it stands, trusted or not.
-    var wall: Int64
+    /// By the wall clock, trusted or not.
+    var wall: UTC
     /// The same in days since 1970-01-01.
-    var today: Int64 { wall / Coverage.dayMicroseconds }
+    var today: Int64 { wall.day }
 }
 
 // An assignment's own destination is its enrollment, for ever. Further ones come and go: a segment that is
@@ -44,7 +45,7 @@ extension SampleQueue {
 
     /// Where begins what begins now.
     var present: Present {
-        Present(nextSample: segments.nextSample, wall: clock.read().wallMicroseconds)
+        Present(nextSample: segments.nextSample, wall: clock.read().wall)
     }
 
     /// Ends the delivery of an assignment's samples to a further destination: what waits for it is dropped

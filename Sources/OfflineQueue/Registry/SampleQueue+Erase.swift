@@ -100,7 +100,7 @@ extension SampleQueue {
         var pruned = 0
         for segment in settled where pruned < pruneRowsMax {
             pruned += try Pruning.prune(
-                db, segment, before: .max, limit: pruneRowsMax - pruned)
+                db, segment, before: nil, limit: pruneRowsMax - pruned)
         }
         return (pruned == 0, dropped)
     }

@@ -10,7 +10,7 @@ extension SampleQueue {
     public func addSensor(
         address: String, details: SensorDetails = SensorDetails()
     ) throws(QueueError) -> Sensor {
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         return try write("add sensor") { db in
             try db.addSensor(address, details, wall: wall)
         }
@@ -68,7 +68,7 @@ extension SampleQueue {
     public func enroll(
         _ terms: EnrollmentTerms, as id: Int64? = nil, hold: String? = nil
     ) throws(QueueError) -> Enrollment {
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         try flush(toBegin: terms)
         return try write("enroll") { [present] db in
             let taken = try Int64.fetchOne(
@@ -110,7 +110,7 @@ extension SampleQueue {
     public func renewEnrollment(
         _ id: Int64, terms: EnrollmentTerms, hold: String?
     ) throws(QueueError) {
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         try flush(toBegin: terms)
         try write("renew enrollment") { [present] db in
             try Self.update(db, id, terms, present)
@@ -167,7 +167,7 @@ extension SampleQueue {
     /// A hold is the books' word for the delivery's backlog. ``nextBatch(enrollment:limit:of:)`` still
     /// answers, so that the delivery can probe whether the reason is gone.
     public func setHold(enrollment id: Int64, reason: String?) throws(QueueError) {
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         try write("set hold") { db in
             _ = try db.enrollment(id)
             try db.execute(
@@ -193,7 +193,7 @@ extension SampleQueue {
         address: String, details: SensorDetails, enrollment: Int64?, patient: String? = nil,
         also further: [Int64] = [], since: Uptime? = nil
     ) throws(QueueError) -> (Sensor, Assignment) {
-        let wall = clock.read().trustedWallMicroseconds
+        let wall = clock.read().trustedWall
         return try assign("pair sensor", enrollment, patient, also: further, since: since) { db in
             try db.addSensor(address, details, wall: wall)
         }
@@ -264,8 +264,7 @@ extension SampleQueue {
                     VALUES (?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    sensor.id, enrollment, patient, boot, reading.uptimeMicroseconds,
-                    reading.trustedWallMicroseconds,
+                    sensor.id, enrollment, patient, boot, reading.uptime, reading.trustedWall,
                 ])
             let id = db.lastInsertedRowID
             try db.addDestinations(ofEveryStrapTo: id)

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -24,8 +25,8 @@ import GRDB
 /// Replaces a broken store by a new one with all that can be read of it.
 struct Salvage: Sendable {
     let path: String
-    /// UTC µs, for the names of files and the report.
-    let wallMicroseconds: Int64
+    /// By the wall clock, trusted or not: for the names of files and the report.
+    let wall: UTC
     /// Called at each page of the broken store.
     var onPage: @Sendable () -> Void = {}
 
@@ -50,7 +51,7 @@ struct Salvage: Sendable {
 
     /// `20261122T001500Z`.
     var stamp: String {
-        let date = Date(timeIntervalSince1970: Double(wallMicroseconds) / 1_000_000)
+        let date = Date(timeIntervalSince1970: Double(wall.microseconds) / 1_000_000)
         let style = Date.ISO8601FormatStyle(
             dateSeparator: .omitted, timeSeparator: .omitted, timeZone: .gmt)
         return date.formatted(style)
@@ -78,7 +79,7 @@ struct Salvage: Sendable {
                     VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    wallMicroseconds,
+                    wall,
                     URL(fileURLWithPath: StoreSwap.broken(path, stamp))
                         .lastPathComponent,
                     cause.cause.bounded, writer.carried, writer.damaged, writer.orphaned,

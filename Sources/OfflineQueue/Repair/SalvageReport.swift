@@ -5,8 +5,7 @@ public struct SalvageReport: Sendable, Hashable, Identifiable {
     /// The store's number for it.
     public let id: Int64
     /// When, by the wall clock, trusted or not.
-    public var at: UTC { UTC(microseconds: atMicroseconds) }
-    let atMicroseconds: Int64
+    public let at: UTC
     /// The name of the broken file, which lies beside the store as long as there are not more than
     /// ``SampleQueue/brokenFilesMax`` of them.
     public let brokenFile: String

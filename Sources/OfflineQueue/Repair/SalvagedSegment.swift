@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// A segment of a broken store: what its row said, and what was found of its samples. The books of
@@ -14,8 +15,8 @@ struct SalvagedSegment: Sendable {
     private var newer = 0
     private var lowest = Int64.max
     private var highest = Int64.min
-    /// UTC − uptime, if one of its samples came with a trusted wall clock.
-    private(set) var wallOffset: Int64?
+    /// Of its boot, if one of its samples came with a trusted wall clock.
+    private(set) var wallOffset: WallOffset?
 
     init(id: Int64, row: SalvageSource.Values) {
         self.id = id
@@ -84,7 +85,7 @@ struct SalvagedSegment: Sendable {
         if sample.id > lastSample { newer += 1 }
         lowest = min(lowest, sample.id)
         highest = max(highest, sample.id)
-        if let wall = sample.wall { wallOffset = wall &- sample.uptime }
+        if let wall = sample.wall { wallOffset = WallOffset(utc: wall, uptime: sample.uptime) }
     }
 
     /// Writes the segment's row with books that balance. Returns how many samples are missing.

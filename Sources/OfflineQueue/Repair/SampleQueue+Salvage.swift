@@ -28,7 +28,7 @@ extension SampleQueue {
             at: now)
         store.beginSalvage()
         let salvage = Salvage(
-            path: store.path, wallMicroseconds: reading.wallMicroseconds, onPage: whileSalvaging)
+            path: store.path, wall: reading.wall, onPage: whileSalvaging)
         guard settings.staysAvailable else {
             do {
                 try salvage.run(cause: cause)
@@ -87,7 +87,7 @@ extension SalvageReport {
 
     init(row: Row) {
         id = row["id"] ?? 0
-        atMicroseconds = row["at_wall_us"] ?? 0
+        at = row["at_wall_us"] ?? .epoch
         brokenFile = row["broken_file"] ?? ""
         cause = row["cause"] ?? ""
         carried = row["carried"] ?? 0

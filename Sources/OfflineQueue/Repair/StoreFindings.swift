@@ -4,8 +4,7 @@ import GRDB
 /// A store whose files were gone.
 public struct MissingStore: Sendable, Hashable {
     /// When it was noticed, by the wall clock, trusted or not.
-    public var at: UTC { UTC(microseconds: atMicroseconds) }
-    let atMicroseconds: Int64
+    public let at: UTC
     /// In what way.
     public let detail: String
     /// Whether all of it was carried into new files: the program still had the old ones open.
@@ -34,12 +33,12 @@ struct StoreFindings: Sendable, Hashable {
                 """
         ).map { row in
             MissingStore(
-                atMicroseconds: row[0] ?? 0, detail: row[1] ?? "", isCarried: row[2] ?? false)
+                at: row[0] ?? .epoch, detail: row[1] ?? "", isCarried: row[2] ?? false)
         }
     }
 
     static func insertMissing(
-        _ db: Database, at wall: Int64, _ detail: String, isCarried: Bool
+        _ db: Database, at wall: UTC, _ detail: String, isCarried: Bool
     ) throws {
         try db.execute(
             sql: """

@@ -28,8 +28,7 @@ public struct Balance: Sendable, Hashable {
     public var buffered = 0
     /// When the oldest sample that is neither delivered, dead nor dropped arrived; nil if
     /// there is none, or while the clock of its boot is not trusted.
-    public var oldestUnsent: UTC? { oldestUnsentMicroseconds.map { UTC(microseconds: $0) } }
-    var oldestUnsentMicroseconds: Int64?
+    public internal(set) var oldestUnsent: UTC?
 
     /// All zero.
     public init() {}

@@ -1,11 +1,12 @@
+import Basics
 import Foundation
 import GRDB
 
 /// The running totals of one commit; adopted by the queue only if the transaction succeeds.
 struct Commit {
     let run: Int64
-    /// UTC − uptime, µs; nil while it is not known.
-    private let wallOffset: Int64?
+    /// Of this boot; nil while it is not known.
+    private let wallOffset: WallOffset?
     var nextSample: Int64
     var tails: [Int64: SegmentTail]
     private var changes: [Int64: Change] = [:]
@@ -21,12 +22,12 @@ struct Commit {
         var refused = 0
         var doubled = 0
         var lastSample: Int64
-        var lastUptime: Int64
+        var lastUptime: Uptime
         /// Of the last frame stored as a sample; nil if there is none.
-        var lastSampleUptime: Int64?
+        var lastSampleUptime: Uptime?
     }
 
-    init(run: Int64, _ segments: OpenSegments, wallOffset: Int64?) {
+    init(run: Int64, _ segments: OpenSegments, wallOffset: WallOffset?) {
         self.run = run
         self.wallOffset = wallOffset
         nextSample = segments.nextSample
@@ -64,8 +65,7 @@ struct Commit {
     private mutating func insert(
         _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
     ) throws {
-        let uptime = arrival.uptimeMicroseconds
-        let wall = arrival.trustedWallMicroseconds
+        let (uptime, wall) = (arrival.uptime, arrival.trustedWall)
         let segment = try segment(for: arrival.assignmentID, uptime: uptime, wall: wall, db)
         var change = change(of: segment, uptime: uptime)
         if let fault = arrival.faultStored {
@@ -97,7 +97,7 @@ struct Commit {
     mutating func refuse(
         _ count: Int, assignment: Int64, _ reason: LossReason, _ db: Database
     ) throws {
-        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let latest = changes.values.map(\.lastUptime).max() ?? .zero
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
         change.refused += count
@@ -106,7 +106,7 @@ struct Commit {
     }
 
     mutating func double(_ count: Int, assignment: Int64, _ db: Database) throws {
-        let latest = changes.values.map(\.lastUptime).max() ?? 0
+        let latest = changes.values.map(\.lastUptime).max() ?? .zero
         let segment = try segment(for: assignment, uptime: latest, db)
         var change = change(of: segment, uptime: latest)
         change.doubled += count
@@ -133,7 +133,7 @@ struct Commit {
         }
     }
 
-    private func change(of tail: SegmentTail, uptime: Int64) -> Change {
+    private func change(of tail: SegmentTail, uptime: Uptime) -> Change {
         var change =
             changes[tail.segment] ?? Change(lastSample: tail.lastSample, lastUptime: uptime)
         change.lastUptime = max(change.lastUptime, uptime)
@@ -143,10 +143,9 @@ struct Commit {
     /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none, the hole
     /// since its last sample has grown too wide, or another day (UTC) has begun.
     private mutating func segment(
-        for assignment: Int64, uptime: Int64, wall: Int64? = nil, _ db: Database
+        for assignment: Int64, uptime: Uptime, wall: UTC? = nil, _ db: Database
     ) throws -> SegmentTail {
-        let time = wall ?? wallOffset.map { $0 &+ uptime }
-        let day = time.map { $0 / Coverage.dayMicroseconds }
+        let day = (wall ?? wallOffset?.utc(uptime))?.day
         if let tail = tails[assignment],
             nextSample - tail.lastSample <= SampleQueue.segmentHoleMax,
             day == nil || tail.day == day

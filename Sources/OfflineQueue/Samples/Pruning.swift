@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// Deletes rows of samples that every destination is done with.
@@ -8,9 +9,9 @@ enum Pruning {
             WHERE f.segment = s.id), s.settled_through))
         """
 
-    /// Deletes samples that every destination has settled and that arrived before `horizon`, oldest first,
+    /// Deletes samples that every destination has settled and that arrived before `horizon`, or all, oldest first,
     /// ``SampleQueue/pruneRowsMax`` at most.
-    static func prune(_ db: Database, before horizon: Int64) throws -> Int {
+    static func prune(_ db: Database, before horizon: UTC?) throws -> Int {
         let segments = try Row.fetchAll(
             db,
             sql: """
@@ -40,7 +41,7 @@ enum Pruning {
     /// Moves one segment's pruning cursor up to the first row that is still young. The row has the segment's
     /// id, its pruning cursor, the last sample that is settled everywhere, and the offset of its boot.
     static func prune(
-        _ db: Database, _ segment: Row, before horizon: Int64, limit: Int
+        _ db: Database, _ segment: Row, before horizon: UTC?, limit: Int
     ) throws -> Int {
         let id: Int64 = segment[0] ?? 0
         let cursor: Int64 = segment[1] ?? 0
@@ -51,7 +52,7 @@ enum Pruning {
         while let row = try old.next() {
             let sample = SampleRow(row)
             // A time that cannot be read keeps nothing for ever: the row is settled.
-            if let time = sample.time(wallOffset: segment[3]), time >= horizon { break }
+            if let horizon, let time = sample.time(segment[3]), time >= horizon { break }
             last = sample.id
         }
         guard let last else { return 0 }

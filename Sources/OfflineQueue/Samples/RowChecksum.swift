@@ -1,3 +1,5 @@
+import Basics
+
 /// The checksum each sample row carries, so that a row a dying card changed is never sent.
 ///
 /// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected) over the fields in little-endian order: id,
@@ -6,13 +8,13 @@
 enum RowChecksum {
     /// The checksum of one row, as SQLite stores it.
     static func of(
-        id: Int64, segment: Int64, uptime: Int64, wall: Int64?, flags: Int64, frame: [UInt8]
+        id: Int64, segment: Int64, uptime: Uptime, wall: UTC?, flags: Int64, frame: [UInt8]
     ) -> Int64 {
         var crc = UInt32.max
         add(UInt64(bitPattern: id), to: &crc)
         add(UInt64(bitPattern: segment), to: &crc)
-        add(UInt64(bitPattern: uptime), to: &crc)
-        add(UInt64(bitPattern: wall ?? 0), to: &crc)
+        add(UInt64(bitPattern: uptime.microseconds), to: &crc)
+        add(UInt64(bitPattern: wall?.microseconds ?? 0), to: &crc)
         add(wall == nil ? 0 : 1, to: &crc)
         add(UInt64(bitPattern: flags), to: &crc)
         for byte in frame { add(byte, to: &crc) }

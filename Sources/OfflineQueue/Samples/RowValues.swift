@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -10,11 +11,16 @@ extension Row {
     subscript(_ index: Int) -> String? { value(index) }
     subscript(_ index: Int) -> Data? { value(index) }
     subscript(_ index: Int) -> Bool? { value(index) }
+    subscript(_ index: Int) -> UTC? { value(index) }
+    subscript(_ index: Int) -> Uptime? { value(index) }
+    subscript(_ index: Int) -> WallOffset? { value(index) }
     subscript(_ name: String) -> Int64? { value(name) }
     subscript(_ name: String) -> Int? { value(name) }
     subscript(_ name: String) -> String? { value(name) }
     subscript(_ name: String) -> Data? { value(name) }
     subscript(_ name: String) -> Bool? { value(name) }
+    subscript(_ name: String) -> UTC? { value(name) }
+    subscript(_ name: String) -> Uptime? { value(name) }
 
     private func value<Value: DatabaseValueConvertible>(_ index: Int) -> Value? {
         Value.fromDatabaseValue(self[index] as DatabaseValue)

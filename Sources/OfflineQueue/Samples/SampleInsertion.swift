@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 import GRDBSQLite
 
@@ -21,8 +22,8 @@ struct SampleInsertion {
     func insert(_ row: SampleRow) throws {
         bind(row.id, to: .id)
         bind(row.segment, to: .segment)
-        bind(row.uptime, to: .uptime)
-        bind(row.wall, to: .wall)
+        bind(row.uptime.microseconds, to: .uptime)
+        bind(row.wall?.microseconds, to: .wall)
         bind(row.flags, to: .flags)
         bind(row.crc, to: .crc)
         let raw = statement.sqliteStatement

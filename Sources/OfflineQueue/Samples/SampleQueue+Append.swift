@@ -130,10 +130,10 @@ extension SampleQueue {
     }
 
     /// A trusted wall clock at arrival makes its whole boot trusted.
-    private static func offset(in arrivals: ArraySlice<Arrival>) -> Int64? {
+    private static func offset(in arrivals: ArraySlice<Arrival>) -> WallOffset? {
         for arrival in arrivals {
-            if let wall = arrival.trustedWallMicroseconds {
-                return wall &- arrival.uptimeMicroseconds
+            if let wall = arrival.trustedWall {
+                return WallOffset(utc: wall, uptime: arrival.uptime)
             }
         }
         return nil

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 extension SampleQueue {
@@ -126,15 +127,17 @@ extension SampleQueue {
                     """, arguments: [enrollment, max(0, limit)]
             ).map { row in
                 UploadRecord(
-                    atMicroseconds: row[0], enrollmentID: row[1] ?? 0,
+                    at: row[0], enrollmentID: row[1] ?? 0,
                     samples: Self.range(row[2], row[3]),
-                    timesMicroseconds: Self.range(row[4], row[5]),
+                    times: Self.range(row[4], row[5]),
                     count: row[6] ?? 0, outcome: row[7] ?? "")
             }
         }
     }
 
-    private static func range(_ low: Int64?, _ high: Int64?) -> ClosedRange<Int64>? {
+    private static func range<Value: Comparable>(
+        _ low: Value?, _ high: Value?
+    ) -> ClosedRange<Value>? {
         guard let low, let high, low <= high else { return nil }
         return low...high
     }
@@ -193,13 +196,13 @@ extension Balance {
         }
         // The first after the cursor of a segment with a known clock. Imported samples have later numbers
         // than older ones recorded here, so that each segment counts.
-        let oldest = try Int64.fetchOne(
+        let oldest = try UTC.fetchOne(
             db,
             sql: """
                 SELECT min(\(view.oldest)) \(view.sql)
                 WHERE \(books).settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
                     AND \(condition)
                 """, arguments: arguments)
-        oldestUnsentMicroseconds = [oldestUnsentMicroseconds, oldest].compactMap { $0 }.min()
+        oldestUnsent = [oldestUnsent, oldest].compactMap { $0 }.min()
     }
 }

@@ -4,8 +4,7 @@ import GRDB
 /// The heart rate of one sensor in a short range of time: one column of a chart.
 public struct HeartRateBucket: Sendable, Hashable {
     /// Where the range begins.
-    public var begin: UTC { UTC(microseconds: beginMicroseconds) }
-    let beginMicroseconds: Int64
+    public let begin: UTC
     /// Samples with a heart rate above 0.
     public internal(set) var count = 0
     /// Beats a minute: the lowest.
@@ -17,7 +16,7 @@ public struct HeartRateBucket: Sendable, Hashable {
     /// Beats a minute: the mean of the samples.
     public var meanBPM: Double { count > 0 ? Double(sum) / Double(count) : 0 }
 
-    init(beginMicroseconds: Int64) { self.beginMicroseconds = beginMicroseconds }
+    init(begin: UTC) { self.begin = begin }
 
     mutating func add(_ bpm: UInt16) {
         count += 1
@@ -43,23 +42,22 @@ extension SampleQueue {
     public func heartRateChart(
         sensor: Int64, from: UTC, until: UTC, bucket: Duration
     ) async throws(QueueError) -> [HeartRateBucket] {
-        let (begin, end) = (from.microseconds, until.microseconds)
-        let bucket = bucket.microseconds
-        guard begin >= 0, end > begin, end <= UTCText.microsecondsMax, bucket > 0,
-            end - begin <= Self.chartSpanMax.microseconds,
-            (end - begin) / bucket < Int64(Self.bucketsMax)
+        // The buckets are counted in whole microseconds, of which one has none if it is shorter.
+        guard from >= .epoch, until > from, until <= UTCText.latest, bucket.microseconds > 0,
+            until - from <= Self.chartSpanMax,
+            (until - from).microseconds / bucket.microseconds < Int64(Self.bucketsMax)
         else {
             throw QueueError(.invalidArgument, "read chart", "the span is out of range")
         }
-        var buckets: [Int64: HeartRateBucket] = [:]
-        var next = begin
-        while next < end {
-            let behind = min(end, next + Self.hourMicroseconds)
+        var buckets: [UTC: HeartRateBucket] = [:]
+        var next = from
+        while next < until {
+            let behind = min(until, next + Self.hour)
             let found = try read("read chart") { [next] db in
-                var found: [Int64: HeartRateBucket] = [:]
+                var found: [UTC: HeartRateBucket] = [:]
                 try Self.heartRates(db, sensor: sensor, in: next..<behind) { time, bpm in
-                    let start = time - time % bucket
-                    found[start, default: HeartRateBucket(beginMicroseconds: start)].add(bpm)
+                    let start = time.start(ofEach: bucket)
+                    found[start, default: HeartRateBucket(begin: start)].add(bpm)
                 }
                 return found
             }
@@ -68,7 +66,7 @@ extension SampleQueue {
             next = behind
             await Task.yield()
         }
-        return buckets.values.sorted { $0.beginMicroseconds < $1.beginMicroseconds }
+        return buckets.values.sorted { $0.begin < $1.begin }
     }
 
     /// Hours one call covers at most: two days.
@@ -80,16 +78,14 @@ extension SampleQueue {
     public func hourlyHeartRate(
         sensor: Int64, until end: UTC, hours: Int = 24
     ) async throws(QueueError) -> [HeartRateBucket] {
-        let end = end.microseconds
-        guard (0...UTCText.microsecondsMax - Self.hourMicroseconds).contains(end) else {
+        guard (.epoch...UTCText.latest - Self.hour).contains(end) else {
             throw QueueError(.invalidArgument, "read history", "the time is out of range")
         }
-        let hours = Int64(min(max(hours, 1), Self.historyHoursMax))
-        let behind = (end / Self.hourMicroseconds + 1) * Self.hourMicroseconds
+        let hours = min(max(hours, 1), Self.historyHoursMax)
+        let behind = end.start(ofEach: Self.hour) + Self.hour
         return try await heartRateChart(
-            sensor: sensor,
-            from: UTC(microseconds: max(0, behind - hours * Self.hourMicroseconds)),
-            until: UTC(microseconds: behind), bucket: .microseconds(Self.hourMicroseconds))
+            sensor: sensor, from: max(.epoch, behind - Self.hour * hours), until: behind,
+            bucket: Self.hour)
     }
 }
 

@@ -22,8 +22,7 @@ public struct ListedSample: Sendable, Hashable {
     /// Its delivery, if any.
     public let enrollmentID: Int64?
     /// When it arrived; nil if that clock is not trusted.
-    public var time: UTC? { timeMicroseconds.map { UTC(microseconds: $0) } }
-    let timeMicroseconds: Int64?
+    public let time: UTC?
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// Where it stands.
@@ -136,7 +135,7 @@ extension SampleQueue {
 private struct ListedSegment: Sendable {
     var sensorID: Int64
     var enrollmentID: Int64?
-    var wallOffset: Int64?
+    var wallOffset: WallOffset?
     var hold: String?
     var dropped: String?
     /// Ids of rows that are done with, and of those that wait.
@@ -183,7 +182,7 @@ extension ListedSample {
         id = sample.id
         sensorID = segment.sensorID
         enrollmentID = segment.enrollmentID
-        timeMicroseconds = sample.time(wallOffset: segment.wallOffset)
+        time = sample.time(segment.wallOffset)
         frame = sample.frame
         self.state = state
         self.reason = reason

@@ -16,9 +16,9 @@ extension SampleQueue {
     /// rows went; call again while it returns ``pruneRowsMax``.
     @discardableResult
     public func prune() throws(QueueError) -> Int {
-        guard let now = clock.read().trustedWallMicroseconds else { return 0 }
-        let horizon = now &- settings.keepDeliveredMicroseconds
-        let ageHorizon = settings.maxAgeMicroseconds.map { now &- $0 }
+        guard let now = clock.read().trustedWall else { return 0 }
+        let horizon = now - settings.keepDelivered
+        let ageHorizon = settings.maxAge.map { now - $0 }
         let (pruned, dropped) = try write("prune samples") { [walk = repair.walk] db in
             var dropped: [DroppedRange] = []
             try StoreLimit.dropAged(db, horizon: ageHorizon, now: now, into: &dropped)
@@ -40,7 +40,7 @@ extension SampleQueue {
     /// ``pruneRowsMax``.
     public func purgeSettled(before horizon: UTC? = nil) throws(QueueError) -> Int {
         try write("purge samples") { db in
-            try Pruning.prune(db, before: horizon?.microseconds ?? .max)
+            try Pruning.prune(db, before: horizon)
         }
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -35,15 +36,17 @@ enum SampleColumn: Int, CaseIterable {
 struct SampleRow: Sendable {
     let id: Int64
     let segment: Int64
-    let uptime: Int64
-    let wall: Int64?
+    /// At arrival.
+    let uptime: Uptime
+    /// UTC at arrival, only if the clock was trusted then.
+    let wall: UTC?
     let flags: Int64
     let crc: Int64
     let frame: [UInt8]
 
     /// A row to write, with its checksum.
     init(
-        id: Int64, segment: Int64, uptime: Int64, wall: Int64?, flags: UInt32, frame: [UInt8]
+        id: Int64, segment: Int64, uptime: Uptime, wall: UTC?, flags: UInt32, frame: [UInt8]
     ) {
         self.id = id
         self.segment = segment
@@ -60,7 +63,7 @@ struct SampleRow: Sendable {
     init(_ row: Row) {
         id = row[SampleColumn.id.rawValue] ?? 0
         segment = row[SampleColumn.segment.rawValue] ?? 0
-        uptime = row[SampleColumn.uptime.rawValue] ?? 0
+        uptime = row[SampleColumn.uptime.rawValue] ?? .zero
         wall = row[SampleColumn.wall.rawValue]
         flags = row[SampleColumn.flags.rawValue] ?? 0
         crc = row[SampleColumn.crc.rawValue] ?? 0
@@ -78,12 +81,12 @@ struct SampleRow: Sendable {
         else { return nil }
         switch value(.wall) {
         case .null: wall = nil
-        case .integer(let number): wall = number
+        case .integer(let number): wall = UTC(microseconds: number)
         default: return nil
         }
         id = row.rowID
         self.segment = segment
-        self.uptime = uptime
+        self.uptime = Uptime(microseconds: uptime)
         self.flags = flags
         self.crc = crc
         self.frame = frame
@@ -96,11 +99,6 @@ struct SampleRow: Sendable {
                 id: id, segment: segment, uptime: uptime, wall: wall, flags: flags, frame: frame)
     }
 
-    /// Its time, UTC µs; nil if none is trusted.
-    func time(wallOffset: Int64?) -> Int64? {
-        if let wall { return wall }
-        guard let wallOffset else { return nil }
-        let (time, overflow) = uptime.addingReportingOverflow(wallOffset)
-        return overflow ? nil : time
-    }
+    /// Its time, with the offset of its boot; nil if none is trusted.
+    func time(_ wallOffset: WallOffset?) -> UTC? { wall ?? wallOffset?.utc(uptime) }
 }

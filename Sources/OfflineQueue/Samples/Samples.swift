@@ -9,17 +9,9 @@ public struct Arrival: Sendable, Hashable, Codable {
     /// The assignment of the sensor at this instant.
     public var assignmentID: Int64
     /// `CLOCK_BOOTTIME` at arrival.
-    public var uptime: Uptime {
-        get { Uptime(microseconds: uptimeMicroseconds) }
-        set { uptimeMicroseconds = newValue.microseconds }
-    }
-    var uptimeMicroseconds: Int64
+    public var uptime: Uptime
     /// UTC at arrival, only if the clock was trusted then.
-    public var trustedWall: UTC? {
-        get { trustedWallMicroseconds.map { UTC(microseconds: $0) } }
-        set { trustedWallMicroseconds = newValue?.microseconds }
-    }
-    var trustedWallMicroseconds: Int64?
+    public var trustedWall: UTC?
     /// The bytes of the notification, decodable or not.
     public var frame: [UInt8]
     /// The caller's marks (plausibility, anomalies); the queue keeps them and knows no meaning.
@@ -29,6 +21,13 @@ public struct Arrival: Sendable, Hashable, Codable {
     /// It arrived late, and its uptime is when it was sent: whatever was taken for a silence since then
     /// was none.
     public var isLate: Bool
+
+    /// The names in a file beside the store (``SetAside``).
+    private enum CodingKeys: String, CodingKey {
+        case assignmentID, frame, flags, fault, isLate
+        case uptime = "uptimeMicroseconds"
+        case trustedWall = "trustedWallMicroseconds"
+    }
 
     /// Why it is stored as undecodable; nil for a sample.
     var faultStored: String? {
@@ -41,8 +40,8 @@ public struct Arrival: Sendable, Hashable, Codable {
         fault: String? = nil, isLate: Bool = false
     ) {
         self.assignmentID = assignmentID
-        uptimeMicroseconds = reading.uptimeMicroseconds
-        trustedWallMicroseconds = reading.trustedWallMicroseconds
+        uptime = reading.uptime
+        trustedWall = reading.trustedWall
         self.frame = frame
         self.flags = flags
         self.fault = fault
@@ -65,8 +64,7 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     /// The nonce of the run that stored it.
     public let runNonce: UInt64
     /// When it arrived.
-    public var time: UTC { UTC(microseconds: timeMicroseconds) }
-    let timeMicroseconds: Int64
+    public let time: UTC
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// The marks given at arrival.
@@ -123,19 +121,13 @@ public struct SettledSample: Sendable, Hashable {
 /// One request of a delivery, for the delivery history.
 public struct UploadRecord: Sendable, Hashable {
     /// When it ended; set by the queue, nil if the clock was not trusted then.
-    public var at: UTC? { atMicroseconds.map { UTC(microseconds: $0) } }
-    var atMicroseconds: Int64?
+    public internal(set) var at: UTC?
     /// Its delivery; set by the queue.
     public internal(set) var enrollmentID: Int64 = 0
     /// Lowest and highest sample number in it.
     public var samples: ClosedRange<Int64>?
     /// Earliest and latest sample time in it.
-    public var times: ClosedRange<UTC>? {
-        timesMicroseconds.map {
-            UTC(microseconds: $0.lowerBound)...UTC(microseconds: $0.upperBound)
-        }
-    }
-    var timesMicroseconds: ClosedRange<Int64>?
+    public internal(set) var times: ClosedRange<UTC>?
     /// Samples in it.
     public var count: Int
     /// What came of it, in a word or two: `delivered`, `timeout`, `503`.
@@ -146,23 +138,23 @@ public struct UploadRecord: Sendable, Hashable {
         count = samples.count
         self.outcome = outcome
         self.samples = Self.span(samples.map(\.id))
-        timesMicroseconds = Self.span(samples.map(\.timeMicroseconds))
+        times = Self.span(samples.map(\.time))
     }
 
     init(
-        atMicroseconds: Int64?, enrollmentID: Int64, samples: ClosedRange<Int64>?,
-        timesMicroseconds: ClosedRange<Int64>?, count: Int, outcome: String
+        at: UTC?, enrollmentID: Int64, samples: ClosedRange<Int64>?,
+        times: ClosedRange<UTC>?, count: Int, outcome: String
     ) {
-        self.atMicroseconds = atMicroseconds
+        self.at = at
         self.enrollmentID = enrollmentID
         self.samples = samples
-        self.timesMicroseconds = timesMicroseconds
+        self.times = times
         self.count = count
         self.outcome = outcome
     }
 
-    private static func span(_ numbers: [Int64]) -> ClosedRange<Int64>? {
-        guard let low = numbers.min(), let high = numbers.max() else { return nil }
+    private static func span<Value: Comparable>(_ values: [Value]) -> ClosedRange<Value>? {
+        guard let low = values.min(), let high = values.max() else { return nil }
         return low...high
     }
 }
@@ -183,11 +175,9 @@ public struct DeadLetter: Sendable, Hashable {
     /// The server's own words, truncated. May quote the measurement: show, never log.
     public let diagnostics: String
     /// When it died; nil if the clock was not trusted then.
-    public var died: UTC? { diedMicroseconds.map { UTC(microseconds: $0) } }
-    let diedMicroseconds: Int64?
+    public let died: UTC?
     /// When it arrived; nil if that clock is not trusted.
-    public var time: UTC? { timeMicroseconds.map { UTC(microseconds: $0) } }
-    let timeMicroseconds: Int64?
+    public let time: UTC?
     /// The bytes of the notification.
     public let frame: [UInt8]
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -41,7 +42,7 @@ enum StoreLimit {
         guard room < needed else { return room }
         let goal = needed + min(Int64(roomStepBytes), limit / 64)
         for _ in 0..<roundsMax where room < goal {
-            if try Pruning.prune(db, before: .max) == 0, try !dropLagging(db, into: &dropped) {
+            if try Pruning.prune(db, before: nil) == 0, try !dropLagging(db, into: &dropped) {
                 guard settings.fullPolicy == .keepNewest, room < needed,
                     try dropOldest(db, into: &dropped)
                 else { break }
@@ -99,11 +100,11 @@ enum StoreLimit {
         return true
     }
 
-    /// Drops samples that arrived before `horizon` (UTC µs; nil: none) and still wait, of every segment whose
+    /// Drops samples that arrived before `horizon` (nil: none) and still wait, of every segment whose
     /// clock is known; for a further destination also those that waited for it longer than it has them
     /// kept, at `now`, but nothing until it has been there for so long. ``SampleQueue/pruneRowsMax`` at most.
     static func dropAged(
-        _ db: Database, horizon: Int64?, now: Int64, into dropped: inout [DroppedRange]
+        _ db: Database, horizon: UTC?, now: UTC, into dropped: inout [DroppedRange]
     ) throws {
         let segments = try Row.fetchAll(
             db,
@@ -129,7 +130,7 @@ enum StoreLimit {
                 """, arguments: [horizon, now])
         var budget = SampleQueue.pruneRowsMax
         for segment in segments where budget > 0 {
-            guard let horizon = segment[5] as Int64? else { continue }
+            guard let horizon = segment[5] as UTC? else { continue }
             let books = DeliveryBooks(segment: segment[0] ?? 0, further: segment[1])
             let rows = try Row.fetchCursor(
                 db, sql: Pruning.settledSQL,
@@ -137,7 +138,7 @@ enum StoreLimit {
             var last: Int64?
             while let row = try rows.next() {
                 let sample = SampleRow(row)
-                guard let time = sample.time(wallOffset: segment[4]), time < horizon else { break }
+                guard let time = sample.time(segment[4]), time < horizon else { break }
                 last = sample.id
                 budget -= 1
             }

@@ -9,8 +9,8 @@ struct CurrentRun: Sendable {
     /// The rows of the boot and of the run; 0 until the run has begun in the store.
     private(set) var boot: Int64 = 0
     private(set) var id: Int64 = 0
-    /// UTC − uptime of the boot, µs, once it is trusted.
-    private(set) var wallOffset: Int64?
+    /// Of the boot, once its clock is trusted.
+    private(set) var wallOffset: WallOffset?
 
     init(bootID: String, started: ClockReading) {
         self.bootID = bootID
@@ -28,7 +28,7 @@ struct CurrentRun: Sendable {
     }
 
     /// The store has this offset for the running boot.
-    mutating func trust(wallOffset: Int64?) {
+    mutating func trust(wallOffset: WallOffset?) {
         self.wallOffset = wallOffset
     }
 }

@@ -5,7 +5,7 @@ import GRDB
 struct RunStart: Sendable {
     var boot: Int64
     var run: Int64
-    var wallOffset: Int64?
+    var wallOffset: WallOffset?
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
     var salvage: SalvageReport?
@@ -21,11 +21,11 @@ struct RunStart: Sendable {
         boot =
             try Int64.fetchOne(
                 db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
-        if let wall = reading.trustedWallMicroseconds {
+        if let wall = reading.trustedWall {
             try db.trust(
-                boot: boot, offset: wall &- reading.uptimeMicroseconds, source: "clock")
+                boot: boot, offset: WallOffset(utc: wall, uptime: reading.uptime), source: "clock")
         }
-        wallOffset = try Int64.fetchOne(
+        wallOffset = try WallOffset.fetchOne(
             db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
         let previous = try PreviousRun(db)
         try db.execute(
@@ -34,8 +34,7 @@ struct RunStart: Sendable {
                 VALUES (?, ?, ?, ?)
                 """,
             arguments: [
-                boot, Int64(bitPattern: nonce), reading.uptimeMicroseconds,
-                reading.trustedWallMicroseconds,
+                boot, Int64(bitPattern: nonce), reading.uptime, reading.trustedWall,
             ])
         run = db.lastInsertedRowID
         nextSample = try Self.lastSample(db) + 1
@@ -85,7 +84,7 @@ struct ResumedRun: Sendable {
                     VALUES (?, ?, ?, ?)
                     """,
                 arguments: [
-                    run.id, run.boot, Int64(bitPattern: run.nonce), reading.uptimeMicroseconds,
+                    run.id, run.boot, Int64(bitPattern: run.nonce), reading.uptime,
                 ])
             if let offset = run.wallOffset {
                 try db.trust(boot: run.boot, offset: offset, source: "clock")

@@ -102,19 +102,19 @@ extension SampleQueue {
     func carryOverIfMissing(uptime: Uptime) {
         guard let detail = store.missing, repair.isCarryDue(uptime: uptime) else { return }
         let reading = clock.read()
-        let wall = reading.wallMicroseconds
+        let wall = reading.wall
         do throws(QueueError) {
             try store.carryOver(reading, onPages: whileSalvaging)
             try write("report missing store") { db in
                 try StoreFindings.insertMissing(db, at: wall, detail, isCarried: true)
             }
             repair.found(
-                missing: MissingStore(atMicroseconds: wall, detail: detail, isCarried: true))
+                missing: MissingStore(at: wall, detail: detail, isCarried: true))
         } catch {
             // Tried again in a minute; the open files take what comes meanwhile.
             repair.found(
                 missing: MissingStore(
-                    atMicroseconds: wall, detail: "\(detail); \(error.cause)", isCarried: false))
+                    at: wall, detail: "\(detail); \(error.cause)", isCarried: false))
         }
     }
 }

@@ -6,8 +6,7 @@ public struct WaitingSamples: Sendable, Hashable {
     /// How many, committed and with a known time; none of a patient whose samples are held.
     public var count = 0
     /// When the oldest arrived; nil if none waits.
-    public var oldest: UTC? { oldestMicroseconds.map { UTC(microseconds: $0) } }
-    var oldestMicroseconds: Int64?
+    public internal(set) var oldest: UTC?
 }
 
 extension SampleQueue {
@@ -27,8 +26,8 @@ extension SampleQueue {
                 while let row = try rows.next() {
                     if let patient = row[0] as String?, held.contains(patient) { continue }
                     waiting.count += row[1] ?? 0
-                    guard let oldest = row[2] as Int64? else { continue }
-                    waiting.oldestMicroseconds = min(waiting.oldestMicroseconds ?? oldest, oldest)
+                    guard let oldest = row[2] as UTC? else { continue }
+                    waiting.oldest = min(waiting.oldest ?? oldest, oldest)
                 }
             }
             return waiting

@@ -73,22 +73,14 @@ public struct QueueSettings: Sendable, Hashable {
     /// 1.5 MiB. Long enough for a technician's clean-up, small beside the memory goal of 12 MiB.
     public var bufferedSamplesMax = 8192
     /// How long delivered samples stay for the live page; 24 hours.
-    public var keepDelivered: Duration {
-        get { Duration.microseconds(keepDeliveredMicroseconds) }
-        set { keepDeliveredMicroseconds = newValue.microseconds }
-    }
-    var keepDeliveredMicroseconds: Int64 = 86_400_000_000
+    public var keepDelivered = Duration.seconds(86_400)
     /// The most bytes the store may take, its write-ahead log apart; nil for no limit but the disk's.
     /// 2 GiB: 69 days of eight straps at 1 Hz, and a quarter of the smallest card still sold.
     public var maxBytes: Int64? = 2 << 30
     /// What to do at ``maxBytes``.
     public var fullPolicy = FullPolicy.refuseNew
     /// Samples that wait longer than this are dropped; nil: they wait for ever.
-    public var maxAge: Duration? {
-        get { maxAgeMicroseconds.map { Duration.microseconds($0) } }
-        set { maxAgeMicroseconds = newValue?.microseconds }
-    }
-    var maxAgeMicroseconds: Int64?
+    public var maxAge: Duration?
     /// Whether the queue opens, takes frames into memory and answers while its files cannot be written or
     /// are being salvaged, and opens them when they can be. Else `SampleQueue.init` throws, and a salvage
     /// holds up every call.
@@ -212,7 +204,7 @@ public actor SampleQueue {
             try walk.store(db)
             try db.execute(
                 sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
-                arguments: [uptime.microseconds, run.id])
+                arguments: [uptime, run.id])
             FaultPoint.runEnded.reach()
         }
         ledgers = kept
@@ -232,7 +224,7 @@ public actor SampleQueue {
         _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try store.mustBeWritable(operation)
-        let wall = deliveries.hasUnwritten ? clock.read().trustedWallMicroseconds : nil
+        let wall = deliveries.hasUnwritten ? clock.read().trustedWall : nil
         do throws(QueueError) {
             let (value, written) = try store.write(operation) { [deliveries] db in
                 let written = try deliveries.writeAlong(db, wall: wall)

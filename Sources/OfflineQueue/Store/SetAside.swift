@@ -21,7 +21,7 @@ struct SetAside: Codable, Sendable {
     var nonce: UInt64
     var started: ClockReading
     var ended: Uptime
-    var wallOffset: Int64?
+    var wallOffset: WallOffset?
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
     var events: [LedgerEvent]
@@ -75,7 +75,7 @@ struct SetAside: Codable, Sendable {
 
     init(
         store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Uptime,
-        wallOffset: Int64?, arrivals: [Arrival], refusals: [Int64: Int], events: [LedgerEvent],
+        wallOffset: WallOffset?, arrivals: [Arrival], refusals: [Int64: Int], events: [LedgerEvent],
         ledgers: [Int64: KeptLedger]
     ) {
         self.store = store
@@ -97,7 +97,7 @@ struct SetAside: Codable, Sendable {
         let row = try Row.fetchOne(
             db, sql: "SELECT id, boot, ended_uptime_us FROM run WHERE nonce = ?",
             arguments: [Int64(bitPattern: nonce)])
-        guard row?["ended_uptime_us"] as Int64? == nil else { return }
+        guard row?["ended_uptime_us"] as Uptime? == nil else { return }
         let run: Int64
         let boot: Int64
         var kept: [Int64: KeptLedger] = [:]
@@ -129,7 +129,7 @@ struct SetAside: Codable, Sendable {
         try kept.write(db, run: run, boot: boot, uptime: ended)
         try db.execute(
             sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
-            arguments: [ended.microseconds, run])
+            arguments: [ended, run])
     }
 }
 
@@ -148,7 +148,7 @@ extension StoreOpening {
             guard aside.store == store else { continue }
             found.append((path, aside))
         }
-        found.sort { $0.aside.started.wallMicroseconds < $1.aside.started.wallMicroseconds }
+        found.sort { $0.aside.started.wall < $1.aside.started.wall }
         for (path, aside) in found {
             try database.write { db in try aside.store(db, settings) }
             FaultPoint.asideTakenUp.reach()

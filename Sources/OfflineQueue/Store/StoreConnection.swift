@@ -201,7 +201,7 @@ struct StoreConnection: Sendable {
             }
             StoreSwap.remove(temporary)
             try StoreFile.copy(database, to: temporary, onPages: onPages)
-            let stamp = Salvage(path: path, wallMicroseconds: reading.wallMicroseconds).stamp
+            let stamp = Salvage(path: path, wall: reading.wall).stamp
             try StoreSwap(path: path).adopt(temporary, stamp: stamp)
             // Only now: in closing, SQLite deletes a log by its name, which may be another store's.
             try? database.close()

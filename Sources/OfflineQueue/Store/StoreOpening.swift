@@ -28,7 +28,7 @@ struct StoreOpening: Sendable {
         } catch {
             guard error.isDamage, salvaging else { throw error }
             try Salvage(
-                path: path, wallMicroseconds: started.wallMicroseconds, onPage: whileSalvaging
+                path: path, wall: started.wall, onPage: whileSalvaging
             ).run(cause: error)
             return try begin(marker, wasThere: true)
         }
@@ -68,7 +68,7 @@ struct StoreOpening: Sendable {
         default: return
         }
         try StoreFindings.insertMissing(
-            db, at: started.wallMicroseconds, detail, isCarried: false)
+            db, at: started.wall, detail, isCarried: false)
     }
 }
 

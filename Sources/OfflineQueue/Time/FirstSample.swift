@@ -33,11 +33,11 @@ extension SampleQueue {
                         ORDER BY segment.first_uptime_us LIMIT 1
                         """, arguments: [bootID])
                 guard let row else { return nil }
-                let arrival: Int64 = row[0]
-                let started: Int64 = row[1]
+                let arrival: Uptime = row[0]
+                let started: Uptime = row[1]
                 return FirstSample(
-                    sincePowerOn: .microseconds(max(0, arrival)),
-                    sinceStart: .microseconds(max(0, arrival - started)))
+                    sincePowerOn: max(.zero, arrival - .zero),
+                    sinceStart: max(.zero, arrival - started))
             }
         } catch {
             throw QueueError("read store", error)

@@ -26,50 +26,12 @@ public struct ClockReading: Sendable, Hashable {
     public var trustedWall: UTC? { isTrusted ? wall : nil }
 }
 
-/// Times as the store has them: numbers of microseconds.
-extension ClockReading {
-    init(uptimeMicroseconds: Int64, wallMicroseconds: Int64, isTrusted: Bool) {
-        self.init(
-            uptime: Uptime(microseconds: uptimeMicroseconds),
-            wall: UTC(microseconds: wallMicroseconds), isTrusted: isTrusted)
-    }
-
-    var uptimeMicroseconds: Int64 {
-        get { uptime.microseconds }
-        set { uptime = Uptime(microseconds: newValue) }
-    }
-
-    var wallMicroseconds: Int64 {
-        get { wall.microseconds }
-        set { wall = UTC(microseconds: newValue) }
-    }
-
-    var trustedWallMicroseconds: Int64? { trustedWall?.microseconds }
-
-    func at(uptime: Int64) -> ClockReading { at(Uptime(microseconds: uptime)) }
-}
-
 /// Files beside the store hold readings in this form (``SetAside``).
 extension ClockReading: Codable {
     private enum CodingKeys: String, CodingKey {
-        case uptimeMicroseconds, wallMicroseconds, isTrusted
-    }
-
-    /// Reads the numbers of a file.
-    public init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            uptimeMicroseconds: try values.decode(Int64.self, forKey: .uptimeMicroseconds),
-            wallMicroseconds: try values.decode(Int64.self, forKey: .wallMicroseconds),
-            isTrusted: try values.decode(Bool.self, forKey: .isTrusted))
-    }
-
-    /// Writes the numbers of a file.
-    public func encode(to encoder: any Encoder) throws {
-        var values = encoder.container(keyedBy: CodingKeys.self)
-        try values.encode(uptimeMicroseconds, forKey: .uptimeMicroseconds)
-        try values.encode(wallMicroseconds, forKey: .wallMicroseconds)
-        try values.encode(isTrusted, forKey: .isTrusted)
+        case uptime = "uptimeMicroseconds"
+        case wall = "wallMicroseconds"
+        case isTrusted
     }
 }
 
@@ -82,18 +44,17 @@ public protocol GatewayClock: Sendable {
 /// When a sample can have been measured.
 enum PlausibleTime {
     /// 2010-01-01T00:00:00Z: there was no Bluetooth Low Energy, and so no sensor like these, before.
-    static let earliestMicroseconds: Int64 = 1_262_304_000_000_000
-    /// How far behind this machine's clock another one's may be, µs: a day.
-    private static let aheadMicroseconds: Int64 = 86_400_000_000
-    /// How long after it was built this program may run, at most, where no clock is trusted, µs: 20 years.
-    private static let lifetimeMicroseconds: Int64 = 631_152_000_000_000
+    static let earliest = UTC(microseconds: 1_262_304_000_000_000)
+    /// How far behind this machine's clock another one's may be: a day.
+    private static let ahead = Duration.seconds(86_400)
+    /// How long after it was built this program may run, at most, where no clock is trusted: 20 years.
+    private static let lifetime = Duration.seconds(631_152_000)
 
-    /// The times that a file or a person may give to a sample, UTC µs: up to a day after now.
-    static func range(at reading: ClockReading) -> ClosedRange<Int64> {
+    /// The times that a file or a person may give to a sample: up to a day after now.
+    static func range(at reading: ClockReading) -> ClosedRange<UTC> {
         let latest =
-            reading.trustedWallMicroseconds.map { $0 &+ aheadMicroseconds }
-            ?? ClockTrust.earliestCredibleMicroseconds + lifetimeMicroseconds
-        return earliestMicroseconds...max(latest, earliestMicroseconds)
+            reading.trustedWall.map { $0 + ahead } ?? ClockTrust.earliestCredible + lifetime
+        return earliest...max(latest, earliest)
     }
 }
 
@@ -108,8 +69,6 @@ public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
     /// 2026-11-01T00:00:00Z, before which this program was not built: an earlier wall clock is the
     /// default of a machine without a battery clock.
     public static let earliestCredible = UTC(microseconds: 1_793_491_200_000_000)
-
-    static let earliestCredibleMicroseconds = earliestCredible.microseconds
 }
 
 /// The machine's own clocks.

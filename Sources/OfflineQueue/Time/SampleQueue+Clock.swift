@@ -9,21 +9,12 @@ public struct UntrustedBoot: Sendable, Hashable {
     public let isRunning: Bool
     /// Samples that wait for its time.
     public let held: Int
-    /// `CLOCK_BOOTTIME` of its first and last frame, µs.
-    public var uptimes: ClosedRange<Uptime> {
-        Uptime(
-            microseconds: uptimesMicroseconds.lowerBound)...Uptime(
-                microseconds: uptimesMicroseconds.upperBound)
-    }
-    let uptimesMicroseconds: ClosedRange<Int64>
+    /// `CLOCK_BOOTTIME` of its first and last frame.
+    public let uptimes: ClosedRange<Uptime>
     /// The least UTC − uptime, with which its frames come after all that is known to be older.
-    public var earliestOffset: Duration { Duration.microseconds(earliestOffsetMicroseconds) }
-    let earliestOffsetMicroseconds: Int64
+    public let earliestOffset: Duration
     /// The greatest one with which they come before all that is known to be newer; nil if nothing is.
-    public var latestOffset: Duration? {
-        latestOffsetMicroseconds.map { Duration.microseconds($0) }
-    }
-    let latestOffsetMicroseconds: Int64?
+    public let latestOffset: Duration?
 }
 
 extension SampleQueue {
@@ -31,7 +22,7 @@ extension SampleQueue {
     /// which the times of its earlier samples are computed.
     public func noteClock(_ reading: ClockReading) throws(QueueError) {
         guard run.wallOffset == nil, reading.isTrusted else { return }
-        let offset = reading.wallMicroseconds &- reading.uptimeMicroseconds
+        let offset = WallOffset(utc: reading.wall, uptime: reading.uptime)
         try write("note clock") { [boot = run.boot] db in
             try db.trust(boot: boot, offset: offset, source: "clock")
         }
@@ -47,10 +38,10 @@ extension SampleQueue {
     public func release(
         bootID: String, wallOffset: Duration
     ) throws(QueueError) {
-        let wallOffsetMicroseconds = wallOffset.microseconds
+        let offset = WallOffset(wallOffset)
         let operation = "release boot"
         let reading = clock.read()
-        let now = reading.trustedWallMicroseconds ?? PlausibleTime.range(at: reading).upperBound
+        let now = reading.trustedWall ?? PlausibleTime.range(at: reading).upperBound
         let released = try write(operation) { db -> Int64 in
             let row = try Row.fetchOne(
                 db, sql: "SELECT id, wall_offset_us FROM boot WHERE boot_id = ?",
@@ -62,29 +53,27 @@ extension SampleQueue {
                 throw QueueError(.alreadySet, operation, "its clock is known")
             }
             if let uptimes = try Self.uptimes(db, boot: id) {
-                let (first, early) = uptimes.lowerBound
-                    .addingReportingOverflow(wallOffsetMicroseconds)
-                let (last, late) = uptimes.upperBound
-                    .addingReportingOverflow(wallOffsetMicroseconds)
-                guard !early, first >= ClockTrust.earliestCredibleMicroseconds else {
+                guard let first = offset.utc(uptimes.lowerBound),
+                    first >= ClockTrust.earliestCredible
+                else {
                     throw QueueError(
                         .invalidArgument, operation, "its frames would be older than this program")
                 }
-                guard !late, last <= now else {
+                guard let last = offset.utc(uptimes.upperBound), last <= now else {
                     throw QueueError(
                         .invalidArgument, operation, "its frames would be in the future")
                 }
             }
-            try db.trust(boot: id, offset: wallOffsetMicroseconds, source: "technician")
+            try db.trust(boot: id, offset: offset, source: "technician")
             return id
         }
-        if released == run.boot { run.trust(wallOffset: wallOffsetMicroseconds) }
+        if released == run.boot { run.trust(wallOffset: offset) }
     }
 
     /// The boots with samples whose clock is not trusted, oldest first: what
     /// ``release(bootID:wallOffset:)`` is for.
     public func untrustedBoots() throws(QueueError) -> [UntrustedBoot] {
-        let now = clock.read().trustedWallMicroseconds
+        let now = clock.read().trustedWall
         return try read("list boots") { [running = run.boot] db in
             let rows = try Row.fetchAll(
                 db,
@@ -98,45 +87,47 @@ extension SampleQueue {
                 guard let id = row[0] as Int64?, let uptimes = try Self.uptimes(db, boot: id)
                 else { return nil }
                 let (before, after) = try Self.neighbours(db, of: id)
+                let earliest = max(
+                    before ?? ClockTrust.earliestCredible, ClockTrust.earliestCredible)
                 let latest = [after, now].compactMap { $0 }.min()
                 return UntrustedBoot(
                     bootID: row[1] ?? "", isRunning: id == running, held: row[2] ?? 0,
-                    uptimesMicroseconds: uptimes,
-                    earliestOffsetMicroseconds: max(
-                        before ?? .min, ClockTrust.earliestCredibleMicroseconds)
-                        &- uptimes.lowerBound,
-                    latestOffsetMicroseconds: latest.map { $0 &- uptimes.upperBound })
+                    uptimes: uptimes,
+                    earliestOffset: WallOffset(utc: earliest, uptime: uptimes.lowerBound).duration,
+                    latestOffset: latest.map {
+                        WallOffset(utc: $0, uptime: uptimes.upperBound).duration
+                    })
             }
         }
     }
 
     /// Uptimes of the first and last frame of a boot; nil if it has none.
-    private static func uptimes(_ db: Database, boot: Int64) throws -> ClosedRange<Int64>? {
+    private static func uptimes(_ db: Database, boot: Int64) throws -> ClosedRange<Uptime>? {
         let row = try Row.fetchOne(
             db,
             sql: """
                 SELECT min(s.first_uptime_us), max(s.last_uptime_us)
                 FROM segment s JOIN run r ON r.id = s.run WHERE r.boot = ?
                 """, arguments: [boot])
-        guard let first = row?[0] as Int64?, let last = row?[1] as Int64?, first <= last else {
+        guard let first = row?[0] as Uptime?, let last = row?[1] as Uptime?, first <= last else {
             return nil
         }
         return first...last
     }
 
-    /// UTC µs of the last frame of the boots before, and of the first start of the boots after, as far
+    /// When the last frame of the boots before came, and when the first start of the first start of the boots after, as far
     /// as their clocks are trusted.
     private static func neighbours(
         _ db: Database, of boot: Int64
-    ) throws -> (before: Int64?, after: Int64?) {
-        let before = try Int64.fetchOne(
+    ) throws -> (before: UTC?, after: UTC?) {
+        let before = try UTC.fetchOne(
             db,
             sql: """
                 SELECT max(s.last_uptime_us + b.wall_offset_us)
                 FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
                 WHERE b.id < ?
                 """, arguments: [boot])
-        let after = try Int64.fetchOne(
+        let after = try UTC.fetchOne(
             db,
             sql: """
                 SELECT min(r.started_uptime_us + b.wall_offset_us)
@@ -147,8 +138,8 @@ extension SampleQueue {
 }
 
 extension Database {
-    /// Fixes the offset UTC − uptime (µs) of a boot, unless it has one.
-    func trust(boot: Int64, offset: Int64, source: String) throws {
+    /// Fixes the offset of a boot, unless it has one.
+    func trust(boot: Int64, offset: WallOffset, source: String) throws {
         try execute(
             sql: """
                 UPDATE boot SET wall_offset_us = ?, offset_source = ?

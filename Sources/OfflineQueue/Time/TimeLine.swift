@@ -4,7 +4,7 @@ import GRDB
 /// The boots of the store and their clocks.
 struct Boots: Sendable {
     private var ids: [Int64: String] = [:]
-    private var offsets: [Int64: Int64] = [:]
+    private var offsets: [Int64: WallOffset] = [:]
 
     init(_ db: Database) throws {
         let rows = try Row.fetchCursor(db, sql: "SELECT id, boot_id, wall_offset_us FROM boot")
@@ -17,26 +17,22 @@ struct Boots: Sendable {
 
     func id(_ boot: Int64) -> String { ids[boot] ?? "" }
 
-    /// UTC µs of an instant, if its boot's clock is trusted.
-    func utc(_ instant: Instant) -> Int64? {
-        guard let offset = offsets[instant.boot] else { return nil }
-        let (time, overflow) = instant.uptime.microseconds.addingReportingOverflow(offset)
-        return overflow ? nil : time
-    }
+    /// The time of an instant, if its boot's clock is trusted.
+    func utc(_ instant: Instant) -> UTC? { offsets[instant.boot]?.utc(instant.uptime) }
 
-    /// µs from one instant to another: by uptime in one boot, else by the wall clocks if both are
+    /// From one instant to another: by uptime in one boot, else by the wall clocks if both are
     /// known and agree on the order.
-    func length(from: Instant, until: Instant) -> Int64? {
+    func length(from: Instant, until: Instant) -> Duration? {
         if from.boot == until.boot {
-            return Self.difference(until.uptime.microseconds, from.uptime.microseconds)
+            return Self.length(until.uptime - from.uptime)
         }
         guard let begin = utc(from), let end = utc(until) else { return nil }
-        return Self.difference(end, begin)
+        return Self.length(end - begin)
     }
 
-    private static func difference(_ end: Int64, _ begin: Int64) -> Int64? {
-        let (length, overflow) = end.subtractingReportingOverflow(begin)
-        return overflow || length < 0 ? nil : length
+    /// Nil for what cannot be: less than nothing, or more than the store counts.
+    private static func length(_ length: Duration) -> Duration? {
+        (.zero...Duration.microseconds(Int64.max)).contains(length) ? length : nil
     }
 }
 
@@ -60,16 +56,16 @@ struct GapRow: Sendable {
         return Gap(
             assignmentID: assignment, sensorID: sensor,
             cause: length == nil ? .clockUnknown : cause,
-            fromMicroseconds: boots.utc(from), untilMicroseconds: isOpen ? nil : boots.utc(until),
-            fromBootID: boots.id(from.boot), fromUptimeMicroseconds: from.uptime.microseconds,
-            untilBootID: boots.id(until.boot), untilUptimeMicroseconds: until.uptime.microseconds,
-            isOpen: isOpen, durationMicroseconds: length)
+            from: boots.utc(from), until: isOpen ? nil : boots.utc(until),
+            fromBootID: boots.id(from.boot), fromUptime: from.uptime,
+            untilBootID: boots.id(until.boot), untilUptime: until.uptime,
+            isOpen: isOpen, duration: length)
     }
 
     /// The gaps of the store that are over, oldest first, that overlap a span of UTC or whose time
     /// is unknown.
     static func closed(
-        _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: Int64?, until: Int64?,
+        _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: UTC?, until: UTC?,
         limit: Int
     ) throws -> [GapRow] {
         try Row.fetchAll(
@@ -92,8 +88,8 @@ struct GapRow: Sendable {
                 assignment: row[0] ?? 0, sensor: row[1] ?? 0,
                 // A cause that this program has no word for cannot be told in its words.
                 cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
-                from: Instant(boot: row[3] ?? 0, microseconds: row[4] ?? 0),
-                until: Instant(boot: row[5] ?? 0, microseconds: row[6] ?? 0))
+                from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero),
+                until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? .zero))
         }
     }
 }
@@ -106,18 +102,18 @@ struct TimeLine: Sendable {
     var gaps: [GapRow]
 
     /// The time line in UTC, without holes: time that cannot be placed on it is `clock-unknown`.
-    func tiles(_ boots: Boots) -> [TimeTile] {
-        var tiles: [TimeTile] = []
+    func spans(_ boots: Boots) -> [TimeSpan] {
+        var spans: [TimeSpan] = []
         var reached = boots.utc(begin)
         func add(from: Instant, until: Instant, _ cause: GapCause?) {
             guard let start = boots.utc(from), let stop = boots.utc(until) else { return }
             // Where the clocks of two boots overlap, the earlier one has said what it was.
             let begin = reached ?? start
             if start > begin {
-                tiles.append(TimeTile(from: begin, until: start, cause: .clockUnknown))
+                spans.append(TimeSpan(from: begin, until: start, cause: .clockUnknown))
             }
             guard stop > max(start, begin) else { return reached = max(begin, start) }
-            tiles.append(TimeTile(from: max(start, begin), until: stop, cause: cause))
+            spans.append(TimeSpan(from: max(start, begin), until: stop, cause: cause))
             reached = stop
         }
         var cursor = begin
@@ -131,9 +127,9 @@ struct TimeLine: Sendable {
         }
         if cursor.boot == end.boot { add(from: cursor, until: end, nil) }
         if let stop = boots.utc(end), let reached, stop > reached {
-            tiles.append(TimeTile(from: reached, until: stop, cause: .clockUnknown))
+            spans.append(TimeSpan(from: reached, until: stop, cause: .clockUnknown))
         }
-        return tiles
+        return spans
     }
 }
 

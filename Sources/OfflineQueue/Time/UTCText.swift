@@ -4,11 +4,12 @@ import Basics
 /// was written is read back to the microsecond.
 enum UTCText {
     /// 9999-12-31T23:59:59.999999Z.
-    static let microsecondsMax: Int64 = 253_402_300_799_999_999
+    static let latest = UTC(microseconds: 253_402_300_799_999_999)
 
     /// The text; nil outside the years 1970…9999.
-    static func text(_ microseconds: Int64) -> String? {
-        guard (0...microsecondsMax).contains(microseconds) else { return nil }
+    static func text(_ time: UTC) -> String? {
+        let microseconds = time.microseconds
+        guard (0...latest.microseconds).contains(microseconds) else { return nil }
         let seconds = microseconds / 1_000_000
         let date = CivilDate(daysSince1970: seconds / 86_400)
         let second = seconds % 86_400
@@ -18,7 +19,7 @@ enum UTCText {
     }
 
     /// The time; nil if `text` is not exactly of this form, or no time.
-    static func microseconds(_ text: String) -> Int64? {
+    static func time(_ text: String) -> UTC? {
         let form = Array("0000-00-00T00:00:00.000000Z".utf8)
         let bytes = Array(text.utf8)
         guard bytes.count == form.count else { return nil }
@@ -30,12 +31,12 @@ enum UTCText {
             bytes[range].reduce(0) { $0 * 10 + Int64($1 - UInt8(ascii: "0")) }
         }
         let date = CivilDate(year: number(0..<4), month: number(5..<7), day: number(8..<10))
-        let time =
+        let seconds =
             date.daysSince1970 * 86_400 + number(11..<13) * 3600 + number(14..<16) * 60
             + number(17..<19)
-        let microseconds = time * 1_000_000 + number(20..<26)
+        let time = UTC(microseconds: seconds * 1_000_000 + number(20..<26))
         // A date that does not exist, such as 31 February, comes back as another.
-        return Self.text(microseconds) == text ? microseconds : nil
+        return Self.text(time) == text ? time : nil
     }
 
     private static func digits(_ number: Int64, _ count: Int) -> String {

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 
 /// The beats of one segment as lines of CSV (RFC 4180), a frame at a time.
@@ -12,21 +13,21 @@ struct BeatTable: Sendable {
 
     /// One stored frame.
     struct Frame: Sendable {
-        var uptimeMicroseconds: Int64
-        /// UTC µs; nil while the clock of its boot is not trusted.
-        var timeMicroseconds: Int64?
+        var uptime: Uptime
+        /// When it arrived; nil while the clock of its boot is not trusted.
+        var time: UTC?
         var flags: Plausibility
         var rr: RRIntervals
     }
 
     private let strap: String
     private let segment: Int64
-    /// Only beats in these times, UTC µs; with bounds, those without a known time are left out.
-    private let since: Int64?
-    private let until: Int64?
+    /// Only beats in these times; with bounds, those without a known time are left out.
+    private let since: UTC?
+    private let until: UTC?
     private var line = BeatTimeline()
 
-    init(strap: String, segment: Int64, since: Int64? = nil, until: Int64? = nil) {
+    init(strap: String, segment: Int64, since: UTC? = nil, until: UTC? = nil) {
         self.strap = strap
         self.segment = segment
         self.since = since
@@ -35,7 +36,7 @@ struct BeatTable: Sendable {
 
     /// The lines of the next frame, without line ends; none for a frame without intervals.
     mutating func lines(of frame: Frame) -> [String] {
-        let beats = line.add(rr: frame.rr, arrivedAt: frame.uptimeMicroseconds)
+        let beats = line.add(rr: frame.rr, arrivedAt: frame.uptime.microseconds)
         let lost = line.estimatedLostBeats
         let names = frame.flags.names
         return beats.compactMap { beat in
@@ -50,24 +51,20 @@ struct BeatTable: Sendable {
         }
     }
 
-    private func admits(_ time: Int64?) -> Bool {
+    private func admits(_ time: UTC?) -> Bool {
         guard since != nil || until != nil else { return true }
         guard let time else { return false }
-        return time >= since ?? .min && time < until ?? .max
+        return time >= since ?? time && until.map { time < $0 } ?? true
     }
 
     /// The frame's own time says what the clock of the arrivals meant just then.
-    private static func time(of beat: Beat, in frame: Frame) -> Int64? {
-        guard let time = frame.timeMicroseconds else { return nil }
-        let (age, isTooOld) = frame.uptimeMicroseconds
-            .subtractingReportingOverflow(beat.uptimeMicroseconds)
-        let (beatTime, isTooEarly) = time.subtractingReportingOverflow(age)
-        return isTooOld || isTooEarly ? nil : beatTime
+    private static func time(of beat: Beat, in frame: Frame) -> UTC? {
+        frame.time.map { $0 - (frame.uptime - Uptime(microseconds: beat.uptimeMicroseconds)) }
     }
 
     /// To the millisecond: finer than any beat is known.
-    private static func text(_ microseconds: Int64) -> String? {
-        UTCText.text(microseconds).map { $0.dropLast(4) + "Z" }
+    private static func text(_ time: UTC) -> String? {
+        UTCText.text(time).map { $0.dropLast(4) + "Z" }
     }
 
     /// Milliseconds with three decimals, rounded to the nearest.

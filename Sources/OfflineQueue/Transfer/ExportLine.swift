@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 
 /// One sample as a line of an export file.
@@ -49,7 +50,7 @@ struct ExportLine: Sendable {
     }
 
     private var time: String? {
-        sample.time(wallOffset: segment.wallOffset).flatMap(UTCText.text)
+        sample.time(segment.wallOffset).flatMap(UTCText.text)
     }
 
     private var measurement: HeartRateMeasurement? {
@@ -70,7 +71,7 @@ struct ExportLine: Sendable {
         }
         add("time", time.map(Self.quoted))
         add("boot", Self.quoted(segment.bootID))
-        add("uptime_us", String(sample.uptime))
+        add("uptime_us", String(sample.uptime.microseconds))
         add("sensor", Self.quoted(segment.sensor))
         add("assignment", String(segment.assignmentID))
         add("enrollment", segment.own.name.map(Self.quoted))
@@ -95,7 +96,7 @@ struct ExportLine: Sendable {
     var csv: String {
         let measurement = measurement
         let fields: [String] = [
-            uuid, time ?? "", segment.bootID, String(sample.uptime), segment.sensor,
+            uuid, time ?? "", segment.bootID, String(sample.uptime.microseconds), segment.sensor,
             String(segment.assignmentID), segment.own.name ?? "", segment.patient ?? "",
             measurement.map { String($0.bpm) } ?? "",
             measurement?.rrIntervals.map(String.init).joined(separator: " ") ?? "",

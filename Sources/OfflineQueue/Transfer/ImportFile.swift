@@ -1,12 +1,13 @@
+import Basics
 import Foundation
 
 /// What may be read of one line of an export file; the rest of its fields is for people.
 struct ImportLine: Sendable {
     var nonce: UInt64
     var number: Int64
-    var timeMicroseconds: Int64?
+    var time: UTC?
     var bootID: String
-    var uptime: Int64
+    var uptime: Uptime
     var sensor: String
     var assignment: Int64
     var patient: String?
@@ -22,7 +23,7 @@ extension ImportLine {
         var uuid: String
         var time: String?
         var boot: String
-        var uptime: Int64
+        var uptime: Uptime
         var sensor: String
         var assignment: Int64
         var patient: String?
@@ -40,12 +41,15 @@ extension ImportLine {
     /// The run and the minute in which it was measured; of whole minutes windows are made.
     var minute: ImportMinute {
         ImportMinute(
-            nonce: nonce, minute: (timeMicroseconds ?? uptime) / ImportMinute.microseconds)
+            nonce: nonce,
+            minute: (time?.microseconds ?? uptime.microseconds) / ImportMinute.length)
     }
     /// It waits for the assignment's own destination where it comes from.
     var isWaiting: Bool { state.isUnsent }
     /// More than any gateway has.
     private static let furtherMax = 64
+    /// Eight thousand years: longer than any machine runs.
+    private static let uptimeMax = Uptime(microseconds: UTCText.latest.microseconds)
 
     /// Reads one line; throws what is wrong with it.
     init(_ bytes: [UInt8], _ decoder: JSONDecoder) throws(ImportFault) {
@@ -66,21 +70,21 @@ extension ImportLine {
         guard further.count <= Self.furtherMax,
             further.keys.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) })
         else { throw ImportFault(reason: "further names too many destinations, or one wrongly") }
-        guard (0...UTCText.microsecondsMax).contains(fields.uptime) else {
+        guard (.zero...Self.uptimeMax).contains(fields.uptime) else {
             throw ImportFault(reason: "uptime_us is out of range")
         }
-        var time: Int64?
+        var time: UTC?
         if let text = fields.time {
-            guard let microseconds = UTCText.microseconds(text) else {
+            guard let read = UTCText.time(text) else {
                 throw ImportFault(reason: "time is not of the form 2026-12-01T00:00:00.000000Z")
             }
-            time = microseconds
+            time = read
         }
         guard let frame = Self.bytes(hex: fields.frame), frame.count <= Arrival.frameBytesMax else {
             throw ImportFault(reason: "frame is not the hex of at most 512 octets")
         }
         self.init(
-            nonce: identity.runNonce, number: identity.sample, timeMicroseconds: time,
+            nonce: identity.runNonce, number: identity.sample, time: time,
             bootID: fields.boot, uptime: fields.uptime, sensor: fields.sensor.uppercased(),
             assignment: fields.assignment, patient: fields.patient, flags: fields.flags,
             frame: frame, state: fields.state,
@@ -122,7 +126,8 @@ extension ImportLine {
 
 /// A minute of a run.
 struct ImportMinute: Hashable, Sendable {
-    static let microseconds: Int64 = 60_000_000
+    /// µs.
+    static let length: Int64 = 60_000_000
 
     var nonce: UInt64
     var minute: Int64

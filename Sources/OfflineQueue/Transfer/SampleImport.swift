@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -23,7 +24,7 @@ struct SampleImport: Sendable {
         var shift: Int64
         var count = 0
         var lastSample: Int64
-        var lastUptime: Int64
+        var lastUptime: Uptime
         /// Its day (UTC), in days since 1970-01-01; nil without a time.
         var day: Int64?
     }
@@ -86,7 +87,7 @@ struct SampleImport: Sendable {
         var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
-                id: id, segment: segment.id, uptime: sample.uptime, wall: sample.timeMicroseconds,
+                id: id, segment: segment.id, uptime: sample.uptime, wall: sample.time,
                 flags: sample.flags, frame: sample.frame))
         segment.count += 1
         segment.lastSample = id
@@ -163,8 +164,8 @@ struct SampleImport: Sendable {
         let run = Run(
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
         // The first file may have been written before that boot's clock was known.
-        if !run.isOwn, let time = time(ofRun: sample.nonce) {
-            try db.trust(boot: run.boot, offset: time, source: "import")
+        if !run.isOwn, let offset = offset(ofRun: sample.nonce) {
+            try db.trust(boot: run.boot, offset: offset, source: "import")
         }
         runs[sample.nonce] = run
         return run
@@ -178,10 +179,10 @@ struct SampleImport: Sendable {
             db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
     }
 
-    /// UTC − uptime of a run, if one of its samples has a time.
-    private func time(ofRun nonce: UInt64) -> Int64? {
+    /// The offset of a run's boot, if one of its samples has a time.
+    private func offset(ofRun nonce: UInt64) -> WallOffset? {
         survey.spans.lazy.filter { $0.key.nonce == nonce }.compactMap { _, span in
-            span.firstTime.map { $0 &- span.firstUptime }
+            span.firstTime.map { WallOffset(utc: $0, uptime: span.firstUptime) }
         }.first
     }
 
@@ -224,7 +225,7 @@ struct SampleImport: Sendable {
         of assignment: Int64, _ run: Run, id: Int64, _ sample: ImportLine, _ db: Database
     ) throws -> Segment {
         let uptime = sample.uptime
-        let day = sample.timeMicroseconds.map { $0 / Coverage.dayMicroseconds }
+        let day = sample.time?.day
         if let known = segments[assignment] {
             if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax,
                 known.day == day

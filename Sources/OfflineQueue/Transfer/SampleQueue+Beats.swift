@@ -76,10 +76,10 @@ private struct BeatExport {
     /// The beats of one segment, whose row is `segment`.
     private mutating func write(_ segment: Row, _ sink: ([UInt8]) throws -> Void) throws {
         guard let id = segment[0] as Int64? else { return }
-        let wallOffset = segment[2] as Int64?
+        let wallOffset = segment[2] as WallOffset?
         var table = BeatTable(
-            strap: segment[1] ?? "", segment: id, since: filter.since?.microseconds,
-            until: filter.until?.microseconds)
+            strap: segment[1] ?? "", segment: id, since: filter.since,
+            until: filter.until)
         let rows = try Row.fetchCursor(
             db,
             sql: """
@@ -96,8 +96,7 @@ private struct BeatExport {
             guard let measurement = try? HeartRateMeasurement(frame: sample.frame) else { continue }
             let lines = table.lines(
                 of: BeatTable.Frame(
-                    uptimeMicroseconds: sample.uptime,
-                    timeMicroseconds: sample.time(wallOffset: wallOffset),
+                    uptime: sample.uptime, time: sample.time(wallOffset),
                     flags: Plausibility(rawValue: UInt16(truncatingIfNeeded: sample.flags)),
                     rr: measurement.rrIntervals))
             for line in lines { add(line) }

@@ -51,8 +51,8 @@ public struct ExportFilter: Sendable, Hashable {
     fileprivate func admits(_ sample: SampleRow, _ segment: ExportedSegment) -> Bool {
         if let sensor, sensor != segment.sensor { return false }
         guard since != nil || until != nil else { return true }
-        guard let time = sample.time(wallOffset: segment.wallOffset) else { return false }
-        return time >= since?.microseconds ?? .min && time < until?.microseconds ?? .max
+        guard let time = sample.time(segment.wallOffset) else { return false }
+        return time >= since ?? time && until.map { time < $0 } ?? true
     }
 }
 
@@ -205,7 +205,7 @@ struct ExportedSegment: Sendable {
     var assignmentID: Int64
     var nonce: UInt64
     var bootID: String
-    var wallOffset: Int64?
+    var wallOffset: WallOffset?
     var sensor: String
     var patient: String?
 

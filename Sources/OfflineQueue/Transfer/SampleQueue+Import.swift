@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 
@@ -155,10 +156,10 @@ struct ImportSurvey: Sendable {
     }
     /// From when until when it has samples.
     struct Span: Sendable {
-        var firstUptime: Int64
-        var lastUptime: Int64
-        var firstTime: Int64?
-        var lastTime: Int64?
+        var firstUptime: Uptime
+        var lastUptime: Uptime
+        var firstTime: UTC?
+        var lastTime: UTC?
         /// The line of its first sample.
         var line = 0
     }
@@ -172,12 +173,12 @@ struct ImportSurvey: Sendable {
     private var strangers: [Int64: Int] = [:]
     private var waiting: Set<Waiting> = []
 
-    /// When samples can have been measured, UTC µs.
-    private let times: ClosedRange<Int64>
-    /// UTC − uptime of each run, by the first of its samples with a time.
-    private var offsets: [UInt64: Int64] = [:]
+    /// When samples can have been measured.
+    private let times: ClosedRange<UTC>
+    /// The offset of each run's boot, by the first of its samples with a time.
+    private var offsets: [UInt64: WallOffset] = [:]
 
-    init(patient: String?, times: ClosedRange<Int64>) {
+    init(patient: String?, times: ClosedRange<UTC>) {
         self.patient = patient
         self.times = times
     }
@@ -186,9 +187,8 @@ struct ImportSurvey: Sendable {
     func checkTimes() throws(QueueError) {
         for (key, span) in spans {
             guard let offset = offsets[key.nonce] else { continue }
-            let (first, isEarly) = span.firstUptime.addingReportingOverflow(offset)
-            let (last, isLate) = span.lastUptime.addingReportingOverflow(offset)
-            guard !isEarly, !isLate, times.contains(first), times.contains(last) else {
+            let ends = [span.firstUptime, span.lastUptime].map { offset.utc($0) }
+            guard ends.allSatisfy({ $0.map(times.contains) ?? false }) else {
                 throw QueueError(
                     .invalidFile, "import samples",
                     "line \(span.line): by its uptime the sample, or one of its run, would be from "
@@ -197,8 +197,8 @@ struct ImportSurvey: Sendable {
         }
     }
 
-    private static func described(_ times: ClosedRange<Int64>) -> String {
-        func day(_ time: Int64) -> String {
+    private static func described(_ times: ClosedRange<UTC>) -> String {
+        func day(_ time: UTC) -> String {
             UTCText.text(time).map { String($0.prefix(10)) } ?? "?"
         }
         return "before \(day(times.lowerBound)) or after \(day(times.upperBound))"
@@ -220,13 +220,14 @@ struct ImportSurvey: Sendable {
             throw ImportFault(reason: "its run was in another boot before")
         }
         boots[sample.nonce] = sample.bootID
-        if let time = sample.timeMicroseconds {
+        if let time = sample.time {
             guard times.contains(time) else {
                 let text = UTCText.text(time).map { String($0.prefix(10)) } ?? "another age"
                 throw ImportFault(
                     reason: "its time, \(text), cannot be: it is \(Self.described(times))")
             }
-            offsets[sample.nonce] = offsets[sample.nonce] ?? time - sample.uptime
+            offsets[sample.nonce] =
+                offsets[sample.nonce] ?? WallOffset(utc: time, uptime: sample.uptime)
         }
         let key = Key(nonce: sample.nonce, assignment: sample.assignment)
         var span =
@@ -235,7 +236,7 @@ struct ImportSurvey: Sendable {
                 firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: nil, line: line)
         span.firstUptime = min(span.firstUptime, sample.uptime)
         span.lastUptime = max(span.lastUptime, sample.uptime)
-        if let time = sample.timeMicroseconds {
+        if let time = sample.time {
             span.firstTime = min(span.firstTime ?? time, time)
             span.lastTime = max(span.lastTime ?? time, time)
         }

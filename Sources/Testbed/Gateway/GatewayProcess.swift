@@ -128,6 +128,41 @@ public actor GatewayProcess {
             binary.path, words, environment: environment, directory: directory.path, input: input)
     }
 
+    /// The same for one that must succeed.
+    ///
+    /// - Returns: what it printed.
+    /// - Throws: ``Fault`` with what it complained of, unless it leaves with 0.
+    @discardableResult
+    package nonisolated func succeed(
+        _ words: [String], input: String = ""
+    ) async throws -> String {
+        let outcome = try await command(words, input: input)
+        guard outcome.status == 0 else {
+            throw Fault(
+                description: "\(words[0]) left with \(outcome.status): \(outcome.complaint)")
+        }
+        return outcome.output
+    }
+
+    /// Runs `body`, removes the gateway and then does what `end` says, however `body` ended.
+    ///
+    /// - Throws: ``Fault`` with what `body` threw and the last lines of the log.
+    package nonisolated func removed<Result>(
+        after body: () async throws -> Result, then end: () async -> Void
+    ) async throws -> Result {
+        do {
+            let result = try await body()
+            await remove()
+            await end()
+            return result
+        } catch {
+            let log = logTail(lines: 10)
+            await remove()
+            await end()
+            throw Fault(description: "\(error)\n\(log)")
+        }
+    }
+
     /// Stops the daemon, by force if it does not end in a minute, and removes everything it wrote.
     ///
     /// - Returns: whether it ended by itself.

@@ -169,12 +169,7 @@ package struct TestWorld: Sendable {
     /// Runs a command that must succeed and returns what it printed.
     @discardableResult
     package func command(_ words: String..., input: String = "") async throws -> String {
-        let outcome = try await gateway.command(words, input: input)
-        guard outcome.status == 0 else {
-            throw GatewayProcess.Fault(
-                description: "\(words[0]) left with \(outcome.status): \(outcome.complaint)")
-        }
-        return outcome.output
+        try await gateway.succeed(words, input: input)
     }
 
     /// Enrolls and pairs strap `index` for its own patient.

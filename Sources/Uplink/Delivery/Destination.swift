@@ -11,6 +11,7 @@ public struct OutgoingPoint: Sendable, Hashable {
     /// What that sensor says about itself.
     public var strap: StrapDatasheet
 
+    /// A data point of the enrollment's own patient, unless another is named.
     public init(
         _ point: DataPoint, patient: String? = nil, sensorID: Int64 = 0,
         strap: StrapDatasheet = StrapDatasheet()

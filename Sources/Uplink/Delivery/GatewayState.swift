@@ -9,6 +9,7 @@ public struct GatewayState: Sendable, Hashable {
         /// Whether its link is up and frames come.
         public var isStreaming: Bool
 
+        /// A strap, and whether frames come from it.
         public init(id: Int64, name: String, isStreaming: Bool) {
             self.id = id
             self.name = name
@@ -23,6 +24,7 @@ public struct GatewayState: Sendable, Hashable {
     /// Its straps.
     public var straps: [Strap]
 
+    /// A state with its report, as `status` has it.
     public init(report: [UInt8], version: String, straps: [Strap]) {
         self.report = report
         self.version = version

@@ -64,6 +64,7 @@ public struct HTTPAnswer: Sendable, Hashable {
     /// How long the request took, connecting included.
     public var elapsed: Duration
 
+    /// An answer; what is left out was not in it.
     public init(
         status: Int, contentType: String? = nil, retryAfter: String? = nil, date: String? = nil,
         fields: [String: String] = [:], body: [UInt8] = [], elapsed: Duration = .zero

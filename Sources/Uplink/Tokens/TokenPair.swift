@@ -11,6 +11,7 @@ public struct TokenPair: Sendable, Hashable {
     /// How long the access token lives, as the exchange said: whole seconds.
     public var lifetime: Duration
 
+    /// A pair that was granted at a time, for so long.
     public init(access: Secret, refresh: Secret?, granted: UTC, lifetime: Duration) {
         self.access = access
         self.refresh = refresh
@@ -23,7 +24,7 @@ public struct TokenPair: Sendable, Hashable {
 
     /// No pair yet: the first use asks for one.
     static let spent = TokenPair(
-        access: Secret(""), refresh: nil, granted: UTC(microseconds: 0), lifetime: .zero)
+        access: Secret(""), refresh: nil, granted: .epoch, lifetime: .zero)
 
     /// Assumed when the exchange does not say: the 14 days of its default settings.
     public static let lifetimeDefault = Duration.seconds(14 * 86_400)
@@ -79,6 +80,7 @@ public struct TokenRecord: Sendable, Hashable, Codable {
     /// Whether a person chose the device that data are attributed to; nil in files of earlier versions.
     public var isDeviceChosen: Bool?
 
+    /// The tokens of a client at an exchange.
     public init(origin: Origin, clientID: String, credential: Credential, pair: TokenPair) {
         self.origin = origin
         self.clientID = clientID

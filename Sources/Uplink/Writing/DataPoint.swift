@@ -35,6 +35,7 @@ public struct DataPoint: Sendable, Hashable {
     /// What it says.
     public var content: Content
 
+    /// A data point with its identity.
     public init(uuid: String, _ content: Content) {
         self.uuid = uuid
         self.content = content

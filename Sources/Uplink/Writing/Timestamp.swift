@@ -8,7 +8,7 @@ struct Timestamp {
 
     /// 1970-01-01 … 9999-12-31: what four digits of year can say. Times beyond are clamped, so that any
     /// stored number can be written.
-    static let range = UTC(microseconds: 0)...UTC(microseconds: microsecondsMax)
+    static let range = UTC.epoch...UTC(microseconds: microsecondsMax)
 
     private static let microsecondsMax: Int64 = 253_402_300_799_999_999
 

@@ -30,6 +30,15 @@ struct CentralAdaptersTests {
         }
     }
 
+    /// Whether a strap comes to wait because no adapter has a place for it.
+    private func oneWaits(_ stage: Stage, _ straps: [String]) async -> Bool {
+        await stage.until(atMost: .seconds(40)) { events in
+            straps.contains { strap in
+                events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
+            }
+        }
+    }
+
     @Test("twelve straps stream over two adapters that carry six each")
     func twelve() async throws {
         let straps = Self.straps(12)
@@ -46,12 +55,7 @@ struct CentralAdaptersTests {
     func full() async throws {
         let straps = Self.straps(3)
         let stage = try await stage(straps, linksMax: 2, adapters: 1)
-        #expect(
-            await stage.until { events in
-                straps.contains { strap in
-                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
-                }
-            })
+        #expect(await oneWaits(stage, straps))
         let connects = await stage.bluez.callCount("Connect")
         // Dozens of adverts of the waiting strap later, there was no further attempt.
         await stage.forget()
@@ -65,12 +69,7 @@ struct CentralAdaptersTests {
     func placeFreed() async throws {
         let straps = Self.straps(3)
         let stage = try await stage(straps, linksMax: 2, adapters: 1)
-        #expect(
-            await stage.until { events in
-                straps.contains { strap in
-                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
-                }
-            })
+        #expect(await oneWaits(stage, straps))
         let links = await stage.central.snapshots()
         let waiting = links.first { $0.state == .suspended(.adapterFull) }?.address ?? ""
         let streaming = straps.first { $0 != waiting } ?? ""
@@ -86,12 +85,7 @@ struct CentralAdaptersTests {
         let straps = Self.straps(4)
         let stage = try await stage(straps, linksMax: 2)
         await stage.bluez.unplug(Self.adapters[1])
-        #expect(
-            await stage.until(atMost: .seconds(40)) { events in
-                straps.contains { strap in
-                    events.states(of: strap).contains { $0.state == .suspended(.adapterFull) }
-                }
-            })
+        #expect(await oneWaits(stage, straps))
         await stage.forget()
         await stage.bluez.plug(Self.adapters[1], index: 5)
         #expect(await stream(stage, straps))

@@ -103,7 +103,7 @@ private final class Tree {
         let tree = try Tree(["x": ""])
         var checks = try await machine(tree.system)
         checks.reading = ClockReading(
-            uptime: .zero, wall: UTC(microseconds: 0), isTrusted: false)
+            uptime: .zero, wall: .epoch, isTrusted: false)
         #expect(checks.clock().verdict == .fault)
         #expect(checks.clock().message.contains("1970"))
         #expect(checks.disk().verdict == .fault)

@@ -25,7 +25,7 @@ struct DeliveryTests {
         try await queue.flush()
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
         #expect(batch.map(\.frame) == (UInt8(60)..<70).map { [0, $0] })
-        #expect(batch.first?.timeMicroseconds == 1_796_083_200_000_000)
+        #expect(batch.first?.time == ManualClock.midnight)
         #expect(batch.map(\.sensorID).allSatisfy { $0 == worn.sensor.id })
         #expect(try await queue.balance().pending == 10)
 

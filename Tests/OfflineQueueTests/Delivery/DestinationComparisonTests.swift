@@ -55,7 +55,7 @@ struct DestinationComparisonTests {
         try await scene.settle(scene.other, 2, .dropped(reason: "zero-rate"))
 
         let found = try await scene.queue.compare(
-            scene.own, scene.other, since: UTC(microseconds: 0))
+            scene.own, scene.other, since: .epoch)
         #expect(
             found.days.map(\.days) == [2, 1, 0].map { Self.firstDay + $0...Self.firstDay + $0 })
         #expect(found.days.map(\.samples) == [12, 24, 24])
@@ -68,13 +68,12 @@ struct DestinationComparisonTests {
 
         // The other way round it is the same.
         let turned = try await scene.queue.compare(
-            scene.other, scene.own, since: UTC(microseconds: 0))
+            scene.other, scene.own, since: .epoch)
         #expect(turned.days.map(\.first) == found.days.map(\.second))
         // Since yesterday.
-        let since = clock.read().wallMicroseconds - Coverage.dayMicroseconds
+        let since = clock.read().wall - Coverage.day
         #expect(
-            try await scene.queue.compare(scene.own, scene.other, since: UTC(microseconds: since))
-                .days
+            try await scene.queue.compare(scene.own, scene.other, since: since).days
                 == Array(found.days.prefix(2)))
         #expect(try await scene.queue.audit().isClean)
     }
@@ -90,7 +89,7 @@ struct DestinationComparisonTests {
         clock.advance(seconds: 30 * 86_400)
         #expect(try await scene.queue.prune() == 30)
         let found = try await scene.queue.compare(
-            scene.own, scene.other, since: UTC(microseconds: 0))
+            scene.own, scene.other, since: .epoch)
         #expect(found.isSame && found.days.map(\.samples) == [6, 24])
     }
 
@@ -107,11 +106,11 @@ struct DestinationComparisonTests {
         try await scene.queue.flush()
 
         let found = try await scene.queue.compare(
-            scene.own, scene.other, since: UTC(microseconds: 0))
+            scene.own, scene.other, since: .epoch)
         #expect(found.days.map(\.samples) == [14] && found.days.first?.second.before == 10)
         #expect(found.days.first?.second.waiting == 4)
         let strangers = try await scene.queue.compare(
-            second.enrollment.id, scene.other, since: UTC(microseconds: 0))
+            second.enrollment.id, scene.other, since: .epoch)
         #expect(strangers.days.isEmpty && strangers.firstOnly == 1 && strangers.secondOnly == 14)
     }
 
@@ -121,12 +120,12 @@ struct DestinationComparisonTests {
             destination: scene.other, to: scene.worn.assignment.id, from: .now)
         try await scene.beat(hours: 24, clock)
         // The clock is now two seconds ahead of what the boot began with.
-        clock.set { $0.wallMicroseconds += 2_000_000 }
+        clock.set { $0.wall += .seconds(2) }
         try await scene.beat(hours: 24, clock)
-        clock.set { $0.wallMicroseconds -= 4_000_000 }
+        clock.set { $0.wall += .seconds(-4) }
         try await scene.beat(hours: 24, clock)
         let found = try await scene.queue.compare(
-            scene.own, scene.other, since: UTC(microseconds: 0))
+            scene.own, scene.other, since: .epoch)
         #expect(found.days.allSatisfy { $0.days?.count == 1 })
         #expect(found.days.map(\.samples).reduce(0, +) == 72)
         // Two seconds before midnight, the first sample of the third day is one of the second.
@@ -140,7 +139,7 @@ struct DestinationComparisonTests {
             destination: scene.other, to: scene.worn.assignment.id, from: .now)
         try await scene.beat(hours: 30, clock)
         let found = try await scene.queue.compare(
-            scene.own, scene.other, since: UTC(microseconds: 0))
+            scene.own, scene.other, since: .epoch)
         #expect(found.days.count == 1 && found.days.first?.days == nil)
         #expect(found.days.first?.first.waiting == 30)
     }
@@ -148,7 +147,7 @@ struct DestinationComparisonTests {
     @Test func anUnknownDestinationIsAnError() async throws {
         let scene = try await Scene(try await store.open(clock))
         await #expect {
-            try await scene.queue.compare(scene.own, 99, since: UTC(microseconds: 0))
+            try await scene.queue.compare(scene.own, 99, since: .epoch)
         } throws: {
             ($0 as? QueueError)?.code == .unknownReference
         }

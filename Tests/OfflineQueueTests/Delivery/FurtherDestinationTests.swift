@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -12,8 +13,7 @@ struct FurtherDestinationTests {
     init() throws { store = try TestStore() }
 
     @Test func eachDestinationGetsEverySampleAndTheRowGoesWhenBothHaveIt() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(10)
+        let scene = try await TwoDestinations(store, clock, beats: 10)
         let first = try await scene.queue.deliverAll(scene.own, limit: 4)
         #expect(try await scene.queue.purgeSettled() == 0)
         #expect(try await scene.balance(scene.elsewhere).pending == 10)
@@ -39,8 +39,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatCanWaitIsSettledWithTheNextCommitAndPendingUntilThen() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(10)
+        let scene = try await TwoDestinations(store, clock, beats: 10)
         try await settleSoon(scene, 4)
         #expect(try await scene.balance(scene.elsewhere).pending == 10)
         try await scene.beat(1)
@@ -58,8 +57,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatCanWaitIsSettledWithinACommitsAgeWhereNothingIsRecorded() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(10)
+        let scene = try await TwoDestinations(store, clock, beats: 10)
         try await settleSoon(scene, 4)
         clock.advance(seconds: 4)
         await scene.queue.commitIfDue()
@@ -70,8 +68,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func aProcessThatDiesBeforeItDeliversTheSameAgain() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(10)
+        let scene = try await TwoDestinations(store, clock, beats: 10)
         let before = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
         try await settleSoon(scene, 4)
         try await scene.queue.abandon()
@@ -82,8 +79,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func outcomesThatDoNotFitSpoilNoCommitAndTheirSamplesAreDeliveredAgain() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(10)
+        let scene = try await TwoDestinations(store, clock, beats: 10)
         try await settleSoon(scene, 4, from: 1)
         try await scene.beat(5)
         #expect(try await scene.balance(scene.own).pending == 15)
@@ -99,7 +95,7 @@ struct FurtherDestinationTests {
     @Test func aDestinationThatIsStuckCostsTheOtherNothingAndIsGivenUpAfterItsTime() async throws {
         let scene = try await TwoDestinations(store, clock)
         var terms = EnrollmentTerms.elsewhere()
-        terms.keepMicroseconds = 30 * 86_400_000_000
+        terms.keep = Coverage.day * 30
         try await scene.queue.updateEnrollment(scene.elsewhere, terms: terms)
         try await scene.beat(100)
         #expect(try await scene.queue.deliverAll(scene.own).count == 100)
@@ -114,10 +110,15 @@ struct FurtherDestinationTests {
         #expect(try await scene.queue.audit().isClean)
     }
 
-    @Test func aFullStoreGivesUpWhatAFurtherDestinationWaitsForBeforeItRefuses() async throws {
+    /// A store that is full after some thousand samples.
+    private func smallStore() async throws -> TwoDestinations {
         var settings = QueueSettings()
         settings.maxBytes = 200 * 1024
-        let scene = try await TwoDestinations(store, clock, settings: settings)
+        return try await TwoDestinations(store, clock, settings: settings)
+    }
+
+    @Test func aFullStoreGivesUpWhatAFurtherDestinationWaitsForBeforeItRefuses() async throws {
+        let scene = try await smallStore()
         for _ in 0..<30 {
             try await scene.beat(300)
             try await scene.queue.deliverAll(scene.own)
@@ -134,9 +135,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatItsOwnDestinationWaitsForIsNeverGivenUpForAFurtherOne() async throws {
-        var settings = QueueSettings()
-        settings.maxBytes = 200 * 1024
-        let scene = try await TwoDestinations(store, clock, settings: settings)
+        let scene = try await smallStore()
         for _ in 0..<20 {
             try await scene.beat(300)
             try await scene.queue.deliverAll(scene.elsewhere)
@@ -149,8 +148,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatOneRefusesTheOtherStillGets() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(6)
+        let scene = try await TwoDestinations(store, clock, beats: 6)
         try await scene.refuse(scene.own, 2)
         try await scene.refuse(scene.elsewhere, 1)
         try await scene.queue.deliverAll(scene.own)
@@ -177,8 +175,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func whatIsDroppedForOneWhileItsRequestIsUnderWayCountsAsItSays() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(4)
+        let scene = try await TwoDestinations(store, clock, beats: 4)
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 4)
         let own = try await scene.queue.nextBatch(enrollment: scene.own, limit: 4)
         try await scene.queue.remove(destination: scene.elsewhere, from: scene.assignment.id)
@@ -196,8 +193,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func aPatientIsErasedWhereverItsSamplesWent() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(5)
+        let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.refuse(scene.elsewhere, 1)
         try await scene.queue.endAssignment(sensor: scene.assignment.sensorID)
         while try await !scene.queue.erase(Erasure(enrollment: scene.own)) {}
@@ -209,8 +205,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func erasingADestinationLeavesTheSamplesOfTheOthers() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(5)
+        let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.refuse(scene.elsewhere, 1)
         while try await !scene.queue.erase(Erasure(enrollment: scene.elsewhere)) {}
         #expect(try await scene.queue.enrollments().map(\.id) == [scene.own])
@@ -222,12 +217,9 @@ struct FurtherDestinationTests {
 
     /// The first page gone, everything has to be found in the bytes of the others.
     @Test func aBrokenStoreKeepsTheBooksOfBoth() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(60)
+        let scene = try await TwoDestinations(store, clock, beats: 60)
         try await scene.refuse(scene.elsewhere, 1)
-        let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 20)
-        try await scene.queue.settle(
-            enrollment: scene.elsewhere, batch.map { SettledSample($0, .delivered) })
+        try await scene.settle(scene.elsewhere, 20, .delivered)
         try await scene.queue.deliverAll(scene.own)
         let before = try await scene.balance(scene.elsewhere)
         try await scene.queue.close()
@@ -246,8 +238,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func aFurtherDestinationIsToldTheInvitationsPatient() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(2)
+        let scene = try await TwoDestinations(store, clock, beats: 2)
         let batch = try await scene.queue.nextBatch(enrollment: scene.elsewhere, limit: 10)
         #expect(batch.map(\.patient) == ["p-1", "p-1"])
         try await scene.refuse(scene.elsewhere, 1)
@@ -257,8 +248,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func sqliteItselfKeepsARowThatADestinationWaitsFor() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(5)
+        let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.queue.deliverAll(scene.own)
         try await scene.queue.close()
         for statement in [
@@ -271,8 +261,7 @@ struct FurtherDestinationTests {
     }
 
     @Test func theTotalsAndWhatWaitsAreToldByDestination() async throws {
-        let scene = try await TwoDestinations(store, clock)
-        try await scene.beat(5)
+        let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.queue.deliverAll(scene.own)
         try await scene.refuse(scene.elsewhere, 1)
         let totals = try await scene.queue.totals()
@@ -281,7 +270,7 @@ struct FurtherDestinationTests {
         #expect(totals.pending == [scene.own: 0, scene.elsewhere: 4])
         #expect(try await scene.queue.waiting(enrollment: scene.own).count == 0)
         let waiting = try await scene.queue.waiting(enrollment: scene.elsewhere)
-        #expect(waiting.count == 4 && waiting.oldestMicroseconds == 1_796_083_201_000_000)
+        #expect(waiting.count == 4 && waiting.oldest == ManualClock.midnight + .seconds(1))
         #expect(
             try await scene.queue.nextRanges(
                 enrollment: scene.elsewhere, perSegment: 3, limit: 10

@@ -8,7 +8,7 @@ struct HistoryTests {
     let store: TestStore
     let clock = ManualClock()
     /// 2026-12-01T00:00:00Z, when the clock begins.
-    let midnight: Int64 = 1_796_083_200_000_000
+    let midnight = ManualClock.midnight
 
     init() throws { store = try TestStore() }
 
@@ -29,15 +29,15 @@ struct HistoryTests {
             enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
         let hours = try await queue.hourlyHeartRate(
             sensor: worn.sensor.id, until: clock.read().wall)
-        #expect(hours.map(\.beginMicroseconds) == (0..<3).map { midnight + $0 * 3_600_000_000 })
+        #expect(hours.map(\.begin) == (0..<3).map { midnight + .seconds($0 * 3_600) })
         #expect(hours.map(\.count) == [120, 120, 120])
         #expect(hours.map(\.lowestBPM) == [60, 70, 80] && hours.map(\.highestBPM) == [70, 80, 90])
         #expect(hours.map(\.meanBPM) == [65, 75, 85])
         let second = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: UTC(microseconds: midnight + 7_199_999_999), hours: 1)
+            sensor: worn.sensor.id, until: midnight + .microseconds(7_199_999_999), hours: 1)
         #expect(second == [hours[1]])
         #expect(
-            try await queue.hourlyHeartRate(sensor: 99, until: UTC(microseconds: midnight)).isEmpty)
+            try await queue.hourlyHeartRate(sensor: 99, until: midnight).isEmpty)
         await #expect(throws: QueueError.self) {
             try await queue.hourlyHeartRate(sensor: 1, until: UTC(microseconds: -1))
         }
@@ -58,14 +58,13 @@ struct HistoryTests {
             clock.advance(seconds: 1)
         }
         try await queue.flush()
-        let now = clock.read().wallMicroseconds
+        let now = clock.read().wall
         #expect(
-            try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: UTC(microseconds: now))
-                .isEmpty)
+            try await queue.hourlyHeartRate(sensor: worn.sensor.id, until: now).isEmpty)
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
         let hours = try await queue.hourlyHeartRate(
-            sensor: worn.sensor.id, until: UTC(microseconds: now))
+            sensor: worn.sensor.id, until: now)
         #expect(hours.map(\.count) == [100] && hours.map(\.meanBPM) == [85])
     }
 
@@ -75,11 +74,11 @@ struct HistoryTests {
         var random = SeededRandom(seed: seed)
         let queue = try await store.open(clock)
         let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
-        var counts: [[Int64: Int]] = [[:], [:]]
+        var counts: [[UTC: Int]] = [[:], [:]]
         for _ in 0..<2_000 {
             let index = Int.random(in: 0...1, using: &random)
             try await queue.beat(worn[index].assignment, bpm: 70, clock)
-            counts[index][clock.read().wallMicroseconds / 3_600_000_000, default: 0] += 1
+            counts[index][clock.read().wall.start(ofEach: .seconds(3_600)), default: 0] += 1
             clock.advance(seconds: Double.random(in: 0..<80, using: &random))
         }
         try await queue.flush()
@@ -88,7 +87,7 @@ struct HistoryTests {
                 sensor: worn[index].sensor.id, until: clock.read().wall, hours: 48)
             #expect(hours.count == counts[index].count)
             for hour in hours {
-                #expect(hour.count == counts[index][hour.beginMicroseconds / 3_600_000_000])
+                #expect(hour.count == counts[index][hour.begin])
             }
         }
     }

@@ -12,7 +12,7 @@ struct TwoDestinations {
 
     init(
         _ store: TestStore, _ clock: ManualClock, settings: QueueSettings = QueueSettings(),
-        isAdded: Bool = true
+        isAdded: Bool = true, beats count: Int = 0
     ) async throws {
         queue = try await store.open(clock, settings: settings)
         let worn = try await Worn(queue)
@@ -23,6 +23,7 @@ struct TwoDestinations {
         if isAdded {
             try await queue.add(destination: elsewhere, to: assignment.id, from: .now)
         }
+        if count > 0 { try await beat(count) }
     }
 
     func beat(_ count: Int) async throws {
@@ -39,10 +40,17 @@ struct TwoDestinations {
         return balance
     }
 
+    /// The next samples of a destination die there.
     func refuse(_ destination: Int64, _ count: Int) async throws {
+        try await settle(destination, count, .dead(reason: "invalid", diagnostics: ""))
+    }
+
+    /// The next samples of a destination come to this.
+    func settle(
+        _ destination: Int64, _ count: Int, _ outcome: SettledSample.Outcome
+    ) async throws {
         let batch = try await queue.nextBatch(enrollment: destination, limit: count)
         try await queue.settle(
-            enrollment: destination,
-            batch.map { SettledSample($0, .dead(reason: "invalid", diagnostics: "")) })
+            enrollment: destination, batch.map { SettledSample($0, outcome) })
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import OfflineQueue
@@ -5,7 +6,7 @@ import Testing
 @Suite struct CoverageTests {
     /// A day without a gap used to be covered by 100.00000000000001 percent.
     @Test func nothingIsCoveredByMoreThanAHundredPercent() {
-        var coverage = Coverage(dayStartMicroseconds: 0)
+        var coverage = Coverage(dayStart: .epoch)
         coverage.coveredSeconds = 0.1 + 0.2
         coverage.expectedSeconds = 0.3
         #expect(coverage.percent == 100)

@@ -15,7 +15,7 @@ struct GapModelTests {
         return Array(1...8) + [UInt64.random(in: 0 ... .max)]
     }()
 
-    /// In any history samples and gaps tile each assignment from its beginning to its end, and each
+    /// In any history every moment of each assignment is covered by a sample or by a gap, and each
     /// gap has the cause that looking at every tenth of a second by itself gives.
     @Test(arguments: seeds)
     func everySecondIsCoveredOrExplained(seed: UInt64) async throws {

@@ -17,8 +17,8 @@ extension GapRun {
             let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
             let found = gaps.map {
                 Expected(
-                    cause: $0.cause, fromBoot: $0.fromBootID, from: $0.fromUptimeMicroseconds,
-                    untilBoot: $0.untilBootID, until: $0.untilUptimeMicroseconds)
+                    cause: $0.cause, fromBoot: $0.fromBootID, from: $0.fromUptime.microseconds,
+                    untilBoot: $0.untilBootID, until: $0.untilUptime.microseconds)
             }
             expected = expected.map(judged)
             guard found == expected else {
@@ -58,8 +58,7 @@ extension GapRun {
             for day in -3..<10 as Range<Int64> {
                 let coverage = try await queue.coverage(
                     of: .assignment(assignment),
-                    dayStartingAt: UTC(microseconds: 1_796_083_200_000_000) + Coverage.day
-                        * Int(day))
+                    dayStartingAt: ManualClock.midnight + Coverage.day * Int(day))
                 let gaps = coverage.secondsByCause.values.reduce(0, +)
                 #expect(abs(gaps + coverage.coveredSeconds - coverage.expectedSeconds) < 1e-3)
                 #expect(coverage.expectedSeconds <= 86_400)
@@ -68,15 +67,15 @@ extension GapRun {
                 covered += coverage.coveredSeconds
             }
             let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
-            let end = line.end ?? Instant(boot: Int64(boot), microseconds: now)
+            let end = line.end ?? Instant(boot: Int64(boot), uptime: clock.read().uptime)
             guard let from = offsets["boot-\(line.begin.boot)"],
                 let until = offsets["boot-\(end.boot)"],
-                !gaps.contains(where: { $0.durationMicroseconds == nil })
+                !gaps.contains(where: { $0.duration == nil })
             else { continue }
             let length =
                 Double(
                     end.uptime.microseconds + until - line.begin.uptime.microseconds - from) / 1e6
-            let sum = gaps.reduce(0) { $0 + Double($1.durationMicroseconds ?? 0) / 1e6 }
+            let sum = gaps.reduce(0) { $0 + ($1.duration ?? .zero).inSeconds }
             #expect(abs(expected - length) < 1e-3 && abs(covered - (length - sum)) < 1e-3)
         }
     }

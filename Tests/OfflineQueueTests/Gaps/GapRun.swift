@@ -69,7 +69,7 @@ struct GapRun {
     var faulty: Set<Int64> = []
 
     var bootID: String { "boot-\(boot)" }
-    var now: Int64 { clock.read().uptimeMicroseconds }
+    var now: Int64 { clock.read().uptime.microseconds }
 
     init(seed: UInt64) async throws {
         random = SeededRandom(seed: seed)
@@ -91,7 +91,7 @@ struct GapRun {
     mutating func noteOffset() {
         let reading = clock.read()
         guard reading.isTrusted, offsets[bootID] == nil else { return }
-        offsets[bootID] = reading.wallMicroseconds - reading.uptimeMicroseconds
+        offsets[bootID] = reading.wall.microseconds - reading.uptime.microseconds
     }
 
     mutating func step() async throws -> String {
@@ -121,9 +121,9 @@ struct GapRun {
             Arrival(assignmentID: assignment, at: reading, frame: [0, 60], fault: fault))
         noteOffset()
         lines[assignment]?.run?.entries.append(
-            (reading.uptimeMicroseconds, isRefused ? .refused : .frame))
-        if !isRefused { taken.append(reading.uptimeMicroseconds) }
-        if fault != nil { faulty.insert(reading.uptimeMicroseconds) }
+            (reading.uptime.microseconds, isRefused ? .refused : .frame))
+        if !isRefused { taken.append(reading.uptime.microseconds) }
+        if fault != nil { faulty.insert(reading.uptime.microseconds) }
     }
 
     mutating func anAssignment() -> Int64? {
@@ -190,7 +190,7 @@ struct GapRun {
         try await end(sensor)
         open[sensor] = assignment.id
         lines[assignment.id] = Line(
-            sensor: sensor, begin: Instant(boot: Int64(boot), microseconds: now),
+            sensor: sensor, begin: Instant(boot: Int64(boot), uptime: clock.read().uptime),
             run: Run(begin: now, noted: noted))
         return "hand over"
     }
@@ -207,7 +207,7 @@ struct GapRun {
         let past = try gaps(of: assignment, until: now, waiting: await queue.health().buffered)
         lines[assignment]?.past += past
         lines[assignment]?.run = nil
-        let now = Instant(boot: Int64(boot), microseconds: now)
+        let now = Instant(boot: Int64(boot), uptime: clock.read().uptime)
         lines[assignment]?.end = now
     }
 
@@ -247,7 +247,7 @@ struct GapRun {
     mutating func changeClock() async throws -> String {
         if Bool.random(using: &random) {
             let hours = Int64.random(in: -3...3, using: &random)
-            clock.set { $0.wallMicroseconds += hours * 3_600_000_000 }
+            clock.set { $0.wall += .seconds(hours * 3_600) }
             return "wall clock steps"
         }
         let isTrusted = Bool.random(using: &random)
@@ -280,7 +280,7 @@ struct GapRun {
         if Bool.random(using: &random) {
             boot += 1
             let uptime = Int64.random(in: 20...600, using: &random) * 100_000
-            clock.set { $0.uptimeMicroseconds = uptime }
+            clock.set { $0.uptime = Uptime(microseconds: uptime) }
             if Bool.random(using: &random) { clock.set { $0.isTrusted.toggle() } }
         }
         if isBounded { settings.maxBytes = Int64.random(in: 70_000...160_000, using: &random) }

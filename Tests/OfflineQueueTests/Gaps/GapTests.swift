@@ -15,7 +15,7 @@ struct GapTests {
     /// "seconds cause", "…" for what goes on.
     private func told(_ queue: SampleQueue, _ assignment: Assignment) async throws -> [String] {
         try await queue.gaps(assignment: assignment.id).map { gap in
-            let seconds = gap.durationMicroseconds.map { "\(Double($0) / 1e6)" } ?? "?"
+            let seconds = gap.duration.map { "\($0.inSeconds)" } ?? "?"
             return "\(seconds) \(gap.cause.rawValue)\(gap.isOpen ? "…" : "")"
         }
     }
@@ -63,11 +63,11 @@ struct GapTests {
         #expect(try await !queue.gaps(assignment: worn.assignment.id).isEmpty)
         await queue.note(nil, of: worn.assignment.id, at: clock.read().uptime)
         let now = clock.read()
-        for second in Int64(0)..<130 {
-            let uptime = begin.uptimeMicroseconds + second * 1_000_000
+        for second in 0..<130 {
+            let uptime = begin.uptime + .seconds(second)
             try await queue.append(
                 Arrival(
-                    assignmentID: worn.assignment.id, at: now.at(uptime: uptime), frame: [0, 60],
+                    assignmentID: worn.assignment.id, at: now.at(uptime), frame: [0, 60],
                     isLate: true))
         }
         try await queue.flush()
@@ -125,7 +125,7 @@ struct GapTests {
         // Two groups of 5 s are durable, the last frame of them came 10 s after the beginning.
         try await queue.abandon()
         clock.advance(seconds: 300)
-        clock.set { $0.uptimeMicroseconds = 9_000_000 }
+        clock.set { $0.uptime = Uptime(microseconds: 9_000_000) }
         queue = try await store.open(clock, bootID: "boot-2")
         let alive = try store.number("SELECT max(last_uptime_us) FROM segment") - 100_000_000
         let off = Double(311_000_000 - alive) / 1e6
@@ -161,27 +161,23 @@ struct GapTests {
         let worn = try await Worn(queue)
         try await stream(queue, [worn.assignment], seconds: 5)
         try await queue.close()
-        let offset = clock.read().wallMicroseconds - clock.read().uptimeMicroseconds
+        let offset = WallOffset(utc: clock.read().wall, uptime: clock.read().uptime)
         clock.advance(seconds: 600)
-        clock.set { $0.uptimeMicroseconds = 30_000_000 }
+        clock.set { $0.uptime = Uptime(microseconds: 30_000_000) }
         queue = try await store.open(clock, bootID: "boot-2")
         #expect(try await told(queue, worn.assignment) == ["? clock-unknown"])
         clock.set { $0.isTrusted = true }
         try await queue.noteClock(clock.read())
         #expect(try await told(queue, worn.assignment) == ["? clock-unknown"])
-        try await queue.release(bootID: "boot-1", wallOffset: .microseconds(offset))
+        try await queue.release(bootID: "boot-1", wallOffset: offset.duration)
         #expect(try await told(queue, worn.assignment) == ["600.0 gateway-off"])
         // The span that is asked for is one of UTC.
         #expect(
-            try await queue.gaps(since: UTC(microseconds: clock.read().wallMicroseconds + 1))
-                .isEmpty)
+            try await queue.gaps(since: clock.read().wall + .microseconds(1)).isEmpty)
         #expect(
-            try await queue.gaps(
-                until: UTC(microseconds: clock.read().wallMicroseconds - 700_000_000)
-            ).isEmpty)
+            try await queue.gaps(until: clock.read().wall - .seconds(700)).isEmpty)
         #expect(
-            try await queue.gaps(since: UTC(microseconds: clock.read().wallMicroseconds - 1)).count
-                == 1)
+            try await queue.gaps(since: clock.read().wall - .microseconds(1)).count == 1)
     }
 
     @Test func theLedgerEndsWithTheAssignment() async throws {
@@ -207,21 +203,21 @@ struct GapTests {
     @Test func aDayAddsUp() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
-        let day = clock.read().wallMicroseconds  // midnight
+        let day = clock.read().wall  // midnight
         try await stream(queue, [worn.assignment], seconds: 100)
         await queue.note(.linkLost, of: worn.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 100)
         await queue.note(.outOfRange, of: worn.assignment.id, at: clock.read().uptime)
         clock.advance(seconds: 86_300)
         let first = try await queue.coverage(
-            of: .sensor(worn.sensor.id), dayStartingAt: UTC(microseconds: day))
+            of: .sensor(worn.sensor.id), dayStartingAt: day)
         #expect(first.expectedSeconds == 86_400 && first.coveredSeconds == 99)
         #expect(first.secondsByCause == [.linkLost: 101, .outOfRange: 86_200])
         #expect(first.longestGapSeconds == 86_301)
         #expect(first.percent.map { abs($0 - 9_900.0 / 86_400) < 1e-9 } == true)
         let second = try await queue.coverage(
             of: .assignment(worn.assignment.id),
-            dayStartingAt: UTC(microseconds: day) + Coverage.day)
+            dayStartingAt: day + Coverage.day)
         #expect(second.expectedSeconds == 100 && second.percent == 0)
         let earlier = try await queue.coverage(
             of: .everything, dayStartingAt: UTC(microseconds: .min))
@@ -283,8 +279,8 @@ struct GapTests {
         try database.close()
         let queue = try await store.open(clock)
         let gap = try #require(try await queue.gaps().first)
-        #expect(gap.cause == .gatewayOff && gap.fromUptimeMicroseconds == 40_000_000)
-        #expect(gap.durationMicroseconds == 60_000_000)
+        #expect(gap.cause == .gatewayOff && gap.fromUptime == .zero + .seconds(40))
+        #expect(gap.duration == .seconds(60))
         #expect(try await queue.gaps().count == 1)
     }
 

@@ -144,8 +144,8 @@ struct LedgerDeliveryTests {
         try await beat(queue, worn, 5)
         try await queue.close()
         clock.set {
-            $0.uptimeMicroseconds = 20_000_000
-            $0.wallMicroseconds += 3_600_000_000
+            $0.uptime = Uptime(microseconds: 20_000_000)
+            $0.wall += .seconds(3_600)
             $0.isTrusted = false
         }
         queue = try await store.open(clock, bootID: "boot-2")
@@ -169,7 +169,7 @@ struct LedgerDeliveryTests {
         try await silence(queue, worn, 100)
         try await queue.close()
         clock.set {
-            $0.uptimeMicroseconds = 20_000_000
+            $0.uptime = Uptime(microseconds: 20_000_000)
             $0.isTrusted = true
         }
         queue = try await store.open(clock, bootID: "boot-2")

@@ -1,3 +1,4 @@
+import Basics
 import Testing
 
 @testable import OfflineQueue
@@ -91,7 +92,7 @@ struct DestinationOfStrapTests {
         try await scene.beat(3)
         clock.advance(seconds: 5 * 86_400)
         var terms = EnrollmentTerms.elsewhere("late")
-        terms.keepMicroseconds = 2 * Coverage.dayMicroseconds
+        terms.keep = Coverage.day * 2
         let late = try await scene.queue.enroll(terms).id
         try await scene.queue.add(destination: late, to: scene.assignment.id, from: .kept)
         clock.advance(seconds: 86_400)

@@ -118,7 +118,7 @@ struct DamageFuzzTests {
                 #expect(
                     sample.uuid == original.uuid && sample.patient == original.patient,
                     "seed \(seed): sample \(sample.id), \(sample.uuid) was \(original.uuid)")
-                #expect(sample.timeMicroseconds == original.timeMicroseconds, "seed \(seed)")
+                #expect(sample.time == original.time, "seed \(seed)")
             }
         }
         // A table that was not read yet.

@@ -38,7 +38,7 @@ struct SalvageTests {
 
     /// Everything that identifies a sample.
     private func identities(_ samples: [PendingSample]) -> Set<String> {
-        Set(samples.map { "\($0.uuid) \($0.timeMicroseconds) \($0.frame) \($0.patient ?? "")" })
+        Set(samples.map { "\($0.uuid) \($0.time) \($0.frame) \($0.patient ?? "")" })
     }
 
     @Test func aStoreWithoutItsFirstPageIsSalvagedWhole() async throws {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -140,7 +141,7 @@ struct BoundsTests {
         try await queue.close()
 
         var settings = QueueSettings()
-        settings.maxAgeMicroseconds = 3_600_000_000
+        settings.maxAge = .seconds(3_600)
         queue = try await store.open(clock, settings: settings)
         try await beat(queue, worn.assignment, 100..<120)
         try await queue.prune()

@@ -42,7 +42,7 @@ struct ListingTests {
         #expect(done.allSatisfy { $0.reason == nil }, "which of them was dropped is not known")
         let pending = try await queue.samples(state: .pending)
         #expect(pending.count == 6 && pending.last?.id == batch[1].id)
-        #expect(pending.allSatisfy { $0.reason == nil && $0.timeMicroseconds != nil })
+        #expect(pending.allSatisfy { $0.reason == nil && $0.time != nil })
         let held = try await queue.samples(state: .held)
         #expect(held.count == 10 && held.allSatisfy { $0.reason == "not-enrolled" })
         #expect(try await queue.samples(sensor: spare.id, limit: 3).map(\.id) == [20, 18, 16])
@@ -86,8 +86,8 @@ struct ListingTests {
                 SettledSample(
                     sample, index == 4 ? .dead(reason: "r", diagnostics: "d") : .delivered)
             })
-        let horizon = batch[3].timeMicroseconds
-        #expect(try await queue.purgeSettled(before: UTC(microseconds: horizon)) == 3)
+        let horizon = batch[3].time
+        #expect(try await queue.purgeSettled(before: horizon) == 3)
         #expect(try await queue.purgeSettled() == 6)
         #expect(try await queue.samples().map(\.id) == (11...20).reversed() + [5])
         #expect(try await queue.balance().isBalanced)
@@ -147,13 +147,13 @@ struct ListingTests {
     }
 
     @Test func anExportTakesTheTimeAndTheSensorThatWereAskedFor() async throws {
-        let begin = clock.read().wallMicroseconds
+        let begin = clock.read().wall
         try await record(seconds: 100)
         #expect(try export().count == 202)
         let some = try export(
             ExportFilter(
-                since: UTC(microseconds: begin + 10_000_000),
-                until: UTC(microseconds: begin + 20_000_000), sensor: "A0:9E:1A:00:00:02"))
+                since: begin + .seconds(10), until: begin + .seconds(20),
+                sensor: "A0:9E:1A:00:00:02"))
         #expect(some.count == 12 && some.last == #"{"samples":10,"damaged":0}"#)
         #expect(some[1].contains("00:00:10.000000Z") && some[10].contains("00:00:19.000000Z"))
         #expect(try export(ExportFilter(sensor: "A0:9E:1A:00:00:07")).count == 2)

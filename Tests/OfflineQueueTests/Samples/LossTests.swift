@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import GRDB
 import Testing
@@ -15,7 +16,7 @@ struct LossTests {
     private func lose(_ queue: SampleQueue) async throws -> (worn: Worn, elsewhere: Int64) {
         let worn = try await Worn(queue)
         var terms = EnrollmentTerms.elsewhere()
-        terms.keepMicroseconds = 2 * Coverage.dayMicroseconds
+        terms.keep = Coverage.day * 2
         let elsewhere = try await queue.enroll(terms).id
         try await queue.add(destination: elsewhere, to: worn.assignment.id, from: .now)
         for _ in 0..<5 { try await queue.beat(worn.assignment, clock) }

@@ -26,7 +26,7 @@ struct ModelTests {
         for step in 0..<300 {
             let name = try await run.step()
             var balance = try await run.queue.balance()
-            balance.oldestUnsentMicroseconds = nil
+            balance.oldestUnsent = nil
             #expect(balance == run.model.balance, "seed \(seed), step \(step): \(name)")
             #expect(balance.isBalanced)
             if balance != run.model.balance { return }
@@ -68,7 +68,7 @@ private struct ModelRun {
     mutating func noteOffset() {
         let reading = clock.read()
         if model.offsets[bootID] == nil {
-            model.offsets[bootID] = reading.wallMicroseconds - reading.uptimeMicroseconds
+            model.offsets[bootID] = reading.wall.microseconds - reading.uptime.microseconds
         }
     }
 
@@ -87,7 +87,7 @@ private struct ModelRun {
         case 84..<88: return try await trust()
         case 88:
             let seconds = Int64.random(in: -7200...7200, using: &random)
-            clock.set { $0.wallMicroseconds += seconds * 1_000_000 }
+            clock.set { $0.wall += .seconds(seconds) }
             return "wall clock steps by \(seconds) s"
         case 89..<91:
             clock.advance(seconds: Double.random(in: 0..<90_000, using: &random))
@@ -114,8 +114,8 @@ private struct ModelRun {
             ]
             model.append(
                 QueueModel.Frame(
-                    assignment: assignment, boot: bootID, uptime: reading.uptimeMicroseconds,
-                    wall: reading.trustedWallMicroseconds, frame: bytes, state: .buffered,
+                    assignment: assignment, boot: bootID, uptime: reading.uptime.microseconds,
+                    wall: reading.trustedWall?.microseconds, frame: bytes, state: .buffered,
                     isDecodable: isDecodable))
             try await queue.append(
                 Arrival(
@@ -151,7 +151,7 @@ private struct ModelRun {
         let expected = model.batch(delivery, limit)
         #expect(batch.map(\.id) == expected.map { model.frames[$0].id })
         #expect(batch.map(\.frame) == expected.map { model.frames[$0].frame })
-        #expect(batch.map(\.timeMicroseconds) == expected.map { model.time(model.frames[$0]) })
+        #expect(batch.map(\.time.microseconds) == expected.map { model.time(model.frames[$0]) })
         var outcomes: [SettledSample] = []
         for (sample, index) in zip(batch, expected).prefix(
             Int.random(in: 0...limit, using: &random))
@@ -282,8 +282,8 @@ private struct ModelRun {
 
     mutating func prune() async throws -> String {
         try await queue.prune()
-        if let now = clock.read().trustedWallMicroseconds {
-            model.prune(before: now - QueueSettings().keepDeliveredMicroseconds)
+        if let now = clock.read().trustedWall?.microseconds {
+            model.prune(before: now - QueueSettings().keepDelivered.microseconds)
         }
         return "prune"
     }
@@ -318,7 +318,7 @@ private struct ModelRun {
         let isNewBoot = Bool.random(using: &random)
         if isNewBoot {
             boot += 1
-            clock.set { $0.uptimeMicroseconds = 1_000_000 }
+            clock.set { $0.uptime = Uptime(microseconds: 1_000_000) }
         }
         queue = try await store.open(clock, bootID: bootID)
         model.begin()

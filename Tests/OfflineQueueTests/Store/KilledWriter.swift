@@ -34,7 +34,7 @@ enum KilledWriter {
         let clock = ManualClock()
         clock.advance(seconds: (Double(round) + 0.5) * roundSeconds)
         var settings = QueueSettings()
-        settings.keepDeliveredMicroseconds = 1_000_000
+        settings.keepDelivered = .seconds(1)
         let notes = notes ?? path
         func open() async throws -> SampleQueue {
             let queue = try SampleQueue(
@@ -52,7 +52,7 @@ enum KilledWriter {
         try await queue.add(destination: elsewhere, to: assignment.id, from: .kept)
         var number = UInt32(first)
         for step in 0..<steps {
-            let uptime = clock.read().uptimeMicroseconds
+            let uptime = clock.read().uptime.microseconds
             await queue.note(.linkLost, of: assignment.id, at: Uptime(microseconds: uptime))
             clock.advance(seconds: 5)
             for _ in 0..<stepSamples {
@@ -102,7 +102,7 @@ enum KilledWriter {
     }
 
     /// What must hold of the store now: nothing acknowledged is lost, nothing is there twice, every frame is
-    /// its patient's, and samples and gaps tile. Returns the books.
+    /// its patient's, and every moment is covered by a sample or by a gap. Returns the books.
     static func check(
         _ queue: SampleQueue, _ path: String, noting notes: String? = nil, since before: Balance,
         _ comment: String
@@ -145,7 +145,7 @@ enum KilledWriter {
             for (gap, next) in zip(gaps, gaps.dropFirst())
             where gap.untilBootID == next.fromBootID {
                 #expect(
-                    gap.untilUptimeMicroseconds <= next.fromUptimeMicroseconds, "\(comment)")
+                    gap.untilUptime <= next.fromUptime, "\(comment)")
             }
             guard assignment.isOpen else { continue }
             #expect(gaps.last?.cause == .gatewayOff && gaps.last?.isOpen == false, "\(comment)")

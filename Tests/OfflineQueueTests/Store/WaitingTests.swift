@@ -11,7 +11,7 @@ struct WaitingTests {
         let clock = ManualClock()
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
-        let began = clock.read().wallMicroseconds
+        let began = clock.read().wall
         #expect(try await queue.waiting(enrollment: worn.enrollment.id) == WaitingSamples())
         for _ in 0..<5 {
             try await queue.beat(worn.assignment, clock)
@@ -19,12 +19,12 @@ struct WaitingTests {
         }
         try await queue.flush()
         var waiting = try await queue.waiting(enrollment: worn.enrollment.id)
-        #expect(waiting.count == 5 && waiting.oldestMicroseconds == began)
+        #expect(waiting.count == 5 && waiting.oldest == began)
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 2)
         try await queue.settle(
             enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
         waiting = try await queue.waiting(enrollment: worn.enrollment.id)
-        #expect(waiting.count == 3 && waiting.oldestMicroseconds == began + 2_000_000)
+        #expect(waiting.count == 3 && waiting.oldest == began + .seconds(2))
         try await queue.setHold(enrollment: worn.enrollment.id, reason: "no-consent")
         #expect(try await queue.waiting(enrollment: worn.enrollment.id) == WaitingSamples())
     }
@@ -70,10 +70,10 @@ struct WaitingTests {
         try await queue.importSamples(
             from: file("2026-11-01T08:00:00.000000Z", in: store),
             into: ImportTarget(enrollmentID: worn.enrollment.id))
-        let oldest = UTCText.microseconds("2026-11-01T08:00:00.000000Z")
-        #expect(try await queue.balance().oldestUnsentMicroseconds == oldest)
+        let oldest = UTCText.time("2026-11-01T08:00:00.000000Z")
+        #expect(try await queue.balance().oldestUnsent == oldest)
         #expect(
-            try await queue.balance(of: .enrollment(worn.enrollment.id)).oldestUnsentMicroseconds
+            try await queue.balance(of: .enrollment(worn.enrollment.id)).oldestUnsent
                 == oldest)
     }
 
@@ -112,9 +112,9 @@ struct WaitingTests {
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        let future = UTCText.microseconds("2096-01-01T00:00:00.000000Z") ?? 0
+        let future = try #require(UTCText.time("2096-01-01T00:00:00.000000Z"))
         await #expect(throws: QueueError.self) {
-            try await queue.release(bootID: "boot-1", wallOffset: .microseconds(future))
+            try await queue.release(bootID: "boot-1", wallOffset: future - .epoch)
         }
     }
 

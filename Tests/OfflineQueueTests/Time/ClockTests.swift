@@ -12,7 +12,7 @@ struct ClockTests {
 
     @Test func samplesOfAnUntrustedClockAreHeldAndTheirTimesComputedBackwards() async throws {
         let clock = ManualClock(isTrusted: false)
-        clock.set { $0.wallMicroseconds = 1_000_000 }  // 1970, as after a power cut
+        clock.set { $0.wall = .epoch + .seconds(1) }  // 1970, as after a power cut
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<3 {
@@ -21,11 +21,11 @@ struct ClockTests {
         }
         try await queue.flush()
         #expect(try await queue.balance().held == ["clock-unknown": 3])
-        #expect(try await queue.balance().oldestUnsentMicroseconds == nil)
+        #expect(try await queue.balance().oldestUnsent == nil)
         #expect(try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9).isEmpty)
 
         // NTP comes: uptime is 103 s, and it is really 2026-12-01T00:01:00Z.
-        clock.set { $0.wallMicroseconds = 1_796_083_260_000_000 }
+        clock.set { $0.wall = ManualClock.midnight + .seconds(60) }
         try await queue.noteClock(clock.read())
         #expect(try await queue.balance().held == ["clock-unknown": 3])
         clock.set { $0.isTrusted = true }
@@ -33,12 +33,10 @@ struct ClockTests {
         #expect(try await queue.balance().pending == 3)
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
         #expect(
-            batch.map(\.timeMicroseconds) == [
-                1_796_083_257_000_000, 1_796_083_258_000_000, 1_796_083_259_000_000,
-            ])
+            batch.map(\.time) == [57, 58, 59].map { ManualClock.midnight + .seconds($0) })
         // The assignment's own times follow.
         let assignment = try await queue.openAssignments().first
-        #expect(assignment?.beganMicroseconds == 1_796_083_257_000_000)
+        #expect(assignment?.began == ManualClock.midnight + .seconds(57))
     }
 
     @Test func theOffsetOfABootIsFixedOnce() async throws {
@@ -51,14 +49,14 @@ struct ClockTests {
         try await queue.noteClock(clock.read())
         let delivery = worn.enrollment.id
         let before = try await queue.nextBatch(enrollment: delivery, limit: 9)
-        clock.set { $0.wallMicroseconds += 3_600_000_000 }
+        clock.set { $0.wall += .seconds(3_600) }
         try await queue.noteClock(clock.read())
         #expect(try await queue.nextBatch(enrollment: delivery, limit: 9) == before)
         // What arrives after the step has the stepped clock's own time.
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
         let after = try await queue.nextBatch(enrollment: delivery, limit: 9)
-        #expect(after.last?.timeMicroseconds == clock.read().wallMicroseconds)
+        #expect(after.last?.time == clock.read().wall)
     }
 
     @Test func aTrustedArrivalGivesItsBootATime() async throws {
@@ -88,10 +86,10 @@ struct ClockTests {
         #expect(balance.held == ["clock-unknown": 1] && balance.pending == 1)
         #expect(try await second.deliverAll(worn.enrollment.id).count == 1)
 
-        let offset: Int64 = 1_796_000_000_000_000
-        try await second.release(bootID: "boot-1", wallOffset: .microseconds(offset))
+        let offset = Duration.seconds(1_796_000_000)
+        try await second.release(bootID: "boot-1", wallOffset: offset)
         let batch = try await second.nextBatch(enrollment: worn.enrollment.id, limit: 9)
-        #expect(batch.map(\.timeMicroseconds) == [100_000_000 + offset])
+        #expect(batch.map(\.time) == [.epoch + .seconds(100) + offset])
         for boot in ["boot-1", "boot-2", "boot-3"] {
             await #expect(throws: QueueError.self) {
                 try await second.release(bootID: boot, wallOffset: .microseconds(0))
@@ -110,13 +108,14 @@ struct ClockTests {
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
         let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
-        #expect(batch.map(\.timeMicroseconds) == [clock.read().wallMicroseconds])
+        #expect(batch.map(\.time) == [clock.read().wall])
     }
 
     @Test func absurdClocksDoNotTrap() async throws {
         let clock = ManualClock()
         clock.set {
-            $0 = ClockReading(uptimeMicroseconds: .max, wallMicroseconds: .min, isTrusted: true)
+            $0 = ClockReading(
+                uptime: Uptime(microseconds: .max), wall: UTC(microseconds: .min), isTrusted: true)
         }
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
@@ -154,21 +153,23 @@ struct ClockTests {
             wall: { UTC(microseconds: walls.removeFirst()) },
             isSynchronised: { false })
         #expect(reading.isTrusted)
-        #expect(reading.wallMicroseconds - reading.uptimeMicroseconds == 1_796_083_199_999_001)
+        #expect(
+            reading.wall - .epoch - (reading.uptime - .zero) == .microseconds(1_796_083_199_999_001)
+        )
     }
 
     @Test func theMachinesOwnClockReads() throws {
         let first = SystemClock(trust: .always).read()
         let second = SystemClock(trust: .kernel).read()
-        #expect(first.uptimeMicroseconds > 0)
-        #expect(second.uptimeMicroseconds >= first.uptimeMicroseconds)
-        #expect(abs(Double(first.wallMicroseconds) / 1e6 - Date().timeIntervalSince1970) < 60)
-        let credible = first.wallMicroseconds >= ClockTrust.earliestCredibleMicroseconds
+        #expect(first.uptime > .zero)
+        #expect(second.uptime >= first.uptime)
+        #expect(abs((first.wall - .epoch).inSeconds - Date().timeIntervalSince1970) < 60)
+        let credible = first.wall >= ClockTrust.earliestCredible
         #expect(first.isTrusted == credible)
         if second.isTrusted { #expect(first.isTrusted) }
         let uptime = try String(contentsOfFile: "/proc/uptime", encoding: .utf8)
         let seconds = try #require(Double(uptime.prefix { $0 != " " }))
-        #expect(abs(seconds - Double(second.uptimeMicroseconds) / 1e6) < 60)
+        #expect(abs(seconds - (second.uptime - .zero).inSeconds) < 60)
         #expect(BootID.current()?.count == 36)
     }
 }

@@ -8,23 +8,22 @@ import Testing
 @Suite("Clocks that step, stop and come late")
 struct TimeTests {
     let store: TestStore
-    /// 2026-12-01T00:00:00Z
-    let midnight: Int64 = 1_796_083_200_000_000
+    let midnight = ManualClock.midnight
 
     init() throws { store = try TestStore() }
 
     private func times(
         _ queue: SampleQueue, _ delivery: Int64
-    ) async throws -> [Int64] {
+    ) async throws -> [Double] {
         try await queue.nextBatch(enrollment: delivery, limit: 1000).map {
-            ($0.timeMicroseconds - midnight) / 1_000_000
+            ($0.time - midnight).inSeconds
         }
     }
 
     /// A machine that boots in 1970 and is synchronised only after its gateway was restarted.
     @Test func lateSynchronisationDatesTheEarlierRunsOfItsBoot() async throws {
         let clock = ManualClock(isTrusted: false)
-        clock.set { $0.wallMicroseconds = 5_000_000 }
+        clock.set { $0.wall = .epoch + .seconds(5) }
         var queue = try await store.open(clock)
         let worn = try await Worn(queue)
         for _ in 0..<3 {
@@ -37,22 +36,20 @@ struct TimeTests {
         #expect(try await queue.balance().held == ["clock-unknown": 3])
         clock.set {
             $0 = ClockReading(
-                uptimeMicroseconds: $0.uptimeMicroseconds, wallMicroseconds: midnight + 100_000_000,
-                isTrusted: true)
+                uptime: $0.uptime, wall: midnight + .seconds(100), isTrusted: true)
         }
         try await queue.noteClock(clock.read())
         #expect(try await times(queue, worn.enrollment.id) == [70, 80, 90])
         #expect(try await queue.untrustedBoots().isEmpty)
         // The gaps of that boot get their place as well.
         let gaps = try await queue.gaps(
-            since: UTC(microseconds: midnight), until: UTC(microseconds: midnight + 200_000_000))
-        #expect(
-            gaps.map { $0.fromMicroseconds.map { ($0 - midnight) / 1_000_000 } } == [70, 80, 90])
+            since: midnight, until: midnight + .seconds(200))
+        #expect(gaps.map { $0.from.map { ($0 - midnight).inSeconds } } == [70, 80, 90])
     }
 
     /// Forward and back, by hours, and by the second that a leap second repeats.
-    @Test(arguments: [3600, -3600, -1] as [Int64])
-    func aStepOfTheWallClockMovesOnlyWhatComesAfterIt(step: Int64) async throws {
+    @Test(arguments: [3600, -3600, -1] as [Double])
+    func aStepOfTheWallClockMovesOnlyWhatComesAfterIt(step: Double) async throws {
         let clock = ManualClock(isTrusted: false)
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
@@ -61,7 +58,7 @@ struct TimeTests {
         clock.set { $0.isTrusted = true }
         try await queue.beat(worn.assignment, clock)
         clock.advance(seconds: 1)
-        clock.set { $0.wallMicroseconds += step * 1_000_000 }
+        clock.set { $0.wall += .seconds(step) }
         try await queue.beat(worn.assignment, clock)
         clock.advance(seconds: 1)
         // No longer trusted: counted on from when it was, not from the step.
@@ -86,9 +83,9 @@ struct TimeTests {
         try await queue.noteClock(clock.read())
         try await queue.flush()
         #expect(try await times(queue, worn.enrollment.id) == [0, 7200])
-        #expect(try await queue.gaps().map(\.durationMicroseconds) == [7_200_000_000])
+        #expect(try await queue.gaps().map(\.duration) == [.seconds(7_200)])
         let coverage = try await queue.coverage(
-            of: .everything, dayStartingAt: UTC(microseconds: midnight))
+            of: .everything, dayStartingAt: midnight)
         #expect(coverage.expectedSeconds == 7200 && coverage.longestGapSeconds == 7200)
     }
 
@@ -103,7 +100,7 @@ struct TimeTests {
         let trusted = clock.read()
         clock.set {
             $0 = ClockReading(
-                uptimeMicroseconds: 40_000_000, wallMicroseconds: 0, isTrusted: false)
+                uptime: .zero + .seconds(40), wall: .epoch, isTrusted: false)
         }
         queue = try await store.open(clock, bootID: "lost")
         try await queue.beat(worn.assignment, clock)
@@ -111,29 +108,31 @@ struct TimeTests {
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
         let running = try #require(try await queue.untrustedBoots().first)
-        #expect(running.isRunning && running.latestOffsetMicroseconds == nil)
+        #expect(running.isRunning && running.latestOffset == nil)
         try await queue.close()
 
         clock.set {
             $0 = ClockReading(
-                uptimeMicroseconds: 20_000_000,
-                wallMicroseconds: trusted.wallMicroseconds + 7_200_000_000, isTrusted: true)
+                uptime: .zero + .seconds(20), wall: trusted.wall + .seconds(7_200),
+                isTrusted: true)
         }
         queue = try await store.open(clock, bootID: "after")
         let boot = try #require(try await queue.untrustedBoots().first)
         #expect(boot.bootID == "lost" && !boot.isRunning && boot.held == 2)
-        #expect(boot.uptimesMicroseconds == 40_000_000...100_000_000)
+        #expect(boot.uptimes == Uptime.zero + .seconds(40)...Uptime.zero + .seconds(100))
         // From the last frame of the boot before to the start of the one after.
-        #expect(boot.earliestOffsetMicroseconds == midnight - 40_000_000)
-        #expect(boot.latestOffsetMicroseconds == midnight + 10_800_000_000 - 100_000_000)
+        let sinceEpoch = midnight - .epoch
+        #expect(boot.earliestOffset == sinceEpoch - .seconds(40))
+        #expect(boot.latestOffset == sinceEpoch + .seconds(10_800) - .seconds(100))
 
         let delivery = worn.enrollment.id
         for offset in [
-            Int64.max, .min, 0, -1, midnight + 10_800_000_000 - 99_999_999,
-            ClockTrust.earliestCredibleMicroseconds - 40_000_001,
-        ] {
+            .microseconds(Int64.max), .microseconds(Int64.min), .zero, .microseconds(-1),
+            sinceEpoch + .seconds(10_800) - .microseconds(99_999_999),
+            ClockTrust.earliestCredible - .epoch - .microseconds(40_000_001),
+        ] as [Duration] {
             await #expect {
-                try await queue.release(bootID: "lost", wallOffset: .microseconds(offset))
+                try await queue.release(bootID: "lost", wallOffset: offset)
             } throws: {
                 ($0 as? QueueError)?.code == .invalidArgument
             }
@@ -143,10 +142,10 @@ struct TimeTests {
         #expect(try await queue.balance().held == ["clock-unknown": 2])
         #expect(try await queue.balance().dead == 0)
         try await queue.release(
-            bootID: "lost", wallOffset: .microseconds(midnight + 5_000_000_000))
+            bootID: "lost", wallOffset: sinceEpoch + .seconds(5_000))
         #expect(try await times(queue, delivery) == [5040, 5100])
         await #expect {
-            try await queue.release(bootID: "lost", wallOffset: .microseconds(midnight))
+            try await queue.release(bootID: "lost", wallOffset: sinceEpoch)
         } throws: {
             ($0 as? QueueError)?.code == .alreadySet
         }
@@ -158,7 +157,7 @@ struct TimeTests {
         await #expect(processExitsWith: .success) {
             func offset() -> Int64 {
                 let reading = SystemClock(trust: .always).read()
-                return reading.wallMicroseconds - reading.uptimeMicroseconds
+                return reading.wall.microseconds - reading.uptime.microseconds
             }
             let before = offset()
             for zone in ["Europe/Berlin", "Pacific/Kiritimati", "America/St_Johns"] {
@@ -170,14 +169,14 @@ struct TimeTests {
         }
         // 2026-10-25, on which Europe's day has 25 hours.
         let clock = ManualClock()
-        clock.set { $0.wallMicroseconds = midnight - 40 * Coverage.dayMicroseconds }
+        clock.set { $0.wall = midnight - Coverage.day * 40 }
         let queue = try await store.open(clock)
         _ = try await Worn(queue)
         clock.advance(seconds: 5 * 86_400)
         for day in -40 ..< -35 as Range<Int64> {
             let coverage = try await queue.coverage(
                 of: .everything,
-                dayStartingAt: UTC(microseconds: midnight) + Coverage.day * Int(day))
+                dayStartingAt: midnight + Coverage.day * Int(day))
             #expect(coverage.expectedSeconds == 86_400)
         }
     }

@@ -7,16 +7,15 @@ import Testing
 @Suite("Beats as CSV")
 struct BeatExportTests {
     private static let strap = "A0:9E:1A:00:00:01"
-    private static let midnight: Int64 = 1_796_083_200_000_000
-    private static let uptime: Int64 = 100_000_000
+    private static let uptime = Uptime.zero + .seconds(100)
 
     /// A frame `seconds` after midnight.
     private static func frame(
         _ seconds: Int64, _ rr: RRIntervals, flags: Plausibility = [], isTimed: Bool = true
     ) -> BeatTable.Frame {
         BeatTable.Frame(
-            uptimeMicroseconds: uptime + seconds * 1_000_000,
-            timeMicroseconds: isTimed ? midnight + seconds * 1_000_000 : nil, flags: flags, rr: rr)
+            uptime: uptime + .seconds(seconds),
+            time: isTimed ? ManualClock.midnight + .seconds(seconds) : nil, flags: flags, rr: rr)
     }
 
     private func columns(_ line: String) -> [String] {
@@ -88,7 +87,7 @@ struct BeatExportTests {
         #expect(
             table.lines(of: Self.frame(0, [1024], isTimed: false))
                 == [",1000.000,750,A0:9E:1A:00:00:01,7,0,break"])
-        var some = BeatTable(strap: Self.strap, segment: 7, since: Self.midnight)
+        var some = BeatTable(strap: Self.strap, segment: 7, since: ManualClock.midnight)
         #expect(some.lines(of: Self.frame(0, [1024], isTimed: false)).isEmpty)
     }
 
@@ -110,7 +109,8 @@ struct BeatExportTests {
                 var table = BeatTable(strap: "=1,\"\n", segment: .min)
                 let lines = table.lines(
                     of: BeatTable.Frame(
-                        uptimeMicroseconds: uptime, timeMicroseconds: time, flags: .all,
+                        uptime: Uptime(microseconds: uptime), time: UTC(microseconds: time),
+                        flags: .all,
                         rr: [.max, 0, 1]))
                 #expect(lines.count == 2)
                 #expect(lines.allSatisfy { $0.contains("\"'=1,\"\"\n\"") })
@@ -172,8 +172,7 @@ struct BeatExportTests {
         let hour = try export(
             store,
             ExportFilter(
-                since: UTC(microseconds: Self.midnight),
-                until: UTC(microseconds: Self.midnight + 50_000_000)))
+                since: ManualClock.midnight, until: ManualClock.midnight + .seconds(50)))
         #expect((48...50).contains(hour.summary.beats))
 
         try store.execute("UPDATE sample SET frame = x'103c0003' WHERE id = 5")

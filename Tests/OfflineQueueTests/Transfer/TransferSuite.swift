@@ -31,7 +31,7 @@ extension TransferSuite {
     }
 
     func facts(_ samples: [PendingSample]) -> [String] {
-        samples.map { "\($0.uuid) \($0.timeMicroseconds) \($0.frame) \($0.flags)" }.sorted()
+        samples.map { "\($0.uuid) \($0.time) \($0.frame) \($0.flags)" }.sorted()
     }
 
     /// A site without a network: straps that record without an enrollment.

@@ -1,3 +1,4 @@
+import Basics
 import GATTHeartRate
 import Testing
 
@@ -50,7 +51,7 @@ import Testing
         var sample = PendingSample.made(id: 1, at: 0)
         sample = PendingSample(
             id: 1, segmentID: 1, sensorID: 1, assignmentID: 1, patient: nil, runNonce: 1,
-            timeMicroseconds: 0, frame: [0x08, 62, 1], flags: 0, identityNumber: 1)
+            time: .epoch, frame: [0x08, 62, 1], flags: 0, identityNumber: 1)
         #expect(reason(sample) == nil)
     }
 }

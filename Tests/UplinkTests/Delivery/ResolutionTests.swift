@@ -15,7 +15,7 @@ extension PendingSample {
         }
         return PendingSample(
             id: id, segmentID: segment, sensorID: 1, assignmentID: 1, patient: nil, runNonce: 77,
-            timeMicroseconds: microseconds, frame: [rr.isEmpty ? 0 : 0x10, bpm] + ticks,
+            time: UTC(microseconds: microseconds), frame: [rr.isEmpty ? 0 : 0x10, bpm] + ticks,
             flags: flags, identityNumber: id)
     }
 }
@@ -56,7 +56,7 @@ extension PendingSample {
         #expect(
             Resolution.tenSeconds.window(around: minute + .microseconds(19_999_999))
                 == minute + .seconds(10)..<minute + .seconds(20))
-        let epoch = UTC(microseconds: 0)
+        let epoch = UTC.epoch
         #expect(
             Resolution.tenSeconds.window(around: epoch - .microseconds(1))
                 == epoch - .seconds(10)..<epoch)

@@ -17,7 +17,7 @@ import Testing
             pair: pair(number, refresh: refresh))
     }
 
-    static func pair(_ number: Int, at granted: UTC = UTC(microseconds: 0), refresh: Bool = true)
+    static func pair(_ number: Int, at granted: UTC = .epoch, refresh: Bool = true)
         -> TokenPair
     {
         TokenPair(
@@ -28,7 +28,7 @@ import Testing
     /// So long after the start of the machine and of the first token.
     static func at(_ time: Duration, isTrusted: Bool = true) -> ClockReading {
         ClockReading(
-            uptime: .zero + time, wall: UTC(microseconds: 0) + time, isTrusted: isTrusted)
+            uptime: .zero + time, wall: .epoch + time, isTrusted: isTrusted)
     }
 
     static func at(_ uptime: Uptime) -> ClockReading {
@@ -41,16 +41,40 @@ import Testing
         renewal.next(now) == .refresh(Secret("refresh1"), clientID: "client")
     }
 
+    /// The exchange has refused the first token of `record`, and a refresh of it is under way.
+    private func refreshingAfterA401(
+        _ record: TokenRecord, _ now: ClockReading
+    ) -> TokenRenewal {
+        var renewal = TokenRenewal(record: record)
+        renewal.refused(Self.first, now)
+        #expect(refreshing(&renewal, now))
+        return renewal
+    }
+
+    /// It has refused the refresh token as well, and the invitation is redeemed again.
+    private func redeemingAfterA401(_ now: ClockReading) -> TokenRenewal {
+        var renewal = refreshingAfterA401(Self.record(), now)
+        renewal.answered(.refused(.invalidGrant), now)
+        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        return renewal
+    }
+
+    /// At half its life the first token is refreshed, and the exchange has granted a new pair.
+    private func grantedAtHalfLife(_ now: ClockReading) -> TokenRenewal {
+        var renewal = TokenRenewal(record: Self.record())
+        #expect(refreshing(&renewal, now))
+        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
+        return renewal
+    }
+
     @Test func aYoungTokenIsUsed() {
         var renewal = TokenRenewal(record: Self.record())
         #expect(renewal.next(Self.at(Self.day * 6)) == .use(Self.first))
     }
 
     @Test func atHalfLifeTheTokenIsRefreshedAndTheNewPairSavedBeforeItsFirstUse() {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day * 7)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
+        var renewal = grantedAtHalfLife(now)
         #expect(renewal.next(now) == .save(Self.record(2).with(granted: now.wall)))
         renewal.saved(true, now)
         #expect(
@@ -59,10 +83,8 @@ import Testing
     }
 
     @Test func aPairThatCannotBeSavedIsNotUsed() {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day * 7)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
+        var renewal = grantedAtHalfLife(now)
         renewal.saved(false, now)
         let retry = now.uptime + .seconds(30)
         #expect(renewal.next(now) == .wait(until: retry))
@@ -78,20 +100,16 @@ import Testing
     }
 
     @Test func aLate401OfAnOldTokenDoesNotCondemnTheNewOne() {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day * 7)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
+        var renewal = grantedAtHalfLife(now)
         renewal.saved(true, now)
         renewal.refused(Self.first, now)
         #expect(renewal.next(now).isUse)
     }
 
     @Test func aNewPairThatIsRefusedAtOnceIsNotReplacedAtOnce() {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
+        var renewal = refreshingAfterA401(Self.record(), now)
         renewal.answered(.granted(Self.pair(2, at: now.wall)), now)
         renewal.saved(true, now)
         renewal.refused(AccessToken(secret: Secret("access2"), generation: 2), now)
@@ -128,19 +146,15 @@ import Testing
     }
 
     @Test func aRefreshThatWasNotSentIsRepeatedSoon() {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
+        var renewal = refreshingAfterA401(Self.record(), now)
         renewal.answered(.notSent(.connect), now)
         #expect(renewal.next(now) == .wait(until: now.uptime + .seconds(5)))
     }
 
     @Test func aLostRefreshAnswerIsMetByRedeemingTheInvitationAgain() {
-        var renewal = TokenRenewal(record: Self.record())
         var now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
+        var renewal = refreshingAfterA401(Self.record(), now)
         renewal.answered(.unclear, now)
         now = Self.at(now.uptime + .seconds(30))
         #expect(refreshing(&renewal, now))
@@ -156,12 +170,8 @@ import Testing
         "a refused redemption is final, with one attempt an hour",
         arguments: [.unknown, .cancelled, .expired, .superseded, .refused] as [EnrollFault])
     func finalRedemption(fault: EnrollFault) {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.refused(.invalidGrant), now)
-        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        var renewal = redeemingAfterA401(now)
         renewal.redeemed(.failure(fault), now)
         #expect(renewal.isLost)
         let retry = now.uptime + Self.hour
@@ -176,12 +186,8 @@ import Testing
         arguments: [.serverTrouble(status: 500), .transport(.timeout), .unreadable] as [EnrollFault]
     )
     func unclearRedemption(fault: EnrollFault) {
-        var renewal = TokenRenewal(record: Self.record())
         let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
-        renewal.answered(.refused(.invalidGrant), now)
-        #expect(renewal.next(now) == .redeem(Secret("invite")))
+        var renewal = redeemingAfterA401(now)
         renewal.redeemed(.failure(fault), now)
         #expect(!renewal.isLost)
         let later = now.uptime + .seconds(30)
@@ -193,23 +199,17 @@ import Testing
         "without an invitation both final refusals mean to enroll again",
         arguments: [.invalidGrant, .invalidClient] as [GrantRefusal])
     func finalRefresh(refusal: GrantRefusal) {
-        var renewal = TokenRenewal(record: Self.record(credential: .none))
         let now = Self.at(Self.day)
-        renewal.refused(Self.first, now)
-        #expect(refreshing(&renewal, now))
+        var renewal = refreshingAfterA401(Self.record(credential: .none), now)
         renewal.answered(.refused(refusal), now)
-        #expect(
-            renewal.next(now)
-                == .enrollAgain(retryAt: now.uptime + Self.hour))
+        #expect(renewal.next(now) == .enrollAgain(retryAt: now.uptime + Self.hour))
     }
 
     @Test func withoutAnyWayToRenewTheDeliveryIsLostOnThe401() {
         var renewal = TokenRenewal(record: Self.record(credential: .none, refresh: false))
         let now = Self.at(Self.day)
         renewal.refused(Self.first, now)
-        #expect(
-            renewal.next(now)
-                == .enrollAgain(retryAt: now.uptime + Self.hour))
+        #expect(renewal.next(now) == .enrollAgain(retryAt: now.uptime + Self.hour))
         #expect(renewal.isLost)
     }
 
@@ -222,9 +222,7 @@ import Testing
         // The old token has seven days to go.
         #expect(renewal.next(now) == .use(Self.first))
         renewal.refused(Self.first, now)
-        #expect(
-            renewal.next(now)
-                == .enrollAgain(retryAt: now.uptime + Self.hour))
+        #expect(renewal.next(now) == .enrollAgain(retryAt: now.uptime + Self.hour))
     }
 
     @Test func aServerThatDoesNotRotateKeepsTheRefreshToken() {

@@ -14,6 +14,7 @@ public struct BundleWriter: Sendable {
         /// The device's identifier at the exchange; nil for the bundle writer's own.
         public var device: String?
 
+        /// An entry; without `device` it is attributed to the bundle writer's own.
         public init(
             point: DataPoint, patient: String, writer: DataPointWriter, device: String? = nil
         ) {

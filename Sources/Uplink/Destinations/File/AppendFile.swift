@@ -38,7 +38,7 @@ public final class AppendFile {
     /// How many bytes it has.
     private(set) var length: off_t = 0
     /// When its last line was written; before it is written for the first time, when it was opened.
-    private(set) var written = UTC(microseconds: 0)
+    private(set) var written = UTC.epoch
 
     /// How much of the end is read at opening: room for 4096 lines of 500 bytes.
     static let tailBytes = 2 << 20

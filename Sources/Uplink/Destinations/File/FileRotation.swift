@@ -21,12 +21,7 @@ struct FileRotation: Sendable, Hashable {
     func isDue(length: Int64, written: UTC, adding count: Int, now: UTC) -> Bool {
         guard length > 0 else { return false }
         if let bytesMax, length + Int64(count) > bytesMax { return true }
-        return isDaily && now > written && Self.day(now) != Self.day(written)
-    }
-
-    private static func day(_ time: UTC) -> Int64 {
-        let seconds = time.microseconds / 1_000_000
-        return seconds / 86_400 - (seconds % 86_400 < 0 ? 1 : 0)
+        return isDaily && now > written && now.day != written.day
     }
 }
 

@@ -58,7 +58,7 @@ struct LineProtocol {
     ///     heart_rate_gap,sensor=1,cause=out-of-range seconds=72.5 1763798400000000000
     ///     heart_rate_coverage,sensor=1 expected=86400,covered=86327.5,out_of_range=72.5 1763769600000000000
     mutating func write(_ entry: LedgerEntry, _ gatewayTag: [UInt8], patient: String?) {
-        let microseconds: Int64
+        let time: UTC
         switch entry.content {
         case .gap(let cause, let from, _, let length):
             guard let from, let length else { return }
@@ -66,7 +66,7 @@ struct LineProtocol {
             tag("cause", cause.rawValue)
             json.raw(" seconds=")
             json.decimal(Int(length.microseconds), places: 6)
-            microseconds = from.microseconds
+            time = from
         case .coverage(let day, let coverage):
             head("heart_rate_coverage", entry, gatewayTag, patient: patient)
             json.raw(" expected=")
@@ -79,10 +79,10 @@ struct LineProtocol {
                 json.raw("=")
                 json.seconds(seconds)
             }
-            microseconds = day * Coverage.day.microseconds
+            time = UTC(day: day)
         }
         json.raw(" ")
-        json.integer(Int(min(max(microseconds, 0), Self.microsecondsMax)))
+        json.integer(Int(min(max(time.microseconds, 0), Self.microsecondsMax)))
         json.raw("000\n")
     }
 

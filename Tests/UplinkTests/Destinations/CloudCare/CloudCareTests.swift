@@ -82,7 +82,7 @@ import Testing
         let destination = try KindFixture.make("cloudcare").make(
             DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
         let points = ["a", "b"].map {
-            KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)), patient: $0)
+            KindFixture.point(.heartRate(bpm: 72, at: .epoch), patient: $0)
         }
         #expect(
             await destination.deliver(points, alone: false) == .held(.pairingLost, retryAt: nil))

@@ -43,7 +43,7 @@ import Testing
             }
             let destination = try KindFixture.make("influx").make(
                 DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
-            let point = KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))
+            let point = KindFixture.point(.heartRate(bpm: 72, at: .epoch))
             #expect(await destination.deliver([point, point], alone: false) == .malformed)
             #expect(
                 await destination.deliver([point], alone: true)

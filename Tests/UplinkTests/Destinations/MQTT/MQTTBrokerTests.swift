@@ -10,7 +10,7 @@ import Testing
     private static let point = OutgoingPoint(
         DataPoint(
             uuid: SampleIdentity(runNonce: 7, sample: 1).description,
-            .heartRate(bpm: 72, at: UTC(microseconds: 0))), sensorID: 3)
+            .heartRate(bpm: 72, at: .epoch)), sensorID: 3)
 
     private static func kind(
         _ port: UInt16, _ more: [String: String] = [:]

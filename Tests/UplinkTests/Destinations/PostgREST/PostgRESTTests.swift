@@ -66,7 +66,7 @@ import Testing
         parts.tokens = report.tokens
         parts.saveTokens = { saved.set($0) }
         let destination = kind.make(parts)
-        let point = KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))
+        let point = KindFixture.point(.heartRate(bpm: 72, at: .epoch))
         let stored = DeliveryAnswer.entries([EntryAnswer(.stored)])
         #expect(await destination.deliver([point], alone: false) == stored)
         // The session ends: the refresh token brings the next pair.
@@ -88,7 +88,7 @@ import Testing
             _ = try await kind.probe(parts)
         }
         #expect(problem?.message == HoldReason.credentialsRefused.meaning)
-        let point = KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))
+        let point = KindFixture.point(.heartRate(bpm: 72, at: .epoch))
         guard
             case .held(.credentialsRefused, _) = await kind.make(parts).deliver(
                 [point], alone: false)

@@ -16,9 +16,9 @@ import Testing
 
     @Test func aBatchThatIsSentAgainHasTheSameWebhookID() throws {
         let kind = try KindFixture.http("webhook")
-        let points = [KindFixture.point(.heartRate(bpm: 72, at: UTC(microseconds: 0)))]
+        let points = [KindFixture.point(.heartRate(bpm: 72, at: .epoch))]
         // Of as many, and with the same first one.
-        let others = [KindFixture.point(.heartRate(bpm: 73, at: UTC(microseconds: 0)))]
+        let others = [KindFixture.point(.heartRate(bpm: 73, at: .epoch))]
         let first = kind.request(points, KindFixture.context)
         let again = kind.request(points, RequestContext(seconds: KindFixture.context.seconds + 30))
         let id = { (request: HTTPRequest) in

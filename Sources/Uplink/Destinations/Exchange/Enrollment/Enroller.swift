@@ -42,6 +42,7 @@ public struct Enroller: Sendable {
     /// may be lost after the code was used up.
     static let redemptionsMax = 3
 
+    /// Enrolls over this transport, by this clock.
     public init(
         transport: any HTTPTransport, clock: any GatewayClock,
         settings: EnrollSettings = EnrollSettings()

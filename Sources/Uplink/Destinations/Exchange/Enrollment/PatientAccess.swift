@@ -17,6 +17,7 @@ public struct ObservationCode: Sendable, Hashable, Codable {
     /// The code, for instance `omh:heart-rate:2.0`.
     public var code: String
 
+    /// A code of a system.
     public init(system: String, code: String) {
         self.system = system
         self.code = code
@@ -53,6 +54,7 @@ public struct DeviceCandidate: Sendable, Hashable, Codable {
     /// What the exchange calls it.
     public var name: String
 
+    /// A patient by id and name.
     public init(id: String, name: String) {
         self.id = id
         self.name = name
