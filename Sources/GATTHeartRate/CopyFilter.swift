@@ -9,6 +9,7 @@
 struct CopyFilter: Hashable, Sendable {
     struct Frame: Hashable, Sendable {
         var bytes: [UInt8]
+        /// Of its arrival, µs.
         var uptime: Int64
     }
 

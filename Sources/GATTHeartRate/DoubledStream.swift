@@ -32,6 +32,7 @@ public struct DoubledStream: Hashable, Sendable {
     }
 
     private var group: Group?
+    /// Of the frame before, µs.
     private var lastUptime: Int64 = 0
     /// The frame of the pair before.
     private var lastPair: [UInt8] = []

@@ -30,10 +30,10 @@ struct FloodClock: Hashable, Sendable {
     /// bluetoothd is known to have hung in the present silence.
     private var hasHung = false
 
-    /// When ``release(cadence:)`` is due, if ever.
+    /// When ``release(cadence:)`` is due, an uptime in µs, if ever.
     var deadline: Int64? { held.last.map { $0.uptime + spacing + 50_000 } }
 
-    /// A link was made at `uptime`: nothing can have been sent before.
+    /// A link was made at `uptime`, µs: nothing can have been sent before.
     mutating func beginLink(at uptime: Int64, cadence: Int64?) -> [TimedFrame] {
         let frames = release(cadence: cadence)
         reference = max(reference ?? uptime, uptime)
@@ -211,7 +211,7 @@ public struct FrameIntake: Hashable, Sendable {
         return flood.deadline.map { min($0, first) } ?? first
     }
 
-    /// A link was made: nothing can have been sent before. Returns what was kept back.
+    /// A link was made at this uptime, µs: nothing can have been sent before. Returns what was kept back.
     public mutating func beginLink(at uptime: Int64) -> [TimedFrame] {
         let frames = pass(filter.beginLink())
         return frames + flood.beginLink(at: uptime, cadence: filter.cadence)
@@ -220,7 +220,7 @@ public struct FrameIntake: Hashable, Sendable {
     /// bluetoothd does not answer: frames that come next may have been sent long before.
     public mutating func noteHang() { flood.noteHang() }
 
-    /// Takes a frame that arrived at this uptime; returns those that are ready.
+    /// Takes a frame that arrived at this uptime, µs; returns those that are ready.
     public mutating func take(_ bytes: [UInt8], at uptime: Int64) -> [TimedFrame] {
         taken += 1
         // Far beyond any uptime, and far enough from the end for all the sums.
@@ -228,7 +228,7 @@ public struct FrameIntake: Hashable, Sendable {
         return pass(filter.take(CopyFilter.Frame(bytes: bytes, uptime: uptime)))
     }
 
-    /// Returns what was kept back and is due by now.
+    /// Returns what was kept back and is due by now, an uptime in µs.
     public mutating func release(at now: Int64) -> [TimedFrame] {
         var frames = pass(filter.release(at: now))
         if let deadline = flood.deadline, deadline <= now {

@@ -19,6 +19,7 @@ public struct PlausibilityJudge: Hashable, Sendable {
     /// been taken off and put on another person.
     public static let silenceMicrosecondsMax: Int64 = 10_000_000
 
+    /// Of the measurement before, µs.
     private var lastUptime: Int64?
     private struct Rate: Hashable {
         var bpm: UInt16

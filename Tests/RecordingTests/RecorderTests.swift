@@ -34,7 +34,8 @@ import Testing
             path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
         let central = Central(
             settings: CentralSettings(service: HeartRateService.service),
-            connect: { () async throws(DBusFault) in throw DBusFault(name: DBusFault.disconnected) })
+            connect: { () async throws(DBusFault) in throw DBusFault(name: DBusFault.disconnected) }
+        )
         let recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: .clinical,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })

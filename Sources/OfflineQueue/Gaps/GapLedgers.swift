@@ -82,7 +82,7 @@ struct GapLedgers: Sendable {
     // MARK: - Writing
 
     /// Writes what these frames, the last `unstored` of which found no room, and the events between them
-    /// change; `isLast` says that no frame waits behind them. All is told up to the uptime `until`.
+    /// change; `isLast` says that no frame waits behind them. Accounts for the time up to `until`.
     mutating func commit(
         _ arrivals: ArraySlice<Arrival>, unstored: Int, isLast: Bool, until: Uptime,
         _ db: Database, _ run: CurrentRun

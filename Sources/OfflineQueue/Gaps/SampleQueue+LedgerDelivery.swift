@@ -53,7 +53,7 @@ extension SampleQueue {
 }
 
 extension Database {
-    /// A destination whose samples begin now is told what happens from now on.
+    /// A destination whose samples begin now gets the gaps and days that come from now on.
     func beginLedger(of assignment: Int64, destination: Int64, today: Int64) throws {
         let latest = try Row.fetchOne(
             self,
