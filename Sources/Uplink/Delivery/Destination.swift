@@ -41,6 +41,8 @@ public protocol Destination: Sendable {
     /// on. If so, each request is noted on the disk before it is sent, and after a restart its samples rest
     /// before they are sent again.
     var mayRace: Bool { get }
+    /// Whether single patients' samples may be held back there while the others' go on.
+    var servesMany: Bool { get }
     /// Whether it takes the gap ledger.
     var takesLedger: Bool { get }
     /// Tries once to deliver entries of the gap ledger, all of one kind. An entry that it has already changes
@@ -90,6 +92,9 @@ extension Destination {
 
     /// It may.
     public var mayRace: Bool { true }
+
+    /// They may not.
+    public var servesMany: Bool { false }
 
     /// It does not.
     public var takesLedger: Bool { false }
