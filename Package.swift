@@ -89,13 +89,15 @@ let package = Package(
         .target(name: "CCurl", cSettings: shim),
         .systemLibrary(
             name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .target(name: "CNATS", cSettings: shim),
         .systemLibrary(
             name: "CMosquitto", pkgConfig: "libmosquitto",
             providers: [.apt(["libmosquitto-dev"])]),
         .target(
             name: "Uplink",
             dependencies: [
-                "Basics", "CCrypto", "CCurl", "CMosquitto", "GATTHeartRate", "OfflineQueue",
+                "Basics", "CCrypto", "CCurl", "CMosquitto", "CNATS", "GATTHeartRate",
+                "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),

@@ -1,7 +1,7 @@
 #ifndef EDGE_GATEWAY_CCRYPTO_SHIM_H
 #define EDGE_GATEWAY_CCRYPTO_SHIM_H
 
-// libcrypto of OpenSSL, which libcurl brings along anyway: HMAC and SHA-256, nothing else.
+// libcrypto of OpenSSL, which libcurl brings along anyway: HMAC, SHA-256 and Ed25519, nothing else.
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

@@ -49,7 +49,8 @@ struct DestinationContract {
 
         let quiet = Logger(label: "contract") { _ in SwiftLogNoOpLogHandler() }
         let tokens = Mutex<TokenRecord?>(nil)
-        var calm = DestinationParts(transport: CurlTransport(), clock: clock, logger: quiet)
+        var calm = DestinationParts(
+            transport: CurlTransport(), network: system.network, clock: clock, logger: quiet)
         let kind = try system.destination()
         let report = try await kind.probe(calm)
         #expect(!report.checked.isEmpty)

@@ -23,6 +23,10 @@ import Uplink
         try await DestinationContract().check(try await CutMosquittoSystem.start(settings))
     }
 
+    @Test func anExchangeBehindARelayHasEverySampleOnce() async throws {
+        try await DestinationContract().check(try await RelaySystem.start())
+    }
+
     @Test func cloudCareHasEverySampleOnceThoughItKnowsThemByTheirMillisecond() async throws {
         try await DestinationContract().check(try await CloudCareSystem.start())
     }

@@ -5,7 +5,16 @@ import Uplink
 
 // The real systems of the contract that the testbed does not start for the demo, too.
 
+/// A system that is reached in a way of its own.
+protocol NetworkedSystem: DestinationSystem {
+    /// How.
+    var network: CurlSettings { get }
+}
+
 extension DestinationSystem {
+    /// How it is reached.
+    var network: CurlSettings { (self as? any NetworkedSystem)?.network ?? CurlSettings() }
+
     /// The destination, with the settings that a person would give.
     func destination() throws -> any DestinationKind {
         try DestinationRegistry.destination(kind, settings)

@@ -63,7 +63,12 @@ actor Deliveries {
                 let kind: any DestinationKind
                 (kind, destination) = try other(enrollment, secrets: secrets(at: path), logger)
                 settings.batchSamplesMax = type(of: kind).pace.batch ?? settings.batchSamplesMax
-                settings.interval = type(of: kind).pace.interval ?? settings.interval
+                let pace = type(of: kind).pace
+                settings.interval = pace.interval ?? settings.interval
+                settings.resendPause = pace.resendPause ?? settings.resendPause
+                if let shortest = pace.shortestInterval, self.settings.deliveryInterval == nil {
+                    settings.shortestInterval = shortest
+                }
             case .invitation, .practitionerKey:
                 let file = TokenFile(path: path, policy: self.settings.sealTokens)
                 (destination, tokens) = try exchange(enrollment, file, logger)

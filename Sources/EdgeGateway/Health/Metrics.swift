@@ -165,7 +165,7 @@ extension Metrics {
 }
 
 /// Prometheus text as it grows.
-private struct MetricsPage {
+struct MetricsPage {
     enum Kind: String { case counter, gauge }
 
     private(set) var text = ""

@@ -25,7 +25,8 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self,
             DestinationCommand.self, EraseCommand.self,
             StatusCommand.self, GapsCommand.self, HistoryCommand.self, QueueCommand.self,
-            WatchCommand.self, ShareCommand.self, FleetCommand.self, DoctorCommand.self,
+            WatchCommand.self, ShareCommand.self, FleetCommand.self, RelayCommand.self,
+            DoctorCommand.self,
             BugreportCommand.self,
             DecodeCommand.self, ConfigCommand.self,
         ])

@@ -52,7 +52,7 @@ public actor DeliveryRunner {
         self.clock = clock
         self.logger = logger
         resolution = Resolution(stored: enrollment.terms.resolution)
-        servesMany = enrollment.terms.kind == .practitionerKey
+        servesMany = enrollment.terms.kind == .practitionerKey || destination.servesMany
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         delivery = Delivery(
             settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince

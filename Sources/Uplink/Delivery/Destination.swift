@@ -42,6 +42,8 @@ public protocol Destination: Sendable {
     /// on. If so, a note on the disk says that requests are sent, and after a crash the samples rest before
     /// they are sent again.
     var mayRace: Bool { get }
+    /// Whether single patients' samples may be held back there while the others' go on.
+    var servesMany: Bool { get }
     /// Whether it takes the gap ledger.
     var takesLedger: Bool { get }
     /// Tries once to deliver entries of the gap ledger, all of one kind. An entry that it has already changes
@@ -91,6 +93,9 @@ extension Destination {
 
     /// It may.
     public var mayRace: Bool { true }
+
+    /// They may not.
+    public var servesMany: Bool { false }
 
     /// It does not.
     public var takesLedger: Bool { false }

@@ -87,6 +87,10 @@ public struct DestinationPace: Sendable, Hashable {
     public var batch: Int?
     /// From one delivery to the next, while nothing waits behind it.
     public var interval: Duration?
+    /// What the interval becomes where the other side has time, unless somebody set one; nil: it stays.
+    public var shortestInterval: Duration?
+    /// Before the same samples are sent again when their fate is unknown.
+    public var resendPause: Duration?
 }
 
 /// What a destination needs from the gateway.

@@ -7,6 +7,7 @@ public enum DestinationRegistry {
         FirebaseKind.self,
         InfluxKind.self,
         MQTTKind.self,
+        NATSKind.self,
         PostgRESTKind.self,
         WebhookKind.self,
     ]

@@ -78,6 +78,29 @@ struct JSONReader {
         return try string()
     }
 
+    /// Reads the value if it is a whole number that fits; passes over any other.
+    mutating func integerIfAny() throws(Fault) -> Int64? {
+        let first = try peek()
+        guard first == UInt8(ascii: "-") || 0x30...0x39 ~= first else {
+            try skip()
+            return nil
+        }
+        let start = at
+        try number()
+        return Int64(String(decoding: bytes[start..<at], as: UTF8.self))
+    }
+
+    /// Reads the value if it is `true` or `false`; passes over any other.
+    mutating func truthIfAny() throws(Fault) -> Bool? {
+        let first = try peek()
+        try skip()
+        switch first {
+        case UInt8(ascii: "t"): return true
+        case UInt8(ascii: "f"): return false
+        default: return nil
+        }
+    }
+
     /// Passes over a value.
     mutating func skip() throws(Fault) {
         switch try peek() {

@@ -49,6 +49,12 @@ import Testing
             ("mqtt", ["version": "4"], "version has an unknown value"),
             ("mqtt", ["user": ""], "there is a password and no user"),
             ("mqtt", ["format": "thingsboard"], "ThingsBoard does not read"),
+            ("nats", ["url": "https://host.example"], "url is no list of NATS servers"),
+            ("nats", ["url": "tls://a.example,,tls://b c"], "url is no list of NATS servers"),
+            ("nats", ["url": "tls://me:hush@host.example"], "url holds more than addresses"),
+            ("nats", ["seed": "SUAC"], "seed is no user's NKEY seed"),
+            ("nats", ["gateway": "ward.3"], "gateway is not a name"),
+            ("nats", ["patient": "4/1"], "patient is no identifier"),
             ("postgrest", ["url": "https://p.supabase.co"], "url lacks the path"),
             ("postgrest", ["key": "sb_secret_x"], "this key owns the whole database"),
             ("postgrest", ["token": "sb_secret_x"], "this key owns the whole database"),
@@ -76,7 +82,7 @@ import Testing
         let problem = try #require(throws: DestinationProblem.self) {
             try DestinationRegistry.kind("fax")
         }
-        #expect(problem.advice.contains("influx, mqtt, postgrest, webhook"))
+        #expect(problem.advice.contains("influx, mqtt, nats, postgrest, webhook"))
     }
 
     // MARK: - Answers

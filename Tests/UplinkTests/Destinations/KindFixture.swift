@@ -23,6 +23,10 @@ enum KindFixture {
             "url": "mqtts://broker.example", "gateway": "ward", "user": "gw", "password": "hush",
             "discovery": "on",
         ],
+        "nats": [
+            "url": "tls://nats-1.example,tls://nats-2.example:4333", "gateway": "ward",
+            "seed": "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY",
+        ],
         "postgrest": [
             "url": "https://p.supabase.co/rest/v1", "key": "sb_publishable_hush",
             "email": "gw@clinic.example", "password": "hush",

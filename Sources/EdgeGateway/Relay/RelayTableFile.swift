@@ -1,0 +1,122 @@
+import Foundation
+import Glibc
+import Logging
+import Synchronization
+import Uplink
+
+/// The relay's table on the disk, read again when it changes.
+actor RelayTableFile {
+    private let path: String
+    private var table = RelayTable()
+    private var stamp: Stamp?
+    private var looked: ContinuousClock.Instant?
+
+    /// A person who has changed it does not wait longer.
+    private static let lookPause = Duration.seconds(1)
+    private static let bytesMax = 64 << 20
+
+    /// What tells one state of the file from another.
+    private struct Stamp: Equatable {
+        var changed: Date?
+        var size, number: Int?
+    }
+
+    init(_ path: String) { self.path = path }
+
+    /// - Throws: ``CommandFailure`` if it is not there, or is no table.
+    func check() throws { _ = try Self.read(path) }
+
+    /// The table as it is now; as it was, if what is there now is no table.
+    func current(_ logger: Logger) -> RelayTable {
+        if let looked, ContinuousClock.now - looked < Self.lookPause { return table }
+        looked = .now
+        let now = Self.stamp(path)
+        guard now != stamp || now == nil else { return table }
+        stamp = now
+        do {
+            table = try Self.read(path)
+            logger.notice("patients", metadata: ["pairs": "\(table.count)"])
+        } catch {
+            logger.error("\((error as? CommandFailure)?.message ?? "\(error)")")
+        }
+        return table
+    }
+
+    private static func stamp(_ path: String) -> Stamp? {
+        guard let attributes = try? FileManager.default.attributesOfItem(atPath: path) else {
+            return nil
+        }
+        return Stamp(
+            changed: attributes[.modificationDate] as? Date, size: attributes[.size] as? Int,
+            number: attributes[.systemFileNumber] as? Int)
+    }
+
+    private static func read(_ path: String) throws -> RelayTable {
+        let text = try text(path)
+        do {
+            return try RelayTable(text)
+        } catch {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message:
+                    "read \(path) \(error)\n  a line has a gateway and a patient: docs/relay.md")
+        }
+    }
+
+    private static func text(_ path: String) throws -> String {
+        guard let handle = FileHandle(forReadingAtPath: path),
+            let data = try? handle.read(upToCount: bytesMax + 1), data.count <= bytesMax,
+            let text = String(data: data, encoding: .utf8)
+        else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "read \(path): it is not there, no text, or this user may not read it\n"
+                    + "  edge-gateway relay allow GATEWAY PATIENT makes it")
+        }
+        return text
+    }
+
+    /// Adds a line, or takes it out; the others stay as they are, with their comments.
+    ///
+    /// - Throws: ``CommandFailure``
+    static func change(
+        _ path: String, _ gateway: String, _ patient: String, isAllowed: Bool
+    ) throws {
+        guard RelayTable.isGateway(gateway), PatientAccess.isPatientID(patient) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "a gateway has letters, digits, - and _; a patient the exchange's "
+                    + "identifier, such as 40001")
+        }
+        let before = access(path, F_OK) == 0 ? try text(path) : "# gateway  patient\n"
+        let table: RelayTable
+        do {
+            table = try RelayTable(before)
+        } catch {
+            throw CommandFailure(exitCode: .wrongUsage, message: "read \(path) \(error)")
+        }
+        guard table.allows(gateway, patient) != isAllowed else {
+            return Terminal.print(isAllowed ? "it may already" : "it may not anyway")
+        }
+        var lines = before.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        if lines.last == "" { lines.removeLast() }
+        if isAllowed {
+            lines.append("\(gateway)  \(patient)")
+        } else {
+            lines.removeAll { line in
+                let words = line.prefix { $0 != "#" }.split {
+                    $0 == " " || $0 == "\t" || $0 == "\r"
+                }
+                return words.map(String.init) == [gateway, patient]
+            }
+        }
+        // The relay's user must go on reading what it could read.
+        let kept = try? FileManager.default.attributesOfItem(atPath: path).filter {
+            [.posixPermissions, .ownerAccountID, .groupOwnerAccountID].contains($0.key)
+        }
+        let file = try OutputFile(path, replaces: true)
+        try file.write(Array((lines.joined(separator: "\n") + "\n").utf8))
+        try file.finish()
+        if let kept { try? FileManager.default.setAttributes(kept, ofItemAtPath: path) }
+    }
+}

@@ -1,0 +1,69 @@
+/// Which gateway may write for which patients: a text that a person reads, one pair a line.
+///
+///     # gateway   patient
+///     ward3-07    40001     # bed 7
+///
+/// What is not in it may not be written. The gateway cannot change it: whoever stole one could as well.
+public struct RelayTable: Sendable, Hashable {
+    /// Why a text is no table.
+    public struct Fault: Error, Hashable, Sendable, CustomStringConvertible {
+        /// The line, from 1 on.
+        public var line: Int
+        /// What is wrong.
+        public var message: String
+
+        /// Both.
+        public var description: String { "line \(line): \(message)" }
+    }
+
+    /// A hospital's gateways with the patients of a year.
+    public static let linesMax = 1_000_000
+
+    private var patients: [String: Set<String>] = [:]
+
+    /// An empty one: nobody may write.
+    public init() {}
+
+    /// Reads a table.
+    public init(_ text: String) throws(Fault) {
+        var number = 0
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            number += 1
+            let words = line.prefix { $0 != "#" }.split { $0 == " " || $0 == "\t" || $0 == "\r" }
+            guard !words.isEmpty else { continue }
+            guard words.count == 2 else {
+                throw Fault(line: number, message: "write a gateway and a patient")
+            }
+            guard Self.isGateway(String(words[0])) else {
+                throw Fault(line: number, message: "this is no gateway's name")
+            }
+            guard PatientAccess.isPatientID(String(words[1])) else {
+                throw Fault(line: number, message: "this is no patient's identifier")
+            }
+            patients[String(words[0]), default: []].insert(String(words[1]))
+            guard number <= Self.linesMax else {
+                throw Fault(line: number, message: "there are more than \(Self.linesMax) lines")
+            }
+        }
+    }
+
+    /// Whether this gateway may write for this patient.
+    public func allows(_ gateway: String, _ patient: String) -> Bool {
+        patients[gateway]?.contains(patient) ?? false
+    }
+
+    /// The patients that a gateway may write for.
+    public func patients(of gateway: String) -> [String] { (patients[gateway] ?? []).sorted() }
+
+    /// The pairs in it.
+    public var count: Int { patients.values.reduce(0) { $0 + $1.count } }
+
+    /// Whether `text` is a gateway's name: it is one token of a subject.
+    public static func isGateway(_ text: String) -> Bool {
+        1...63 ~= text.utf8.count
+            && text.utf8.allSatisfy {
+                0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || $0 == 0x2D
+                    || $0 == 0x5F
+            }
+    }
+}

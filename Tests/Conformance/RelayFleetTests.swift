@@ -1,0 +1,303 @@
+import Basics
+import Foundation
+import OfflineQueue
+import Synchronization
+import Testbed
+import Testing
+
+@testable import Uplink
+
+/// A ward of gateways, relays as processes of their own, and a cluster of nats-server nodes, of which relays and
+/// nodes are killed at random: each sample is at the exchange once.
+@Suite(.serialized) struct RelayFleetTests {
+    /// `RELAY_GATEWAYS` and `RELAY_SEED` choose others.
+    private static let gateways = number("RELAY_GATEWAYS") ?? 100
+    private static let seed = UInt64(number("RELAY_SEED") ?? 1)
+    private static let samplesEach = 450
+    /// What six straps record in the 4 s from one delivery to the next.
+    private static let samplesInRequest = 24
+    private static let relays = 3
+    private static let nodes = 3
+    /// Seconds of the gateways for each of the machine's: their pauses of 45 s are what takes the time.
+    static let speed = 10
+    /// The gateways' patience, in the machine's time.
+    private static let patience = RelayPatience.answer / speed
+    /// What the exchange takes for an entry.
+    private static let pace = Duration.milliseconds(2)
+
+    private static func number(_ variable: String) -> Int? {
+        ProcessInfo.processInfo.environment[variable].flatMap { Int($0) }
+    }
+
+    @Test(.timeLimit(.minutes(30)))
+    func whileRelaysAndNodesAreKilledEachSampleArrivesOnce() async throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "fleet-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let keys = try (0..<Self.gateways).map { _ in try RelayFixture.key() }
+        let relayKey = try RelayFixture.key()
+        let cluster = try await NATSCluster.start(
+            nodes: Self.nodes,
+            users: keys.enumerated().map { .gateway("g\($0.offset)", key: $0.element.publicKey) }
+                + [.relay(key: relayKey.publicKey)])
+        let exchange = try await RelayFixture.exchange(patients: Self.gateways)
+        await exchange.setPace(perEntry: Self.pace)
+        let relays = try RelayProcesses(
+            directory, try await Self.configuration(cluster, exchange, relayKey, in: directory))
+        for index in 0..<Self.relays { try await relays.start(index) }
+
+        let clock = FleetTime(speed: Self.speed)
+        let counts = RequestCounts()
+        var wards: [FleetGateway] = []
+        for (index, key) in keys.enumerated() {
+            wards.append(
+                try await FleetGateway(
+                    "g\(index)", patient: "\(RelayFixture.patient(index))",
+                    samples: Self.samplesEach, inRequest: Self.samplesInRequest,
+                    in: directory, clock,
+                    CountingDestination(
+                        try await RelayFixture.destination(
+                            cluster, "g\(index)", key, patience: Self.patience, clock: clock),
+                        counts)))
+        }
+        let began = ContinuousClock.now
+        let chaos = Task { await Self.kill(relays, cluster) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for ward in wards { group.addTask { try await ward.deliverAll() } }
+            try await group.waitForAll()
+        }
+        let took = ContinuousClock.now - began
+        chaos.cancel()
+        let kills = await chaos.value
+
+        let total = Self.gateways * Self.samplesEach
+        var delivered = 0
+        for ward in wards { delivered += try await ward.close() }
+        #expect(delivered == total)
+        #expect(await exchange.storedCount() == total)
+        #expect(await exchange.duplicates.isEmpty)
+        #expect(await exchange.orphans == 0)
+        #expect(await exchange.overlappingRequests == 0)
+        for index in 0..<Self.gateways {
+            let stored = await exchange.storedCount(patient: RelayFixture.patient(index))
+            #expect(stored == Self.samplesEach, "gateway \(index)")
+        }
+        let bundles = await exchange.requests.count { $0.route == .bundle }
+        let (answered, others) = counts.now
+        print(
+            "\(total) samples of \(Self.gateways) gateways in \(took): \(answered) requests were "
+                + "answered with \(bundles) of the exchange; \(kills.relays) relays and \(kills.nodes) "
+                + "nodes were killed; not answered so: \(others)")
+        #expect(kills.relays > 0 && kills.nodes > 0)
+        #expect(bundles * 3 <= answered)
+        await relays.stop()
+        await exchange.stop()
+        await cluster.stop()
+    }
+
+    private static func configuration(
+        _ cluster: NATSCluster, _ exchange: StandInExchange, _ key: NKey, in directory: URL
+    ) async throws -> String {
+        func write(_ text: String, _ name: String) throws -> String {
+            let path = directory.appending(path: name).path
+            guard
+                FileManager.default.createFile(
+                    atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+            else { throw SystemFault("cannot write \(path)") }
+            return path
+        }
+        let pairs = (0..<gateways).map { "g\($0)  \(RelayFixture.patient($0))" }
+        return try write(
+            """
+            nats:
+              servers: [\(await cluster.addresses)]
+              ca_file: \(cluster.authorityFile)
+              seed_file: \(try write(key.seedText.revealed, "relay.seed"))
+            exchange:
+              url: \(exchange.baseURL)
+              key_file: \(try write(RelayFixture.practitionerKey, "practitioner-key"))
+              device: "70007"
+              code: omh:heart-rate:2.0
+            workers: 1
+            patients_file: \(try write(pairs.joined(separator: "\n"), "patients"))
+            """, "relay.yaml")
+    }
+
+    /// Kills a relay or a node every few seconds, and starts it again, until the task is cancelled.
+    private static func kill(
+        _ relays: RelayProcesses, _ cluster: NATSCluster
+    ) async -> (relays: Int, nodes: Int) {
+        var random = SeededRandom(seed: seed)
+        var kills = (relays: 0, nodes: 0)
+        while !Task.isCancelled {
+            do {
+                try await Task.sleep(
+                    for: .milliseconds(Int.random(in: 1_000...3_000, using: &random)))
+                if kills.relays <= kills.nodes {
+                    let index = Int.random(in: 0..<self.relays, using: &random)
+                    kills.relays += 1
+                    await relays.kill(index)
+                    try await Task.sleep(
+                        for: .milliseconds(Int.random(in: 200...2_000, using: &random)))
+                    try await relays.start(index)
+                } else {
+                    let index = Int.random(in: 0..<nodes, using: &random)
+                    kills.nodes += 1
+                    await cluster.kill(index)
+                    try await Task.sleep(
+                        for: .milliseconds(Int.random(in: 200...2_000, using: &random)))
+                    try await cluster.start(index)
+                }
+            } catch is CancellationError {
+                break
+            } catch {
+                Issue.record(error)
+                break
+            }
+        }
+        return kills
+    }
+}
+
+/// `edge-gateway relay`, several times.
+private actor RelayProcesses {
+    private let directory: URL
+    private let configuration: String
+    private var running: [Int: ChildProcess] = [:]
+
+    init(_ directory: URL, _ configuration: String) throws {
+        self.directory = directory
+        self.configuration = configuration
+    }
+
+    func start(_ index: Int) async throws {
+        running[index] = try await ChildProcess.launch(
+            GatewayProcess.program("edge-gateway").path, ["relay", "--config", configuration],
+            environment: ["HOME": directory.path, "PATH": "/usr/bin:/bin"],
+            log: directory.appending(path: "relay-\(index).log").path)
+    }
+
+    func kill(_ index: Int) async { await running[index]?.stop() }
+
+    func stop() async { for child in running.values { await child.stop() } }
+}
+
+/// Time that runs faster than the machine's.
+private struct FleetTime: GatewayClock {
+    private let began = ContinuousClock.now
+    private let start = ClockReading(
+        uptime: .zero + .seconds(1_000), wall: .now() - .seconds(86_400), isTrusted: true)
+    let speed: Int
+
+    init(speed: Int) { self.speed = speed }
+
+    func read() -> ClockReading {
+        let passed = (ContinuousClock.now - began) * speed
+        return ClockReading(
+            uptime: start.uptime + passed, wall: start.wall + passed, isTrusted: true)
+    }
+
+    func sleep(until uptime: Uptime) async throws {
+        let pause = (uptime - read().uptime) / speed
+        try await Task.sleep(for: max(pause, .milliseconds(2)))
+    }
+}
+
+/// One gateway with what its straps recorded while it had no network: the real store and the real delivery.
+private struct FleetGateway: Sendable {
+    let queue: SampleQueue
+    let runner: DeliveryRunner
+    let destination: CountingDestination
+    let clock: FleetTime
+
+    init(
+        _ name: String, patient: String, samples: Int, inRequest: Int, in directory: URL,
+        _ clock: FleetTime, _ destination: CountingDestination
+    ) async throws {
+        self.clock = clock
+        self.destination = destination
+        queue = try SampleQueue(
+            path: directory.appending(path: "\(name).sqlite").path, clock: clock, bootID: "boot")
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "relay", kind: .destination, origin: "nats:", fhirBase: "",
+                identifierSystem: "urn:edge-gateway:sample"))
+        let sensor = try await queue.addSensor(
+            address: "C0:00:00:00:00:01",
+            details: SensorDetails(manufacturer: "Polar Electro Oy", model: "H10"))
+        let assignment = try await queue.assign(
+            sensor: sensor.id, enrollment: enrollment.id, patient: patient)
+        let now = clock.read()
+        try await queue.append(
+            contentsOf: (0..<samples).map { number in
+                Arrival(
+                    assignmentID: assignment.id,
+                    at: now.at(now.uptime - .seconds(samples - number)),
+                    frame: [0x00, UInt8(60 + number % 90)])
+            })
+        try await queue.flush()
+        var settings = DeliverySettings()
+        settings.batchSamplesMax = inRequest
+        settings.resendPause = RelayPatience.resendPause
+        runner = DeliveryRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: RelayFixture.quiet, settings: settings)
+    }
+
+    func deliverAll() async throws {
+        while try await queue.balance().unsent > 0 {
+            try await clock.sleep(until: await runner.advance())
+        }
+    }
+
+    /// Returns how many samples are delivered.
+    func close() async throws -> Int {
+        let balance = try await queue.balance()
+        #expect(balance.isBalanced)
+        await destination.finish()
+        try await queue.close()
+        return balance.delivered
+    }
+}
+
+/// How many requests were answered entry by entry, and what became of the others.
+private final class RequestCounts: Sendable {
+    private let state = Mutex((answered: 0, others: [String: Int]()))
+
+    var now: (answered: Int, others: [String: Int]) { state.withLock { $0 } }
+
+    func note(_ answer: DeliveryAnswer) {
+        state.withLock { state in
+            if case .entries = answer {
+                state.answered += 1
+            } else {
+                state.others[answer.word, default: 0] += 1
+            }
+        }
+    }
+}
+
+/// A destination whose answers are counted.
+private struct CountingDestination: Destination {
+    let inner: any Destination
+    let counts: RequestCounts
+
+    init(_ inner: any Destination, _ counts: RequestCounts) {
+        self.inner = inner
+        self.counts = counts
+    }
+
+    var mayRace: Bool { inner.mayRace }
+    var servesMany: Bool { inner.servesMany }
+    var fault: String? { get async { await inner.fault } }
+    func isHealthy() async -> Bool { await inner.isHealthy() }
+    func isMended(_ reason: HoldReason) async -> Bool { await inner.isMended(reason) }
+    func finish() async { await inner.finish() }
+
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        let answer = await inner.deliver(points, alone: alone)
+        counts.note(answer)
+        return answer
+    }
+}

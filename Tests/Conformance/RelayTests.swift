@@ -1,0 +1,293 @@
+import Basics
+import Foundation
+import OfflineQueue
+import Testbed
+import Testing
+
+@testable import Uplink
+
+/// The relay and its gateways over a real nats-server with TLS, accounts and NKEYs.
+@Suite(.serialized) struct RelayTests {
+    /// Runs `body` with a cluster that knows a gateway `gw1`, another one `gw2`, a relay, and a gateway of another
+    /// clinic; it is stopped whatever happens.
+    private static func with(
+        host: String = "localhost",
+        _ body: @Sendable (NATSCluster, _ keys: [String: NKey]) async throws -> Void
+    ) async throws {
+        var keys: [String: NKey] = [:]
+        for name in ["gw1", "gw2", "relay", "elsewhere"] { keys[name] = try RelayFixture.key() }
+        func publicKey(_ name: String) -> String { keys[name]?.publicKey ?? "" }
+        // It hears everything that there is in its own account.
+        var curious = NATSCluster.User.gateway("gw1", key: publicKey("elsewhere"))
+        curious.subscribe = [">"]
+        let cluster = try await NATSCluster.start(
+            users: [
+                .gateway("gw1", key: publicKey("gw1")), .gateway("gw2", key: publicKey("gw2")),
+                .relay(key: publicKey("relay")),
+            ],
+            others: [curious], host: host)
+        let outcome: Result<Void, any Error>
+        do {
+            outcome = .success(try await body(cluster, keys))
+        } catch {
+            outcome = .failure(error)
+        }
+        await cluster.stop()
+        try outcome.get()
+    }
+
+    @Test func aGatewayGetsTheExchangesOwnVerdictForEachEntry() async throws {
+        try await Self.with { cluster, keys in
+            let exchange = try await RelayFixture.exchange(patients: 2)
+            let patient = RelayFixture.patient(0)
+            let table = try RelayTable("gw1 \(patient)\ngw1 49999")
+            let settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]))
+            try await RelayFixture.withRelay(settings, table) { relay in
+                let gateway = try await RelayFixture.destination(
+                    cluster, "gw1", try #require(keys["gw1"]))
+                #expect(await gateway.isHealthy())
+                let first = RelayFixture.points(2, patient: patient)
+                #expect(
+                    await gateway.deliver(first, alone: false)
+                        == .entries([RelayFixture.stored, RelayFixture.stored]))
+                let foreign = RelayFixture.points(1, patient: RelayFixture.patient(1), run: 8)
+                let unknown = RelayFixture.points(1, patient: 49_999, run: 9)
+                let nobody = RelayFixture.points(1, patient: nil, run: 10)
+                let answer = await gateway.deliver(
+                    first + foreign + unknown + nobody, alone: false)
+                guard case .entries(let entries) = answer else {
+                    Issue.record("\(answer)")
+                    return
+                }
+                #expect(
+                    entries.map(\.verdict).prefix(3) == [
+                        .storedBefore, .storedBefore, .held(.wrongPatient),
+                    ])
+                #expect(entries[2].diagnostics.contains("table") && entries[3].status >= 400)
+                #expect(entries.last?.verdict == .held(.patientUnknown))
+                #expect(await exchange.storedCount() == 2)
+                let facts = await relay.facts
+                #expect(facts.stored == 2 && facts.forbidden == 1 && facts.isListening)
+                await gateway.finish()
+            }
+            await exchange.stop()
+        }
+    }
+
+    @Test func anAnswerGoesToTheGatewayThatAskedOrNowhere() async throws {
+        try await Self.with { cluster, keys in
+            let exchange = try await RelayFixture.exchange(patients: 0)
+            let settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]))
+            let relay = Relay(settings, clock: SystemClock(), logger: RelayFixture.quiet) {
+                RelayTable()
+            }
+            for reply in [nil, "_INBOX.gw2.s.1", "_INBOX.gw1", "heart-rate.gw2", ""] {
+                await relay.receive(
+                    NATSMessage(subject: "heart-rate.gw1", reply: reply, payload: []))
+            }
+            #expect(await relay.facts.requests == 0)
+            await relay.receive(
+                NATSMessage(subject: "heart-rate.gw1", reply: "_INBOX.gw1.s.1", payload: []))
+            #expect(await relay.facts.malformed == 1)
+            await exchange.stop()
+        }
+    }
+
+    @Test func aPoisonousRequestDoesNotTakeTheOthersWithIt() async throws {
+        try await Self.with { cluster, keys in
+            let exchange = try await RelayFixture.exchange(patients: 2)
+            let (one, two) = (RelayFixture.patient(0), RelayFixture.patient(1))
+            let table = try RelayTable("gw1 \(one)\ngw2 \(two)")
+            let settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]), workers: 1)
+            let good = RelayFixture.points(5, patient: one, run: 1)
+            let bad = RelayFixture.points(5, patient: two, run: 2)
+            await exchange.poison(
+                ExchangeIdentifier(
+                    system: "urn:edge-gateway:sample", value: bad[3].point.uuid))
+            try await RelayFixture.withRelay(settings, table) { relay in
+                let (first, second) = (
+                    try await RelayFixture.destination(cluster, "gw1", try #require(keys["gw1"])),
+                    try await RelayFixture.destination(cluster, "gw2", try #require(keys["gw2"]))
+                )
+                _ = await (first.isHealthy(), second.isHealthy())
+                async let taken = first.deliver(good, alone: false)
+                async let spoiled = second.deliver(bad, alone: false)
+                let answers = await (taken, spoiled)
+                #expect(answers.0 == .entries(good.map { _ in RelayFixture.stored }))
+                #expect(answers.1 == .unclear("500"))
+                #expect(await exchange.storedCount() == 5)
+                // By itself each entry has an honest answer.
+                let alone = await second.deliver([bad[3]], alone: true)
+                guard case .entries(let entries) = alone else {
+                    Issue.record("\(alone)")
+                    return
+                }
+                #expect(entries.map(\.verdict) == [.refused])
+                await first.finish()
+                await second.finish()
+            }
+            await exchange.stop()
+        }
+    }
+
+    @Test func withoutARelayNothingIsSent() async throws {
+        try await Self.with { cluster, keys in
+            let gateway = try await RelayFixture.destination(
+                cluster, "gw1", try #require(keys["gw1"]))
+            let points = RelayFixture.points(3, patient: 40001)
+            #expect(await gateway.deliver(points, alone: false) == .notSent(retryAt: nil))
+            #expect(await gateway.fault == "no relay listens")
+            await cluster.kill(0)
+            #expect(await gateway.deliver(points, alone: false) == .notSent(retryAt: nil))
+            #expect(await gateway.fault == "no NATS server takes a connection")
+            await gateway.finish()
+        }
+    }
+
+    @Test func aConnectionThatBreaksLeavesTheOutcomeOpen() async throws {
+        try await Self.with { cluster, keys in
+            // It hears, and never answers.
+            let silent = try await RelayFixture.connection(
+                cluster, "relay", try #require(keys["relay"]))
+            #expect(await silent.open() == nil)
+            let (came, sink) = AsyncStream<String>.makeStream()
+            let fault = await silent.serve("heart-rate.*", queue: "relay") {
+                sink.yield($0.subject)
+            }
+            #expect(fault == nil)
+            let gateway = try await RelayFixture.destination(
+                cluster, "gw1", try #require(keys["gw1"]), patience: .seconds(1))
+            let points = RelayFixture.points(1, patient: 40001)
+            #expect(
+                await gateway.deliver(points, alone: false) == .unanswered("no answer in time"))
+            async let answer = RelayFixture.destination(
+                cluster, "gw2", try #require(keys["gw2"])
+            ).deliver(points, alone: false)
+            for await subject in came where subject == "heart-rate.gw2" { break }
+            await cluster.kill(0)
+            let expected = DeliveryAnswer.unanswered(
+                "the connection broke before the answer was complete")
+            #expect(try await answer == expected)
+            await silent.close()
+            await gateway.finish()
+        }
+    }
+
+    @Test func aGatewaySendsUnderItsOwnNameOnly() async throws {
+        try await Self.with { cluster, keys in
+            let relay = try await RelayFixture.connection(
+                cluster, "relay", try #require(keys["relay"]))
+            #expect(await relay.open() == nil)
+            let (came, sink) = AsyncStream<NATSMessage>.makeStream()
+            #expect(await relay.serve("heart-rate.*", queue: "relay") { sink.yield($0) } == nil)
+            let gateway = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["gw1"]))
+            #expect(await gateway.open() == nil)
+            let foreign = await gateway.request("heart-rate.gw2", [1], patience: .seconds(20))
+            #expect(foreign == .notSent(.forbidden))
+            // It may not listen for others' requests or answers.
+            #expect(await gateway.serve("heart-rate.*", queue: "relay") { _ in } == .forbidden)
+            let curious = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["gw1"]), inbox: "gw2")
+            #expect(await curious.open() == nil)
+            #expect(
+                await curious.request("heart-rate.gw1", [2], patience: .seconds(20))
+                    == .notSent(.forbidden))
+            // Another clinic's relay and gateways are in another world.
+            let other = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["elsewhere"]))
+            #expect(await other.open() == nil)
+            #expect(
+                await other.request("heart-rate.gw1", [3], patience: .seconds(20)) == .noResponders)
+            async let own = gateway.request("heart-rate.gw1", [4], patience: .seconds(20))
+            for await message in came where message.payload == [4] {
+                #expect(message.subject == "heart-rate.gw1")
+                #expect(await relay.publish([5], to: try #require(message.reply)) == nil)
+                break
+            }
+            #expect(await own == .answered([5]))
+            for one in [relay, gateway, curious, other] { await one.close() }
+        }
+    }
+
+    @Test func anUnknownKeyAndAnUntrustedServerAreToldApart() async throws {
+        try await Self.with { cluster, keys in
+            let stranger = try await RelayFixture.destination(
+                cluster, "gw1", try RelayFixture.key())
+            let points = RelayFixture.points(1, patient: 40001)
+            #expect(
+                await stranger.deliver(points, alone: false)
+                    == .held(.credentialsRefused, retryAt: nil))
+            var settings = NATSSettings(
+                servers: try #require(NATSAddress.list(await cluster.addresses)), name: "gw1",
+                key: try #require(keys["gw1"]), inbox: "_INBOX.gw1", network: CurlSettings())
+            guard case .tls? = await NATSConnection(settings).open() else {
+                Issue.record("a certificate of an unknown authority is taken")
+                return
+            }
+            settings.network = RelayFixture.network(cluster)
+            settings.servers = try await cluster.ports.map {
+                try #require(NATSAddress("nats://gateway.example:\($0)"))
+            }
+            #expect(await NATSConnection(settings).open() == .plainRefused)
+        }
+        try await Self.with(host: "other.example") { cluster, keys in
+            let connection = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["gw1"]))
+            guard case .tls? = await connection.open() else {
+                Issue.record("a certificate of another name is taken")
+                return
+            }
+        }
+    }
+
+    @Test func aRevokedGatewayIsOutWithinASecond() async throws {
+        try await Self.with { cluster, keys in
+            let gateway = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["gw1"]))
+            let other = try await RelayFixture.connection(
+                cluster, "gw2", try #require(keys["gw2"]))
+            for one in [gateway, other] { #expect(await one.open() == nil) }
+            let began = ContinuousClock.now
+            try await cluster.replace(users: [
+                .gateway("gw2", key: keys["gw2"]?.publicKey ?? ""),
+                .relay(key: keys["relay"]?.publicKey ?? ""),
+            ])
+            await gateway.ended()
+            let took = ContinuousClock.now - began
+            print("a revoked gateway was out after \(took)")
+            #expect(took < .seconds(1))
+            #expect(await gateway.open() == .refused)
+            #expect(
+                await other.request("heart-rate.gw2", [], patience: .seconds(20)) == .noResponders)
+            for one in [gateway, other] { await one.close() }
+        }
+    }
+
+    @Test func manyGatewaysConnectAtOnce() async throws {
+        let count =
+            ProcessInfo.processInfo.environment["RELAY_CONNECTIONS"].flatMap(Int.init) ?? 1_000
+        let keys = try (0..<count).map { _ in try RelayFixture.key() }
+        let cluster = try await NATSCluster.start(
+            nodes: 3,
+            users: keys.enumerated().map { .gateway("g\($0.offset)", key: $0.element.publicKey) })
+        var connections: [NATSConnection] = []
+        for (index, key) in keys.enumerated() {
+            connections.append(try await RelayFixture.connection(cluster, "g\(index)", key))
+        }
+        let began = ContinuousClock.now
+        let faults = await withTaskGroup(of: NATSFault?.self) { group in
+            for connection in connections { group.addTask { await connection.open() } }
+            return await group.reduce(into: [NATSFault]()) {
+                if let fault = $1 { $0.append(fault) }
+            }
+        }
+        print("\(count) gateways connected in \(ContinuousClock.now - began)")
+        #expect(faults.isEmpty, "\(Dictionary(grouping: faults) { $0 }.mapValues(\.count))")
+        for connection in connections { await connection.close() }
+        await cluster.stop()
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import Logging
+import Testing
+import Uplink
+
+@testable import EdgeGateway
+
+/// What `edge-gateway relay` reads: its settings, its secrets, and who may write for whom.
+@Suite struct RelayCommandTests {
+    private static let quiet = Logger(label: "relay") { _ in SwiftLogNoOpLogHandler() }
+    private static let seed = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+    private static let whole = """
+        nats:
+          servers: [tls://nats-1.example:4222, tls://nats-2.example]
+          seed_file: relay.seed
+        exchange:
+          url: https://exchange.example
+          key_file: key
+          device: "70007"
+          code: omh:heart-rate:2.0
+        workers: 3
+        patients_file: patients
+        listen: 127.0.0.1:8490
+        """
+
+    /// A directory with a seed and a practitioner's key, which goes with the test.
+    private final class Place {
+        let directory: URL
+
+        init() throws {
+            directory = FileManager.default.temporaryDirectory
+                .appending(path: "relay-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(
+                at: directory, withIntermediateDirectories: true)
+            try write(RelayCommandTests.seed + "\n", "relay.seed")
+            try write(Data("client:secret".utf8).base64EncodedString(), "key")
+        }
+
+        deinit { try? FileManager.default.removeItem(at: directory) }
+
+        func path(_ name: String) -> String { directory.appending(path: name).path }
+
+        func write(_ text: String, _ name: String, mode: Int = 0o600) throws {
+            try Data(text.utf8).write(to: URL(filePath: path(name)))
+            try FileManager.default.setAttributes(
+                [.posixPermissions: mode], ofItemAtPath: path(name))
+        }
+
+        func read(
+            _ text: String, _ environment: [String: String] = [:]
+        ) throws -> RelayConfiguration {
+            try write(text, "relay.yaml")
+            return try RelayConfiguration.read(
+                path("relay.yaml"), environment: environment, plainHTTP: .loopback)
+        }
+    }
+
+    @Test func theSettingsNameServersExchangeAndFiles() throws {
+        let place = try Place()
+        let read = try place.read(Self.whole)
+        #expect(
+            read.settings.servers.map(\.description) == [
+                "tls://nats-1.example:4222", "tls://nats-2.example:4222",
+            ])
+        #expect(read.settings.origin.description == "https://exchange.example")
+        #expect(read.settings.workers == 3 && read.settings.device == "70007")
+        #expect(read.settings.code == .omhHeartRate)
+        #expect(read.settings.identifierSystem == "urn:edge-gateway:sample")
+        #expect(read.tablePath == place.path("patients") && read.place?.port == 8490)
+    }
+
+    @Test func secretsComeAsCredentialsOfSystemd() throws {
+        let place = try Place()
+        try place.write(Self.seed, "relay-seed", mode: 0o440)
+        try place.write(Data("client:secret".utf8).base64EncodedString(), "practitioner-key")
+        let text = Self.whole.split(separator: "\n")
+            .filter { !$0.contains("seed_file") && !$0.contains("key_file") }
+            .joined(separator: "\n")
+        let read = try place.read(text, ["CREDENTIALS_DIRECTORY": place.directory.path])
+        #expect(read.settings.key == NKey(Self.seed))
+        #expect(throws: CommandFailure.self) { _ = try place.read(text) }
+    }
+
+    @Test(
+        arguments: [
+            ("workers", "wrokers", "unknown key `wrokers`"),
+            ("workers: 3", "workers: 99", "workers is no number"),
+            ("tls://nats-1", "nats://nats-1", "one without TLS"),
+            ("tls://nats-1", "http://nats-1", "no list of servers"),
+            ("https://exchange", "http://exchange", "no https address"),
+            ("key_file: key", "key_file: relay.seed", "exchange.key_file"),
+            ("seed_file: relay.seed", "seed_file: key", "no NKEY seed"),
+            ("seed_file: relay.seed", "seed_file: nothing", "there is no such file"),
+            ("127.0.0.1:8490", "0.0.0.0:8490", "reachable from other machines"),
+            ("127.0.0.1:8490", "here", "no address and port"),
+            ("nats:", "nats: [", "it is no YAML"),
+        ])
+    func aMistakeIsNamed(good: String, bad: String, words: String) throws {
+        let place = try Place()
+        #expect {
+            _ = try place.read(Self.whole.replacing(good, with: bad, maxReplacements: 1))
+        } throws: { error in
+            guard let failure = error as? CommandFailure else { return false }
+            return failure.exitCode == .wrongUsage && failure.message.contains(words)
+                && !failure.message.contains(Self.seed)
+        }
+    }
+
+    @Test func aSecretThatEveryUserCanReadIsRefused() throws {
+        let place = try Place()
+        try place.write(Self.seed, "relay.seed", mode: 0o644)
+        #expect(throws: CommandFailure.self) { _ = try place.read(Self.whole) }
+    }
+
+    @Test func theTableIsChangedLineByLineAndReadAgain() async throws {
+        let place = try Place()
+        try place.write("# ward 3\nward3-07  40001  # bed 7\n", "patients", mode: 0o640)
+        let file = RelayTableFile(place.path("patients"))
+        try await file.check()
+        #expect(await file.current(Self.quiet).allows("ward3-07", "40001"))
+        try RelayTableFile.change(place.path("patients"), "ward3-08", "40002", isAllowed: true)
+        try RelayTableFile.change(place.path("patients"), "ward3-07", "40001", isAllowed: false)
+        let text = try String(contentsOfFile: place.path("patients"), encoding: .utf8)
+        #expect(text == "# ward 3\nward3-08  40002\n")
+        let mode = try FileManager.default.attributesOfItem(atPath: place.path("patients"))[
+            .posixPermissions]
+        #expect(mode as? Int == 0o640, "the relay's group goes on reading it")
+        let again = RelayTableFile(place.path("patients"))
+        #expect(await again.current(Self.quiet).patients(of: "ward3-08") == ["40002"])
+        #expect(throws: CommandFailure.self) {
+            try RelayTableFile.change(place.path("patients"), "a b", "40001", isAllowed: true)
+        }
+    }
+
+    @Test func metricsAreWhatPrometheusReads() {
+        var facts = RelayFacts()
+        facts.stored = 45_000
+        facts.isListening = true
+        let text = RelayServer.text(facts)
+        #expect(text.contains("\nedge_gateway_relay_well 1\n"))
+        #expect(text.contains("edge_gateway_relay_answers_total{outcome=\"stored\"} 45000\n"))
+        #expect(text.contains("# TYPE edge_gateway_relay_requests_total counter\n"))
+    }
+}
