@@ -8,11 +8,13 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 // The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
-// table of what it exports to nobody, equal functions once. Packed relocations need glibc 2.36 (Debian 12).
+// table of what it exports to nobody, equal functions once. Packed relocations need glibc 2.36 (Debian 12). And it
+// leaves out libraries that CLoad loads: pkg-config names libdbus-1 all the same.
 let compact: [LinkerSetting] = [
     .unsafeFlags(
         [
-            "-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe",
+            "-use-ld=lld", "-Xlinker", "--as-needed", "-Xlinker", "--no-export-dynamic",
+            "-Xlinker", "--icf=safe",
             "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
         ], .when(configuration: .release))
 ]
@@ -52,13 +54,16 @@ let package = Package(
         // What several targets need and none of them owns.
         .target(name: "Basics", swiftSettings: settings),
 
+        // System libraries, loaded when they are first needed.
+        .target(name: "CLoad", cSettings: shim),
+
         // Wire bytes to values.
         .target(name: "GATTHeartRate", swiftSettings: settings),
 
         // Bluetooth.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(
-            name: "CBlueZ", dependencies: ["CDBus"], cSettings: shim,
+            name: "CBlueZ", dependencies: ["CDBus", "CLoad"], cSettings: shim,
             linkerSettings: [.linkedLibrary("bluetooth")]),
         .target(name: "BlueZ", dependencies: ["Basics", "CBlueZ"], swiftSettings: settings),
 
@@ -86,13 +91,10 @@ let package = Package(
             swiftSettings: settings),
 
         // Delivery.
-        .target(name: "CCurl", cSettings: shim),
-        .systemLibrary(
-            name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
-        .target(name: "CNATS", cSettings: shim),
-        .systemLibrary(
-            name: "CMosquitto", pkgConfig: "libmosquitto",
-            providers: [.apt(["libmosquitto-dev"])]),
+        .target(name: "CCrypto", dependencies: ["CLoad"], cSettings: shim),
+        .target(name: "CCurl", dependencies: ["CLoad"], cSettings: shim),
+        .target(name: "CNATS", dependencies: ["CLoad"], cSettings: shim),
+        .target(name: "CMosquitto", dependencies: ["CLoad"], cSettings: shim),
         .target(
             name: "Uplink",
             dependencies: [
@@ -103,8 +105,7 @@ let package = Package(
             swiftSettings: settings),
 
         // The product.
-        .systemLibrary(
-            name: "CQREncode", pkgConfig: "libqrencode", providers: [.apt(["libqrencode-dev"])]),
+        .target(name: "CQREncode", dependencies: ["CLoad"], cSettings: shim),
         // Linked in place of the toolchain's.
         .target(name: "CICUData", cSettings: shim),
         .executableTarget(

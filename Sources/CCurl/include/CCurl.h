@@ -12,8 +12,8 @@ typedef size_t (*ccurl_bytes_callback)(char *bytes, size_t size, size_t count, v
 typedef int (*ccurl_progress_callback)(
     void *context, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up);
 
-// Loads libcurl and prepares it; whether that succeeded. If not, standard error says why. Once in a process, before
-// all that follows.
+// Loads libcurl and prepares it, at the first call; whether that succeeded. If not, standard error says why, and
+// nothing that follows may be called.
 bool ccurl_load(void);
 
 CURL *ccurl_init(void);

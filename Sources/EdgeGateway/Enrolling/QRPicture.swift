@@ -7,10 +7,10 @@ enum QRPicture {
 
     /// - Parameter isInverted: for terminals with light letters on a dark ground, which is what they are
     ///   unless told otherwise: a dark module is then a blank.
-    /// - Returns: nil for a text that is too long to be one.
+    /// - Returns: nil for a text that is too long to be one, and without libqrencode, which standard error says.
     static func lines(_ text: String, isInverted: Bool = true) -> [String]? {
-        guard let code = QRcode_encodeString8bit(text, 0, QR_ECLEVEL_M) else { return nil }
-        defer { QRcode_free(code) }
+        guard let code = cqrencode_text(text) else { return nil }
+        defer { cqrencode_free(code) }
         let width = Int(code.pointee.width)
         guard let modules = code.pointee.data else { return nil }
         func isDark(_ row: Int, _ column: Int) -> Bool {

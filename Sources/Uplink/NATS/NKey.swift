@@ -9,8 +9,8 @@ public struct NKey: Sendable, Hashable {
     /// What the server's operator gets: `U` and 55 more characters.
     public let publicKey: String
 
-    private static let seedBytes = 32
-    private static let signatureBytes = 64
+    private static let seedBytes = Int(CCRYPTO_ED25519_SEED_BYTES)
+    private static let signatureBytes = Int(CCRYPTO_ED25519_SIGNATURE_BYTES)
     /// A seed is marked by the bits of `S`, and of a user by those of `U` (nkeys: `prefixByteSeed`,
     /// `prefixByteUser`).
     private static let seedMark: UInt8 = 18 << 3
@@ -23,15 +23,9 @@ public struct NKey: Sendable, Hashable {
     }
 
     private init?(seed: [UInt8]) {
-        guard seed.count == Self.seedBytes,
-            let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, seed, seed.count)
-        else { return nil }
-        defer { EVP_PKEY_free(key) }
+        guard seed.count == Self.seedBytes else { return nil }
         var bytes = [UInt8](repeating: 0, count: Self.seedBytes)
-        var count = bytes.count
-        guard EVP_PKEY_get_raw_public_key(key, &bytes, &count) == 1, count == bytes.count else {
-            return nil
-        }
+        guard ccrypto_ed25519_public_key(seed, &bytes) else { return nil }
         self.seed = seed
         publicKey = Base32.text(Self.checked([Self.userMark] + bytes))
     }
@@ -55,17 +49,8 @@ public struct NKey: Sendable, Hashable {
 
     /// Signs a server's question; nil if libcrypto cannot.
     func signature(of message: [UInt8]) -> [UInt8]? {
-        guard let key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nil, seed, seed.count)
-        else { return nil }
-        defer { EVP_PKEY_free(key) }
-        let context = EVP_MD_CTX_new()
-        defer { EVP_MD_CTX_free(context) }
         var signature = [UInt8](repeating: 0, count: Self.signatureBytes)
-        var count = signature.count
-        guard EVP_DigestSignInit(context, nil, nil, nil, key) == 1,
-            EVP_DigestSign(context, &signature, &count, message, message.count) == 1,
-            count == signature.count
-        else { return nil }
+        guard ccrypto_ed25519_sign(seed, message, message.count, &signature) else { return nil }
         return signature
     }
 

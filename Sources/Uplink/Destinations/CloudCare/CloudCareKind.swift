@@ -99,8 +99,8 @@ public struct CloudCareKind: HTTPKind {
     func deviceID(_ sensorID: Int64, _ patient: String?) -> String {
         let key = Array(deviceKey.revealed.utf8)
         let text = Array("\(sensorID)\n\(patient ?? "")".utf8)
-        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
-        _ = HMAC(EVP_sha256(), key, Int32(key.count), text, text.count, &digest, nil)
+        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
+        ccrypto_hmac_sha256(key, key.count, text, text.count, &digest)
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80
         var id = ""

@@ -242,8 +242,8 @@ struct RecentIdentifiers {
                 return
             }
             let text = Array(identifier.utf8)
-            var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
-            _ = SHA256(text, text.count, &digest)
+            var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
+            ccrypto_sha256(text, text.count, &digest)
             number = digest.prefix(16).reduce(0) { $0 << 8 | UInt128($1) }
         }
     }

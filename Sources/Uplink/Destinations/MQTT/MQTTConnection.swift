@@ -106,20 +106,17 @@ final class MosquittoClient {
     /// Packets read at a time while nothing is waited for.
     static let lookMax = 32
 
-    private static let library: Void = { _ = mosquitto_lib_init() }()
-
     /// Begins to connect.
     init(_ settings: BrokerSettings) {
-        _ = Self.library
         version = settings.version
-        pointer = mosquitto_new(settings.clientID, true, nil)
+        pointer = cmosquitto_load() ? cmosquitto_new(settings.clientID, true, nil) : nil
         security =
             settings.address.isSecure ? BrokerTrust(settings.network, settings.address.host) : nil
         guard let pointer else {
             session.note(.failed(.connect))
             return
         }
-        mosquitto_user_data_set(pointer, Unmanaged.passUnretained(self).toOpaque())
+        cmosquitto_user_data_set(pointer, Unmanaged.passUnretained(self).toOpaque())
         listen(pointer)
         let isSet = configure(pointer, settings)
         guard isSet else {
@@ -127,70 +124,59 @@ final class MosquittoClient {
             return
         }
         let code = withoutBrokenPipe {
-            settings.packetBytesMax.map { connect(pointer, settings.address, packetBytesMax: $0) }
-                ?? mosquitto_connect_async(
-                    pointer, settings.address.host, Int32(settings.address.port), Self.keepAlive)
+            let (host, port) = (settings.address.host, Int32(settings.address.port))
+            // The library sends properties only when it waits for the connection, for as long as the kernel does:
+            // the caller has found the broker to answer.
+            return settings.packetBytesMax.map {
+                cmosquitto_connect_with_packet_max(pointer, host, port, Self.keepAlive, $0)
+            } ?? cmosquitto_connect_async(pointer, host, port, Self.keepAlive)
         }
         if code != 0 { fail(code, errno) }
     }
 
-    /// The library sends properties only when it waits for the connection, for as long as the kernel does: the
-    /// caller has found the broker to answer.
-    private func connect(
-        _ pointer: OpaquePointer, _ address: BrokerAddress, packetBytesMax: UInt32
-    ) -> Int32 {
-        var properties: OpaquePointer?
-        defer { mosquitto_property_free_all(&properties) }
-        let code = mosquitto_property_add_int32(
-            &properties, Int32(MQTT_PROP_MAXIMUM_PACKET_SIZE.rawValue), packetBytesMax)
-        guard code == 0 else { return code }
-        return mosquitto_connect_bind_v5(
-            pointer, address.host, Int32(address.port), Self.keepAlive, nil, properties)
-    }
-
     deinit {
         // Without a DISCONNECT: that would keep the broker from publishing the will.
-        withoutBrokenPipe { mosquitto_destroy(pointer) }
+        if let pointer { withoutBrokenPipe { cmosquitto_destroy(pointer) } }
     }
 
     private func configure(_ pointer: OpaquePointer, _ settings: BrokerSettings) -> Bool {
         var codes = [
-            mosquitto_int_option(
+            cmosquitto_int_option(
                 pointer, MOSQ_OPT_PROTOCOL_VERSION,
                 settings.version == .five ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311),
-            mosquitto_int_option(pointer, MOSQ_OPT_TCP_NODELAY, 1),
+            cmosquitto_int_option(pointer, MOSQ_OPT_TCP_NODELAY, 1),
         ].map(\.self)
         if let user = settings.user {
-            codes.append(mosquitto_username_pw_set(pointer, user, settings.password?.revealed))
+            codes.append(cmosquitto_username_pw_set(pointer, user, settings.password?.revealed))
         }
         if let will = settings.will {
             codes.append(
-                mosquitto_will_set(
+                cmosquitto_will_set(
                     pointer, will.topic, Int32(will.payload.count), will.payload, 1, will.isRetained
                 ))
         }
         if let security {
             guard let context = security.context else { return false }
             codes.append(
-                mosquitto_void_option(
+                cmosquitto_void_option(
                     pointer, MOSQ_OPT_SSL_CTX, UnsafeMutableRawPointer(context)))
-            codes.append(mosquitto_int_option(pointer, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0))
+            codes.append(cmosquitto_int_option(pointer, MOSQ_OPT_SSL_CTX_WITH_DEFAULTS, 0))
         }
         return codes.allSatisfy { $0 == 0 }
     }
 
     private func listen(_ pointer: OpaquePointer) {
-        mosquitto_connect_v5_callback_set(pointer) { _, context, code, _, _ in
+        cmosquitto_on_connect(pointer) { _, context, code, _, _ in
             MosquittoClient.at(context)?.answered(Int(code))
         }
-        mosquitto_publish_v5_callback_set(pointer) { _, context, id, code, _ in
+        cmosquitto_on_publish(pointer) { _, context, id, code, _ in
             MosquittoClient.at(context)?.session.note(.acknowledged(id: id, code: Int(code)))
         }
-        mosquitto_subscribe_v5_callback_set(pointer) { _, context, id, count, codes, _ in
+        cmosquitto_on_subscribe(pointer) { _, context, id, count, codes, _ in
             let code = codes.flatMap { count > 0 ? Int($0[0]) : nil } ?? 128
             MosquittoClient.at(context)?.session.note(.acknowledged(id: id, code: code))
         }
-        mosquitto_message_v5_callback_set(pointer) { _, context, message, _ in
+        cmosquitto_on_message(pointer) { _, context, message, _ in
             guard let client = MosquittoClient.at(context), let message = message?.pointee,
                 let topic = message.topic, let received = client.received
             else { return }
@@ -201,7 +187,7 @@ final class MosquittoClient {
                     topic: String(cString: topic), payload: Array(payload),
                     isRetained: message.retain))
         }
-        mosquitto_disconnect_v5_callback_set(pointer) { _, context, code, _ in
+        cmosquitto_on_disconnect(pointer) { _, context, code, _ in
             // Below 128 it is an error of the library's own, which the loop returns too.
             guard code >= 128 else { return }
             MosquittoClient.at(context)?.session.note(.dismissed(code: Int(code)))
@@ -233,7 +219,10 @@ final class MosquittoClient {
     }
 
     /// Tells the broker that it is over, which then publishes no will.
-    func leave() { _ = withoutBrokenPipe { mosquitto_disconnect(pointer) } }
+    func leave() {
+        guard let pointer else { return }
+        _ = withoutBrokenPipe { cmosquitto_disconnect(pointer) }
+    }
 
     /// Reads what is there and sends what is due.
     func look() {
@@ -243,7 +232,7 @@ final class MosquittoClient {
     private func step(_ milliseconds: Int32) {
         let code = withoutBrokenPipe {
             errno = 0
-            return mosquitto_loop(pointer, milliseconds, 1)
+            return cmosquitto_loop(pointer, milliseconds, 1)
         }
         if code != 0 { fail(code, errno) }
     }
@@ -253,9 +242,10 @@ final class MosquittoClient {
     /// Subscribes to a filter and waits for the answer; ``received`` then gets the messages.
     func subscribe(_ filter: String, for limit: Duration) {
         session.begin(count: 1)
+        guard session.end == nil else { return }
         var id: Int32 = 0
         // The last state counts, and a message that is not acknowledged cannot hold up the others.
-        let code = withoutBrokenPipe { mosquitto_subscribe(pointer, &id, filter, 0) }
+        let code = withoutBrokenPipe { cmosquitto_subscribe(pointer, &id, filter, 0) }
         if code == 0 { session.send(0, id: id) } else { fail(code, errno) }
         run(for: limit) { $0.isSettled }
         if case let code?? = session.codes.first, code >= 128 {
@@ -276,7 +266,7 @@ final class MosquittoClient {
         for (index, message) in messages.enumerated() where session.end == nil {
             var id: Int32 = 0
             let code = withoutBrokenPipe {
-                mosquitto_publish(
+                cmosquitto_publish(
                     pointer, &id, message.topic, Int32(message.payload.count), message.payload, 1,
                     message.isRetained)
             }
@@ -319,40 +309,33 @@ final class BrokerTrust {
     private(set) var fault = TransportFault.tls(.handshake)
 
     init(_ network: CurlSettings, _ host: String) {
-        guard let context = SSL_CTX_new(TLS_client_method()) else { return }
+        guard cssl_load(), let context = cssl_client_new() else { return }
         self.context = context
-        _ = cmosquitto_require_tls12(context)
         let isLoaded =
-            network.authorityFile.map { SSL_CTX_load_verify_file(context, $0) }
-            ?? SSL_CTX_set_default_verify_paths(context)
+            network.authorityFile.map { cssl_load_verify_file(context, $0) }
+            ?? cssl_set_default_verify_paths(context)
         guard isLoaded == 1 else {
             refuse(.authorityFile)
             return
         }
         if let file = network.clientCertificateFile {
-            guard SSL_CTX_use_certificate_chain_file(context, file) == 1,
-                SSL_CTX_use_PrivateKey_file(
-                    context, network.clientKeyFile ?? file, SSL_FILETYPE_PEM) == 1
+            guard cssl_use_certificate_chain_file(context, file) == 1,
+                cssl_use_private_key_file(context, network.clientKeyFile ?? file) == 1
             else {
                 refuse(.clientCertificate)
                 return
             }
         }
-        let parameters = SSL_CTX_get0_param(context)
-        let isNamed =
-            X509_VERIFY_PARAM_set1_ip_asc(parameters, host) == 1
-            || X509_VERIFY_PARAM_set1_host(parameters, host, 0) == 1
-        guard isNamed else {
+        guard cssl_expect(context, host) else {
             refuse(.wrongHost)
             return
         }
-        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
-        SSL_CTX_set_cert_verify_callback(
+        cssl_verify_by(
             context,
             { store, trust in
-                let isValid = X509_verify_cert(store)
+                let isValid = cssl_verify(store)
                 if isValid != 1, let trust {
-                    let number = Int(X509_STORE_CTX_get_error(store))
+                    let number = Int(cssl_verification_error(store))
                     Unmanaged<BrokerTrust>.fromOpaque(trust).takeUnretainedValue().fault =
                         .tls(TLSCause(verification: number))
                 }
@@ -360,11 +343,11 @@ final class BrokerTrust {
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    deinit { SSL_CTX_free(context) }
+    deinit { if let context { cssl_free(context) } }
 
     private func refuse(_ cause: TLSCause) {
         fault = .tls(cause)
-        SSL_CTX_free(context)
+        cssl_free(context)
         context = nil
     }
 }

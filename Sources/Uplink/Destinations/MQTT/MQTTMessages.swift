@@ -325,9 +325,9 @@ extension JSONBytes {
     /// of its identifier, as UUID version 8. From an identifier one can guess the next ones; from this one
     /// cannot.
     fileprivate mutating func digest(of uuid: String) {
-        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
         let bytes = Array(uuid.utf8)
-        _ = SHA256(bytes, bytes.count, &digest)
+        ccrypto_sha256(bytes, bytes.count, &digest)
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80
         for (index, byte) in digest.prefix(16).enumerated() {

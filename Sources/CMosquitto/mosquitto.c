@@ -1,0 +1,107 @@
+#include "CMosquitto.h"
+
+#include <CLoad.h>
+#include <pthread.h>
+
+#define FUNCTIONS(X) \
+    X(mosquitto_lib_init) X(mosquitto_new) X(mosquitto_destroy) X(mosquitto_user_data_set) \
+    X(mosquitto_int_option) X(mosquitto_void_option) X(mosquitto_username_pw_set) X(mosquitto_will_set) \
+    X(mosquitto_connect_async) X(mosquitto_connect_bind_v5) X(mosquitto_property_add_int32) \
+    X(mosquitto_property_free_all) X(mosquitto_disconnect) X(mosquitto_loop) X(mosquitto_subscribe) \
+    X(mosquitto_publish) X(mosquitto_connect_v5_callback_set) X(mosquitto_publish_v5_callback_set) \
+    X(mosquitto_subscribe_v5_callback_set) X(mosquitto_message_v5_callback_set) \
+    X(mosquitto_disconnect_v5_callback_set)
+
+#define CLOAD_LIBRARY lib
+static struct { FUNCTIONS(CLOAD_POINTER) } lib;
+static const cload_function functions[] = {FUNCTIONS(CLOAD_ENTRY)};
+static bool is_ready;
+
+static void load(void) {
+    is_ready = cload("libmosquitto.so.1", "libmosquitto1", functions, CLOAD_COUNT(functions))
+        && lib.mosquitto_lib_init() == MOSQ_ERR_SUCCESS;
+}
+
+bool cmosquitto_load(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return is_ready;
+}
+
+struct mosquitto *cmosquitto_new(const char *id, bool clean_session, void *context) {
+    return lib.mosquitto_new(id, clean_session, context);
+}
+
+void cmosquitto_destroy(struct mosquitto *client) { lib.mosquitto_destroy(client); }
+
+void cmosquitto_user_data_set(struct mosquitto *client, void *context) {
+    lib.mosquitto_user_data_set(client, context);
+}
+
+int cmosquitto_int_option(struct mosquitto *client, enum mosq_opt_t option, int value) {
+    return lib.mosquitto_int_option(client, option, value);
+}
+
+int cmosquitto_void_option(struct mosquitto *client, enum mosq_opt_t option, void *value) {
+    return lib.mosquitto_void_option(client, option, value);
+}
+
+int cmosquitto_username_pw_set(struct mosquitto *client, const char *user, const char *password) {
+    return lib.mosquitto_username_pw_set(client, user, password);
+}
+
+int cmosquitto_will_set(
+    struct mosquitto *client, const char *topic, int count, const void *payload, int qos, bool retain) {
+    return lib.mosquitto_will_set(client, topic, count, payload, qos, retain);
+}
+
+int cmosquitto_connect_async(struct mosquitto *client, const char *host, int port, int keep_alive) {
+    return lib.mosquitto_connect_async(client, host, port, keep_alive);
+}
+
+int cmosquitto_connect_with_packet_max(
+    struct mosquitto *client, const char *host, int port, int keep_alive, uint32_t packet_bytes_max) {
+    mosquitto_property *properties = NULL;
+    int code = lib.mosquitto_property_add_int32(
+        &properties, MQTT_PROP_MAXIMUM_PACKET_SIZE, packet_bytes_max);
+    if (code == MOSQ_ERR_SUCCESS) {
+        code = lib.mosquitto_connect_bind_v5(client, host, port, keep_alive, NULL, properties);
+    }
+    lib.mosquitto_property_free_all(&properties);
+    return code;
+}
+
+int cmosquitto_disconnect(struct mosquitto *client) { return lib.mosquitto_disconnect(client); }
+
+int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max) {
+    return lib.mosquitto_loop(client, timeout_ms, packets_max);
+}
+
+int cmosquitto_subscribe(struct mosquitto *client, int *id, const char *filter, int qos) {
+    return lib.mosquitto_subscribe(client, id, filter, qos);
+}
+
+int cmosquitto_publish(
+    struct mosquitto *client, int *id, const char *topic, int count, const void *payload, int qos, bool retain) {
+    return lib.mosquitto_publish(client, id, topic, count, payload, qos, retain);
+}
+
+void cmosquitto_on_connect(struct mosquitto *client, cmosquitto_two_codes_callback callback) {
+    lib.mosquitto_connect_v5_callback_set(client, callback);
+}
+
+void cmosquitto_on_publish(struct mosquitto *client, cmosquitto_two_codes_callback callback) {
+    lib.mosquitto_publish_v5_callback_set(client, callback);
+}
+
+void cmosquitto_on_subscribe(struct mosquitto *client, cmosquitto_codes_callback callback) {
+    lib.mosquitto_subscribe_v5_callback_set(client, callback);
+}
+
+void cmosquitto_on_message(struct mosquitto *client, cmosquitto_message_callback callback) {
+    lib.mosquitto_message_v5_callback_set(client, callback);
+}
+
+void cmosquitto_on_disconnect(struct mosquitto *client, cmosquitto_code_callback callback) {
+    lib.mosquitto_disconnect_v5_callback_set(client, callback);
+}
