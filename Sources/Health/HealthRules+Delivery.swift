@@ -72,8 +72,10 @@ extension HealthRules {
                 .patientHeld, subject: subject, strap: held.strap,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
                     + "wears it (\(held.hold.reason)); samples are held",
-                advice: "the patient must share an organization with the practitioner; see "
-                    + "docs/operations.md, \"Why a delivery is held\"")
+                advice: delivery.kind == .destination
+                    ? held.hold.remedy
+                    : "the patient must share an organization with the practitioner; see "
+                        + "docs/operations.md, \"Why a delivery is held\"")
         }
     }
 

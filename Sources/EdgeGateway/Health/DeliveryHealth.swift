@@ -42,24 +42,26 @@ struct DeliveryHealth: Sendable {
         return found
     }
 
-    /// Straps whose patient is held in a practitioner's delivery. One strap may have been worn by
+    /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
     /// several patients; it is named once.
     private func heldStraps(
         of enrollment: Enrollment
     ) async -> [HealthSnapshot.Delivery.HeldStrap] {
-        guard enrollment.terms.kind == .practitionerKey else { return [] }
         let held = await deliveries.heldPatients(of: enrollment.id)
         guard !held.isEmpty, let assignments = try? await queue.assignments(),
             let sensors = try? await queue.sensors(includingForgotten: true)
         else { return [] }
         return sensors.compactMap { sensor in
+            // What goes to a destination may be assigned to another enrollment as well.
             let reason = assignments.last {
-                $0.sensorID == sensor.id && $0.enrollmentID == enrollment.id
+                $0.sensorID == sensor.id
+                    && ($0.enrollmentID == enrollment.id || enrollment.terms.kind == .destination)
                     && $0.patient.flatMap { held[$0] } != nil
             }?.patient.flatMap { held[$0] }
             return reason.map {
                 HealthSnapshot.Delivery.HeldStrap(
-                    strap: sensor.id, label: sensor.label, hold: .init($0.rawValue, system: nil))
+                    strap: sensor.id, label: sensor.label,
+                    hold: .init($0.rawValue, system: enrollment.terms.system))
             }
         }
     }
