@@ -8,12 +8,15 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 // The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
-// table of what it exports to nobody, equal functions once. Packed relocations need glibc 2.36 (Debian 12).
+// table of what it exports to nobody, equal functions once, and side by side those that run (deploy/order). Packed
+// relocations need glibc 2.36 (Debian 12).
 let compact: [LinkerSetting] = [
     .unsafeFlags(
         [
             "-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe",
             "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
+            "-Xlinker", "--symbol-ordering-file=\(Context.packageDirectory)/deploy/order.txt",
+            "-Xlinker", "--no-warn-symbol-ordering",
         ], .when(configuration: .release))
 ]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
