@@ -19,7 +19,7 @@ endif
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
 	test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
 	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
-	test-installed test-container image test-image lint fuzz bench clean
+	test-installed test-container image test-image lint fuzz bench order clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -208,6 +208,10 @@ bench:                 ## figures beside their goals and their peers, as one tab
 	@$(MAKE) --no-print-directory release >/dev/null
 	-Tests/RealBlueZ/run --icount .build/release/edge-gateway
 	@Benchmarks/all
+
+order: gateway         ## which functions the gateway calls, for the linker: deploy/order.txt
+	@deploy/setup --order
+	deploy/order .build/release/edge-gateway
 
 clean:
 	rm -rf .build .build-*

@@ -8,17 +8,26 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 // The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
-// table of what it exports to nobody, equal functions once. Packed relocations need glibc 2.36 (Debian 12). And it
-// leaves out libraries that CLoad loads: pkg-config names libdbus-1 all the same.
+// table of what it exports to nobody, equal functions once, and side by side those that run (deploy/order). Packed
+// relocations need glibc 2.36 (Debian 12).
 let compact: [LinkerSetting] = [
     .unsafeFlags(
         [
-            "-use-ld=lld", "-Xlinker", "--as-needed", "-Xlinker", "--no-export-dynamic",
-            "-Xlinker", "--icf=safe",
+            "-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe",
             "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
+            "-Xlinker", "--symbol-ordering-file=\(Context.packageDirectory)/deploy/order.txt",
+            "-Xlinker", "--no-warn-symbol-ordering",
         ], .when(configuration: .release))
 ]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
+// Where Debian has them. With pkg-config the program would be linked with the library, too, which CLoad loads.
+let dbusHeaders: [CSetting] = [
+    .unsafeFlags([
+        "-iwithsysroot", "/usr/include/dbus-1.0",
+        "-iwithsysroot", "/usr/lib/x86_64-linux-gnu/dbus-1.0/include",
+        "-iwithsysroot", "/usr/lib/aarch64-linux-gnu/dbus-1.0/include",
+    ])
+]
 
 let package = Package(
     name: "edge-gateway",
@@ -61,9 +70,8 @@ let package = Package(
         .target(name: "GATTHeartRate", swiftSettings: settings),
 
         // Bluetooth.
-        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .target(
-            name: "CBlueZ", dependencies: ["CDBus", "CLoad"], cSettings: shim,
+            name: "CBlueZ", dependencies: ["CLoad"], cSettings: shim + dbusHeaders,
             linkerSettings: [.linkedLibrary("bluetooth")]),
         .target(name: "BlueZ", dependencies: ["Basics", "CBlueZ"], swiftSettings: settings),
 
