@@ -209,9 +209,9 @@ bench:                 ## figures beside their goals and their peers, as one tab
 	-Tests/RealBlueZ/run --icount .build/release/edge-gateway
 	@Benchmarks/all
 
-order: gateway         ## which functions the gateway calls, for the linker: deploy/order.txt
+order: gateway FastTime soak ## which functions the gateway calls, for the linker: deploy/order.txt
 	@deploy/setup --order
-	deploy/order .build/release/edge-gateway
+	deploy/order .build/release/edge-gateway .build/release/soak
 
 clean:
 	rm -rf .build .build-*

@@ -34,15 +34,17 @@ public actor BlueZClient {
     private var pump: Task<Void, Never>?
     private var isWatched: Bool
     private var retry: Task<Void, Never>?
+    private let tasks: (any TaskExecutor)?
 
     /// Makes a client on a connection whose `incoming()` has no other reader.
     ///
     /// `generation` is the last generation of the client before, so that it only grows; `isWatched` says
-    /// that a screen shows rates (``setWatched(_:)``).
+    /// that a screen shows rates (``setWatched(_:)``); `tasks` runs the one that takes what comes from the bus.
     public init(
         connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system,
-        isWatched: Bool = false
+        isWatched: Bool = false, tasks: (any TaskExecutor)? = nil
     ) {
+        self.tasks = tasks
         self.isWatched = isWatched
         self.connection = connection
         self.clock = clock
@@ -74,7 +76,7 @@ public actor BlueZClient {
         for rule in rules { try await connection.addMatch(rule) }
         await meetOwner(try await connection.owner(of: Names.service))
         let incoming = connection.incoming()
-        pump = Task { [weak self, mailbox] in
+        pump = Task(executorPreference: tasks) { [weak self, mailbox] in
             for await batch in incoming {
                 guard let self else { return }
                 await self.handle(batch)

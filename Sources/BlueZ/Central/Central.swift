@@ -91,7 +91,7 @@ public actor Central {
             do throws(DBusFault) {
                 let client = BlueZClient(
                     connection: try await connect(), generation: generation, clock: clock,
-                    isWatched: isWatched)
+                    isWatched: isWatched, tasks: settings.tasks)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }

@@ -155,6 +155,8 @@ public struct CentralSettings: Sendable {
     /// Resets the controller with this address more thoroughly than by its power, and tells whether
     /// that was done; nil where nothing can.
     public var resetsController: (@Sendable (String) async -> Bool)?
+    /// Runs the tasks through which what comes from the bus passes; nil for Swift's shared pool.
+    public var tasks: (any TaskExecutor)?
     /// Adapter resets in an hour at most: a broken one does not get better by more.
     public var adapterResetsPerHourMax = 4
 

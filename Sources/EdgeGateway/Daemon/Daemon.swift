@@ -32,7 +32,8 @@ struct Daemon {
         let clock = SystemClock(trust: settings.clockTrust)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: clock, notifier)
-        let central = Central(settings: centralSettings())
+        let radioTasks = TaskThread(label: "edge-gateway.radio")
+        let central = Central(settings: centralSettings(radioTasks))
         let states = ServiceStates()
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
@@ -47,7 +48,11 @@ struct Daemon {
                     queue: queue, clock: clock, logger: logger,
                     onReturn: { await gateway.startup.completeAfterAbsence() })
             },
-            supervised("radio") { RadioService(central: central, recorder: gateway.recorder) },
+            supervised("radio") {
+                RadioService(
+                    central: central, recorder: gateway.recorder,
+                    radioTasks: radioTasks, storeTasks: queue.tasks)
+            },
             supervised("watchdog") {
                 Watchdog(
                     pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
@@ -81,8 +86,9 @@ struct Daemon {
         try await leave(gateway, queue, notifier, logger)
     }
 
-    private func centralSettings() -> CentralSettings {
+    private func centralSettings(_ tasks: TaskThread) -> CentralSettings {
         var central = CentralSettings(service: HeartRateService.service)
+        central.tasks = tasks
         central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
         let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
         central.adaptersOwed = owed.read()

@@ -6,6 +6,10 @@ import ServiceLifecycle
 struct RadioService: Service {
     let central: Central
     let recorder: Recorder
+    /// Run what comes from the bus, and what the recorder makes of it. It passes through two threads so, one of
+    /// which waits for no disk; Swift's shared pool would wake another for each task and for each call of the store.
+    let radioTasks: (any TaskExecutor)?
+    let storeTasks: (any TaskExecutor)?
 
     /// Returns after a graceful shutdown.
     ///
@@ -14,8 +18,8 @@ struct RadioService: Service {
         let events = central.events()
         try await withGracefulShutdownHandler {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await central.run() }
-                group.addTask {
+                group.addTask(executorPreference: radioTasks) { await central.run() }
+                group.addTask(executorPreference: storeTasks) {
                     for await batch in events { await recorder.take(batch) }
                 }
                 // One without the other records nothing.

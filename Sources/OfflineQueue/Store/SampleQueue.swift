@@ -111,6 +111,8 @@ public actor SampleQueue {
     public static let batchSamplesMax = 1000
 
     nonisolated let thread: any SerialExecutor
+    /// Runs tasks that mostly call the store, on its thread; nil where the caller's executor does the work.
+    public nonisolated let tasks: (any TaskExecutor)?
     let whileSalvaging: @Sendable () -> Void
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
@@ -146,7 +148,9 @@ public actor SampleQueue {
         bootID: String, executor: (any SerialExecutor)? = nil,
         whileSalvaging: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
-        thread = executor ?? SerialThread(label: "edge-gateway.offline-queue")
+        let own = SerialThread(label: "edge-gateway.offline-queue")
+        thread = executor ?? own
+        tasks = executor == nil ? own.tasks : nil
         self.whileSalvaging = whileSalvaging
         self.clock = clock
         self.settings = settings
