@@ -8,7 +8,10 @@ import Uplink
 actor RelayTableFile {
     private let path: String
     private var table = RelayTable()
+    /// Of the file that ``table`` is from.
     private var stamp: Stamp?
+    /// What the log said last of a file that could not be read.
+    private var complaint: String?
     private var looked: ContinuousClock.Instant?
 
     /// A person who has changed it does not wait longer.
@@ -27,17 +30,20 @@ actor RelayTableFile {
     func check() throws { _ = try Self.read(path) }
 
     /// The table as it is now; as it was, if what is there now is no table.
-    func current(_ logger: Logger) -> RelayTable {
-        if let looked, ContinuousClock.now - looked < Self.lookPause { return table }
-        looked = .now
+    func current(_ logger: Logger, at instant: ContinuousClock.Instant = .now) -> RelayTable {
+        if let looked, instant - looked < Self.lookPause { return table }
+        looked = instant
         let now = Self.stamp(path)
         guard now != stamp || now == nil else { return table }
-        stamp = now
         do {
             table = try Self.read(path)
+            (stamp, complaint) = (now, nil)
             logger.notice("patients", metadata: ["pairs": "\(table.count)"])
         } catch {
-            logger.error("\((error as? CommandFailure)?.message ?? "\(error)")")
+            // Tried again: a file's owner and mode may change without a trace in its stamp.
+            let message = (error as? CommandFailure)?.message ?? "\(error)"
+            if message != complaint { logger.error("\(message)") }
+            complaint = message
         }
         return table
     }
@@ -96,7 +102,9 @@ actor RelayTableFile {
             throw CommandFailure(exitCode: .wrongUsage, message: "read \(path) \(error)")
         }
         guard table.allows(gateway, patient) != isAllowed else {
-            return Terminal.print(isAllowed ? "it may already" : "it may not anyway")
+            return Terminal.print(
+                "nothing was changed: \(gateway) "
+                    + (isAllowed ? "may write for this patient already" : "has no such line"))
         }
         var lines = before.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         if lines.last == "" { lines.removeLast() }
@@ -118,5 +126,8 @@ actor RelayTableFile {
         try file.write(Array((lines.joined(separator: "\n") + "\n").utf8))
         try file.finish()
         if let kept { try? FileManager.default.setAttributes(kept, ofItemAtPath: path) }
+        Terminal.print(
+            "\(gateway) may \(isAllowed ? "now" : "no longer") write for this patient; relays read it within a second"
+        )
     }
 }

@@ -132,6 +132,27 @@ import Uplink
         }
     }
 
+    /// A file that became readable, or right, without a new time of change was never read again.
+    @Test func aTableThatCouldNotBeReadIsTriedAgain() async throws {
+        let place = try Place()
+        let path = place.path("patients")
+        func write(_ text: String) throws {
+            let file = try FileHandle(forWritingTo: URL(filePath: path))
+            try file.write(contentsOf: Data(text.utf8))
+            try file.close()
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 1_795_000_000)], ofItemAtPath: path)
+        }
+        try place.write("", "patients")
+        try write("ward3-07 40001 x\n")
+        let file = RelayTableFile(path)
+        let began = ContinuousClock.now
+        #expect(await !file.current(Self.quiet, at: began).allows("ward3-07", "40001"))
+        try write("ward3-07 40001  \n")
+        #expect(
+            await file.current(Self.quiet, at: began + .seconds(2)).allows("ward3-07", "40001"))
+    }
+
     @Test func metricsAreWhatPrometheusReads() {
         var facts = RelayFacts()
         facts.stored = 45_000
