@@ -56,9 +56,7 @@ extension SampleQueue {
     /// The same with the next transaction, before the delivery is given other samples, or when a group
     /// commit would be due. Until then the samples count as pending, and after a crash they are delivered
     /// again: the destination must know a repetition, at once or after the rest that ``beginRequest(enrollment:)``
-    /// provides for.
-    ///
-    /// - Parameter isAnswered: whether the request begun last was answered for certain.
+    /// provides for. `isAnswered` says that the request begun last was answered for certain.
     public func settleSoon(
         enrollment: Int64, _ outcomes: [SettledSample], upload: UploadRecord? = nil,
         isAnswered: Bool = false

@@ -22,9 +22,13 @@ public actor NATSCluster {
     }
 
     private struct Node {
-        var port: Int
-        var routePort: Int
+        /// Nobody else gets them while the node is dead.
+        let ports: (clients: PortReservation, routes: PortReservation)
+        var port: Int { ports.clients.port }
+        var routePort: Int { ports.routes.port }
         var child: ChildProcess?
+
+        init() throws { ports = (try PortReservation(), try PortReservation()) }
     }
 
     /// The authority of its certificates, a PEM file.
@@ -71,9 +75,7 @@ public actor NATSCluster {
             atPath: directory, withIntermediateDirectories: false,
             attributes: [.posixPermissions: 0o700])
         self.accounts = accounts
-        self.nodes = try (0..<nodes).map { _ in
-            Node(port: try FreePort.anywhere(), routePort: try FreePort.anywhere())
-        }
+        self.nodes = try (0..<nodes).map { _ in try Node() }
     }
 
     /// A file in the directory.

@@ -104,6 +104,8 @@ struct DeliveryFixture {
         let end = clock.read().uptime + .seconds(seconds)
         while true {
             let next = min(await runner.advance(), end)
+            // As the group commit does, outcomes included.
+            try await queue.flush()
             if try await queue.balance().unsent == 0 { return }
             let now = clock.read().uptime
             guard now < end else { return }
