@@ -139,7 +139,7 @@ public actor Relay {
     /// A gateway that was not served asks again after this.
     private static let soon = Duration.seconds(1)
 
-    /// - Parameter table: who may write for whom, as it is now.
+    /// A relay that is not running yet; `table` gives who may write for whom, as it is when it is called.
     public init(
         _ settings: RelaySettings, clock: any GatewayClock, logger: Logger,
         table: @escaping @Sendable () async -> RelayTable
