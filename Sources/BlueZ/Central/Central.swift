@@ -20,7 +20,7 @@ public actor Central {
     /// How long `stop` waits for links to end.
     static let stopPatience = Duration.seconds(4)
 
-    /// Opens a connection to the bus; throws why there is none.
+    /// Opens a connection to the bus; throws the reason when it cannot.
     public typealias Connect = @Sendable () async throws(DBusFault) -> any BusConnection
 
     let settings: CentralSettings

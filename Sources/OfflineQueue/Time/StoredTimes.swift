@@ -11,7 +11,7 @@ extension ClockInstant where Self: DatabaseValueConvertible {
     /// The number of microseconds.
     public var databaseValue: DatabaseValue { microseconds.databaseValue }
 
-    /// The instant of that number; nil if it is none.
+    /// The instant that the stored value stands for; nil if the value is not an integer.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? {
         Int64.fromDatabaseValue(value).map(Self.init(microseconds:))
     }

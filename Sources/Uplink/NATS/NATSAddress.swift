@@ -23,7 +23,7 @@ public struct NATSAddress: Sendable, Hashable {
         return nil
     }
 
-    /// The servers in a text, with commas between; nil if one is none.
+    /// The servers in a comma-separated list; nil if one of them is not a valid address.
     public static func list(_ text: String) -> [NATSAddress]? {
         let words = text.split(separator: ",")
         let list = words.compactMap { NATSAddress($0.drop { $0 == " " }) }

@@ -55,9 +55,9 @@ actor NATSConnection {
 
     init(_ settings: NATSSettings) { self.settings = settings }
 
-    /// Opens the connection, if there is none, to one of the servers.
+    /// Connects to one of the servers, unless a connection is open.
     ///
-    /// - Returns: why there is none.
+    /// - Returns: why it could not connect; nil when it is connected.
     func open() async -> NATSFault? {
         if let client, client.isConnected { return nil }
         client = nil

@@ -30,7 +30,7 @@ public struct NKey: Sendable, Hashable {
         publicKey = Base32.text(Self.checked([Self.userMark] + bytes))
     }
 
-    /// Reads a user's seed, `SU` and 56 more characters; nil if it is none, or was mistyped.
+    /// Reads a user's seed, `SU` and 56 more characters; nil if it is not a seed, or was mistyped.
     public init?(_ text: some StringProtocol) {
         guard let bytes = Base32.bytes(text), Base32.text(bytes) == text,
             bytes.count == 2 + Self.seedBytes + 2,

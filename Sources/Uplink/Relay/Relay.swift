@@ -26,7 +26,7 @@ public struct RelaySettings: Sendable {
     /// Requests to the exchange at a time.
     public var workers: Int
 
-    /// What is wrong with a key shows when it is used.
+    /// Does not check the keys: a wrong one shows when it is used.
     public init(
         servers: [NATSAddress], key: NKey, network: CurlSettings, origin: Origin,
         practitionerKey: Secret, curl: CurlSettings, device: String?, code: ObservationCode?,
@@ -124,7 +124,7 @@ public actor Relay {
     static let inbox = "_INBOX"
     /// The queue group of all relays of a clinic: each request goes to one of them.
     static let queue = "relay"
-    /// Straps with different datasheets that are told apart at a time.
+    /// How many different strap datasheets are remembered at a time.
     private static let strapsMax = 64
     /// Messages that wait to be looked at. Beyond them the newest is lost, and its gateway sends it again.
     private static let inflowMax = 4_096
@@ -175,7 +175,7 @@ public actor Relay {
         }
     }
 
-    /// Nil if the key is none.
+    /// Nil if the key is malformed.
     private static func record(_ settings: RelaySettings) -> TokenRecord? {
         guard let data = Data(base64Encoded: settings.practitionerKey.revealed),
             let text = String(data: data, encoding: .utf8), let colon = text.firstIndex(of: ":")
@@ -368,7 +368,7 @@ public actor Relay {
                 return
             case .send(let jobs):
                 guard let worker = idle.popLast() else {
-                    // There are as many of them as the batcher knows, unless the key is none.
+                    // There are as many workers as the batcher counts, unless the key is malformed.
                     batcher.finished(jobs, took: nil)
                     for job in jobs {
                         guard let one = pending.removeValue(forKey: job.id) else { continue }
