@@ -3,6 +3,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import random
 import re
 import socket
 import sqlite3
@@ -19,12 +20,17 @@ HERE = pathlib.Path(__file__).parent
 CONFIGURATION = HERE.parent.parent / "deploy/exchange/haproxy.cfg"
 WORKERS = 2
 START_SECONDS_MAX = 30
+# Below the ports from which the kernel chooses one for an outgoing connection: none of those takes a port between
+# its choice here and its use by a server.
+PORTS = range(10_240, 32_768)
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 class Exchange:
@@ -70,8 +76,14 @@ class Exchange:
         file.write_text(self.configuration())
         subprocess.run(["haproxy", "-c", "-q", "-f", file], check=True)
         self.children["haproxy"] = subprocess.Popen(["haproxy", "-db", "-q", "-f", file], stdin=subprocess.DEVNULL)
-        until(lambda: connects(self.front), "HAProxy listens")
+        until(self.proxy_listens, "HAProxy listens")
         return self
+
+    def proxy_listens(self):
+        code = self.children["haproxy"].poll()
+        assert code is None, f"HAProxy ended with {code}"
+        # It listens at its ports before its socket has its name.
+        return connects(self.front) and (self.folder / "admin.sock").exists()
 
     def until_up(self, *names):
         """Until HAProxy has these servers for well, and no others."""

@@ -1,5 +1,7 @@
 """The image on a card in a machine without a name: QEMU's `virt`, entered by SSH as a technician does."""
+import contextlib
 import os
+import random
 import shlex
 import socket
 import subprocess
@@ -21,10 +23,16 @@ MEMORY_MIB = 1024
 KERNEL_ARGUMENTS = "console=ttyAMA0 systemd.getty_auto=no cryptomgr.notests systemd.show_status=no"
 
 
+# Below the ports from which the kernel chooses one for an outgoing connection.
+PORTS = range(10_240, 32_768)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Card(Box):
