@@ -36,13 +36,15 @@ struct Soak {
     private let gateway: GatewayProcess
 
     private init(_ binary: URL, speed: Int64) async throws {
+        let bus = try await PrivateBus.start()
         let clock = try FastClock(
             speed: speed,
             path: FileManager.default.temporaryDirectory
-                .appending(path: "soak-time-\(UInt32.random(in: 0 ... .max))").path)
+                .appending(path: "soak-time-\(UInt32.random(in: 0 ... .max))").path,
+            helpers: bus.processes)
         clock.setSynchronised()
         self.clock = clock
-        bus = try await PrivateBus.start()
+        self.bus = bus
         let heart = try RecordedHeart.oneHour()
         bluez = try await SimulatedBlueZ.start(
             on: bus,

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// A message bus of one's own: the real `dbus-daemon` on a Unix socket in a fresh directory.
 ///
@@ -14,8 +15,14 @@ public actor PrivateBus {
     /// The address for clients, also in `DBUS_SYSTEM_BUS_ADDRESS`; the same after `restart()`.
     public nonisolated let address: String
 
+    /// The daemon's process; empty while there is none.
+    package nonisolated func processes() -> [pid_t] { current.withLock { $0 } }
+
     private let directory: String
-    private var daemon: ChildProcess?
+    private nonisolated let current = Mutex<[pid_t]>([])
+    private var daemon: ChildProcess? {
+        didSet { current.withLock { $0 = daemon.map { [$0.pid] } ?? [] } }
+    }
 
     private init(directory: String) {
         self.directory = directory

@@ -8,8 +8,8 @@ import Synchronization
 /// The world's time is the truth, for the straps and the exchange as well: it begins at ``epoch``. The
 /// gateway's uptime runs with it; its wall clock is what the script makes of it.
 ///
-/// A thread moves the world's time on, a small step at a time, and only when gateway and test have done what
-/// they had to do at the moment before, or after some patience with them. A machine that is busy, or that
+/// A thread moves the world's time on, a small step at a time, and only when the gateway, what works for it, and
+/// the test have done what they had to do at the moment before, or after some patience with them. A machine that is busy, or that
 /// pauses, therefore makes the world slower; it never makes a moment of the world longer.
 public final class FastClock: Sendable {
     /// 2026-12-01T00:00:00Z: later than the product was built.
@@ -21,7 +21,7 @@ public final class FastClock: Sendable {
     private static let stepMax = Duration.milliseconds(4)
     /// How long a step waits for the tasks of this process: other tests may compute for seconds.
     private static let testPatience = Duration.seconds(60)
-    /// How long a step waits for a gateway that is at work. It may work without end.
+    /// How long a step waits for a gateway, and what works for it. They may work without end.
     private static let gatewayPatience = Duration.milliseconds(200)
     /// How long a step waits for a disk: beside others who write, one commit takes seconds.
     private static let diskPatience = Duration.seconds(10)
@@ -35,6 +35,8 @@ public final class FastClock: Sendable {
     package let speed: Int64
     /// The file that the gateway reads it from.
     package let path: String
+    /// Processes that work for the gateway: a message bus, relays.
+    private let helpers: @Sendable () -> [pid_t]
     // Safe: the pointer never changes, the page is mapped until `deinit`, and every field in it is one aligned
     // word that one thread at a time writes: the clock's thread, the owner of the lock on `state`, or who sets
     // the world up before the gateway starts. The gateway, another process, reads it at any moment.
@@ -75,9 +77,13 @@ public final class FastClock: Sendable {
     /// - Parameters:
     ///   - speed: seconds of the world for each of an idle host.
     ///   - path: where the gateway reads it.
-    package init(speed: Int64, path: String) throws {
+    ///   - helpers: processes that work for the gateway: a message bus, relays.
+    package init(
+        speed: Int64, path: String, helpers: @escaping @Sendable () -> [pid_t]
+    ) throws {
         self.speed = speed
         self.path = path
+        self.helpers = helpers
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         defer { close(file) }
         guard file >= 0, ftruncate(file, 4096) == 0,
@@ -179,8 +185,11 @@ public final class FastClock: Sendable {
         Self.sleep(Self.step)
         let slept = Uptime.now()
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
-        wait(atMost: Self.gatewayPatience) { gatewayHasThread(in: "RD") }
-        wait(atMost: Self.diskPatience) { gatewayHasThread(in: "D") }
+        wait(atMost: Self.gatewayPatience) {
+            Self.hasThread(of: process, in: "RD")
+                || helpers().contains { Self.hasThread(of: $0, in: "R") }
+        }
+        wait(atMost: Self.diskPatience) { Self.hasThread(of: process, in: "D") }
         noteDeath()
         // A little late is usual; more than that is a pause of the host, which the world skips.
         let next = nanoseconds + min(slept - began, Self.stepMax).microseconds * 1000 * speed
@@ -200,10 +209,9 @@ public final class FastClock: Sendable {
 
     private var process: pid_t { page.load(fromByteOffset: Field.process, as: pid_t.self) }
 
-    /// Whether a thread of the gateway is in one of these states (proc(5)): R runs or waits for a processor, D
-    /// waits for the disk.
-    private func gatewayHasThread(in states: String) -> Bool {
-        let process = process
+    /// Whether a thread of a process is in one of these states (proc(5)): R runs or waits for a processor, D waits
+    /// for the disk.
+    private static func hasThread(of process: pid_t, in states: String) -> Bool {
         guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
         defer { closedir(threads) }
         while let entry = readdir(threads) {
@@ -211,7 +219,7 @@ public final class FastClock: Sendable {
                 String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
             }
             guard !thread.hasPrefix("."),
-                let state = Self.state(of: "/proc/\(process)/task/\(thread)")
+                let state = state(of: "/proc/\(process)/task/\(thread)")
             else { continue }
             if states.utf8.contains(state) { return true }
         }

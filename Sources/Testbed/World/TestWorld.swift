@@ -71,15 +71,16 @@ package struct TestWorld: Sendable {
     private static func make(
         _ setup: Setup, _ cleanUp: inout [@Sendable () async -> Void]
     ) async throws -> TestWorld {
+        let bus = try await PrivateBus.start()
+        cleanUp.append { await bus.stop() }
         let clock = try setup.speed.map {
             try FastClock(
                 speed: $0,
                 path: FileManager.default.temporaryDirectory
-                    .appending(path: "world-time-\(UInt32.random(in: 0 ... .max))").path)
+                    .appending(path: "world-time-\(UInt32.random(in: 0 ... .max))").path,
+                helpers: bus.processes)
         }
         cleanUp.append { Self.end(clock) }
-        let bus = try await PrivateBus.start()
-        cleanUp.append { await bus.stop() }
         let heart = try setup.heart ?? RecordedHeart.oneHour()
         let bluez = try await SimulatedBlueZ.start(
             on: bus, adapters: [SimulatedAdapter(linksMax: setup.linksMax)],
