@@ -109,10 +109,9 @@ natsStatus cnats_flush(natsConnection *connection, int64_t milliseconds) {
     return lib.natsConnection_FlushTimeout(connection, milliseconds);
 }
 
-const char *cnats_complaint(natsConnection *connection) {
-    const char *text = NULL;
-    lib.natsConnection_GetLastError(connection, &text);
-    return text;
+bool cnats_is_forbidden(natsConnection *connection) {
+    const char *text;
+    return lib.natsConnection_GetLastError(connection, &text) == NATS_NOT_PERMITTED;
 }
 
 natsStatus cnats_publish(

@@ -189,7 +189,10 @@ import Testing
             let foreign = await gateway.request("heart-rate.gw2", [1], patience: .seconds(20))
             #expect(foreign == .notSent(.forbidden))
             // It may not listen for others' requests or answers.
-            #expect(await gateway.serve("heart-rate.*", queue: "relay") { _ in } == .forbidden)
+            let listening = try await RelayFixture.connection(
+                cluster, "gw1", try #require(keys["gw1"]))
+            #expect(await listening.open() == nil)
+            #expect(await listening.serve("heart-rate.*", queue: "relay") { _ in } == .forbidden)
             let curious = try await RelayFixture.connection(
                 cluster, "gw1", try #require(keys["gw1"]), inbox: "gw2")
             #expect(await curious.open() == nil)
@@ -209,7 +212,7 @@ import Testing
                 break
             }
             #expect(await own == .answered([5]))
-            for one in [relay, gateway, curious, other] { await one.close() }
+            for one in [relay, gateway, listening, curious, other] { await one.close() }
         }
     }
 

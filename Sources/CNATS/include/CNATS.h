@@ -33,8 +33,8 @@ natsStatus cnats_connect(natsConnection **connection, natsOptions *options);
 void cnats_close(natsConnection *connection);
 bool cnats_is_connected(natsConnection *connection);
 natsStatus cnats_flush(natsConnection *connection, int64_t milliseconds);
-// The server's last complaint; NULL if there is none. Valid until the next one.
-const char *cnats_complaint(natsConnection *connection);
+// Whether the server's last complaint was that it does not permit something.
+bool cnats_is_forbidden(natsConnection *connection);
 
 // `reply` may be NULL. The library copies the bytes.
 natsStatus cnats_publish(natsConnection *connection, const char *subject, const char *reply, const void *bytes, int count);

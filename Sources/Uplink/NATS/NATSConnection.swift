@@ -83,7 +83,11 @@ actor NATSConnection {
         _ subject: String, _ payload: [UInt8], patience: Duration
     ) async -> NATSOutcome {
         guard let client, client.isConnected else { return .notSent(.connect) }
-        guard client.hearAnswers() else { return .notSent(.cut) }
+        if let fault = client.hearAnswers(settings.network.connectTimeout) {
+            // The next connection may be allowed to.
+            self.client = nil
+            return .notSent(fault)
+        }
         let events = client.events
         let number = events.nextNumber()
         let timer = Task {
@@ -114,9 +118,7 @@ actor NATSConnection {
         guard let client, client.isConnected else { return .connect }
         client.events.serve(handler)
         guard client.subscribe(to: subject, queue: queue) else { return .cut }
-        // A server that does not let this client listen says so before it answers this.
-        _ = client.flush(settings.network.connectTimeout)
-        return client.events.fault
+        return client.refusal(settings.network.connectTimeout)
     }
 
     /// Publishes a message.
@@ -263,9 +265,22 @@ final class NATSClient {
     }
 
     /// Hears the answers to requests from now on. A relay makes none.
-    func hearAnswers() -> Bool {
-        hearsAnswers = hearsAnswers || hear("\(inbox).*", queue: nil, Self.answers)
-        return hearsAnswers
+    ///
+    /// - Returns: why it cannot.
+    func hearAnswers(_ patience: Duration) -> NATSFault? {
+        guard !hearsAnswers else { return nil }
+        guard hear("\(inbox).*", queue: nil, Self.answers) else { return .cut }
+        if let fault = refusal(patience) { return fault }
+        hearsAnswers = true
+        return nil
+    }
+
+    /// Why the server does not let this client do what it asked for so far; nil if it does.
+    ///
+    /// The server complains before it answers a ping. ``failed`` may be called later than that.
+    func refusal(_ patience: Duration) -> NATSFault? {
+        guard flush(patience) else { return .cut }
+        return cnats_is_forbidden(pointer) ? .forbidden : nil
     }
 
     func unsubscribe() {
@@ -390,7 +405,6 @@ final class NATSEvents: Sendable {
         var ending: CheckedContinuation<Void, Never>?
         var isCancelled = false
         var hasEnded = false
-        var fault: NATSFault?
     }
 
     let key: NKey
@@ -399,8 +413,6 @@ final class NATSEvents: Sendable {
     init(key: NKey) { self.key = key }
 
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
-    /// What the server does not let this client do.
-    var fault: NATSFault? { state.withLock { $0.fault } }
 
     func nextNumber() -> UInt64 {
         state.withLock {
@@ -436,7 +448,6 @@ final class NATSEvents: Sendable {
     func forbidden() {
         let waiting = state.withLock { state in
             defer { state.waiting = [:] }
-            state.fault = .forbidden
             return state.waiting.values.map(\.self)
         }
         for continuation in waiting { continuation.resume(returning: .notSent(.forbidden)) }
