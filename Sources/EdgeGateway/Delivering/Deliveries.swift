@@ -29,6 +29,8 @@ actor Deliveries {
     private let clock: any GatewayClock
     private let logger: Logger
     private var deliveries: [Int64: Delivery] = [:]
+    /// Where the store tells of its commits; nil before the first delivery.
+    private var commits: AsyncStream<Void>.Continuation?
     /// How often each enrollment's delivery was asked to start: the latest one counts.
     private var starts: [Int64: Int] = [:]
     /// Deliveries that ended by themselves, and wait to be started again, with the reason.
@@ -81,6 +83,7 @@ actor Deliveries {
             return note(error, of: enrollment.id, logger)
         }
         let runner = await runner(of: enrollment, to: destination, settings, logger)
+        await followCommits()
         guard starts[enrollment.id] == turn else { return true }
         ended[enrollment.id] = nil
         deliveries[enrollment.id] = Delivery(
@@ -184,6 +187,27 @@ actor Deliveries {
 
     private func note(_ enrollment: Int64, ended fault: String?) { ended[enrollment] = fault }
 
+    /// Tells the deliveries of the store's commits from now on: they fetch after the same ones.
+    private func followCommits() async {
+        guard commits == nil else { return }
+        let (told, commits) = AsyncStream.makeStream(
+            of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.commits = commits
+        // On the store's thread, which was at work just now: no other one wakes up for it.
+        Task(executorPreference: queue.tasks) { [weak self] in
+            for await _ in told { await self?.samplesCommitted() }
+        }
+        await queue.onCommit { commits.yield() }
+    }
+
+    private func samplesCommitted() async {
+        let runners = deliveries.sorted { $0.key < $1.key }.map(\.value.runner)
+        for (position, runner) in runners.enumerated() {
+            await runner.samplesCommitted(
+                turn: SharedFetches.turn(position, of: runners.count))
+        }
+    }
+
     /// Whether the delivery of an enrollment was started, and not stopped.
     func isRunning(_ enrollment: Int64) -> Bool { deliveries[enrollment] != nil }
 
@@ -273,6 +297,8 @@ actor Deliveries {
     func stopAll() async {
         for delivery in deliveries.values { delivery.task.cancel() }
         for enrollment in Array(deliveries.keys) { await stop(enrollment) }
+        commits?.finish()
+        commits = nil
     }
 
     /// Something changed for the better, such as a new assignment: look at once.

@@ -72,6 +72,25 @@ extension SampleQueue {
         try commitBuffer(uptime: clock.read().uptime)
     }
 
+    /// The same for a delivery that is about to fetch, unless a commit is due within `moment` anyway: then does
+    /// nothing.
+    ///
+    /// - Returns: when that commit is due; nil if nothing waits any more.
+    public func flush(unlessWithin moment: Duration) throws(QueueError) -> Uptime? {
+        if let deadline = buffer.deadline, moment > .zero {
+            let uptime = clock.read().uptime
+            if deadline > uptime, deadline - uptime <= moment { return deadline }
+        }
+        try flush()
+        return nil
+    }
+
+    /// Has `handler` called after each commit of samples, on the store's thread; it must not wait for the store.
+    /// Replaces an earlier one.
+    public func onCommit(_ handler: (@Sendable () -> Void)?) {
+        commitHandler = handler
+    }
+
     /// When ``commitIfDue(within:)`` has something to do; nil while nothing waits.
     public var nextCommitDeadline: Uptime? { buffer.deadline }
 
@@ -85,6 +104,7 @@ extension SampleQueue {
             throw error
         }
         commits.worked()
+        commitHandler?()
     }
 
     /// One transaction: the oldest buffered frames, their segments' counters, the gaps up to the last

@@ -1,9 +1,12 @@
 import Basics
 
 extension SampleQueue {
-    /// From one call of ``tend()`` to the next, at most; or as long as a group commit may wait, if that is
+    /// From one call of ``tend()`` to the next, at most; or a little less than a group commit may wait, if that is
     /// shorter.
     static let tendPause = Duration.seconds(5)
+    /// Frames that came before a call are handed over as much later. They would be too old at the next one
+    /// and cost a commit of their own, if that were not so much earlier.
+    static let handOverTime = Duration.milliseconds(500)
     /// The same while the store takes nothing, is salvaged or is broken.
     static let troubledTendPause = Duration.seconds(1)
     /// What is due within this is done at once: a wake-up less each time.
@@ -19,7 +22,7 @@ extension SampleQueue {
         checkNextRows()
         let facts = health()
         let isTroubled = facts.fault != nil || facts.isAbsent || repair.damage != nil
-        let age = settings.commitAgeMax
+        let age = settings.commitAgeMax - Self.handOverTime
         let pause = isTroubled ? Self.troubledTendPause : min(Self.tendPause, age)
         var next = reading.uptime + max(pause, Self.tendSlack)
         if let deadline = nextCommitDeadline {

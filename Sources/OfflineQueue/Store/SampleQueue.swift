@@ -129,6 +129,8 @@ public actor SampleQueue {
     var nextTend: Uptime?
     var segments = OpenSegments()
     var commits = CommitFacts()
+    /// Called after each commit of samples.
+    var commitHandler: (@Sendable () -> Void)?
     var ledgers: GapLedgers
     var deliveries = OpenDeliveries()
     var repair = StoreRepair()

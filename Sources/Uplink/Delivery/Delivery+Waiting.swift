@@ -43,6 +43,31 @@ extension Delivery {
         if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
     }
 
+    /// The store has committed samples. A delivery that wants them as soon as they come fetches them if its fetch
+    /// is near, `turn` from now, when others of the gateway have gone first.
+    ///
+    /// - Returns: whether it does.
+    public mutating func samplesCommitted(turn: Duration, _ now: Uptime) -> Bool {
+        guard isBrisk, activity == .none, batch == nil, hold == nil, !isBackingOff,
+            shared.committed(due: notBefore, interval: fetchInterval, now)
+        else { return false }
+        notBefore = now + turn
+        return true
+    }
+
+    /// For a fetch that is due: how far off a commit of the store may be that it waits for; nil if it fetches
+    /// without one.
+    public func commitPatience(_ now: Uptime) -> Duration? {
+        isBrisk ? shared.patience(interval: fetchInterval, now) : nil
+    }
+
+    /// Instead of the fetch, waits for a commit that is due at `due`.
+    public mutating func awaitCommit(_ due: Uptime) {
+        guard activity == .fetching else { return }
+        activity = .none
+        notBefore = shared.wait(for: due)
+    }
+
     /// What became of samples was written to the store.
     public mutating func storeWorked() {
         storeFailures = 0

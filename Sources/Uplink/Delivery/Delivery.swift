@@ -83,6 +83,7 @@ public struct Delivery: Sendable {
     var patients = PatientHolds()
     var pace: DeliveryPace
     var interval: DeliveryInterval
+    var shared = SharedFetches()
     var hold: (reason: HoldReason, nextProbe: Uptime)?
     var notBefore = Uptime.zero
     var isBackingOff = false
@@ -146,10 +147,11 @@ public struct Delivery: Sendable {
     public var batchSize: Int { pace.size(arrivals: arrivalsPerSecond) }
 
     /// Whether samples are wanted as soon as they come: the next fetch shall find all of them committed.
-    public var isBrisk: Bool {
-        !hasMore
-            && interval.pause(after: .zero, arrivals: arrivalsPerSecond).upperBound
-                < settings.interval
+    public var isBrisk: Bool { !hasMore && fetchInterval < settings.interval }
+
+    /// From one fetch to the next, while nothing waits behind what is fetched.
+    var fetchInterval: Duration {
+        interval.pause(after: .zero, arrivals: arrivalsPerSecond).upperBound
     }
 
     /// What to do at `now`.
@@ -216,6 +218,7 @@ public struct Delivery: Sendable {
     ) {
         guard activity == .fetching else { return }
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
+        shared.fetched()
         activity = .none
         isBackingOff = false
         patientOf = patients

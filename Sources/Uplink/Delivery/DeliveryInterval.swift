@@ -68,8 +68,9 @@ struct DeliveryInterval: Sendable {
     /// points are recorded a second; 0: unknown.
     ///
     /// Intervals below the longest count from the fetch, so that the oldest sample is as old as the
-    /// interval and one answer. They vary, and the first ones after a change vary more: deliveries that
-    /// began together must not meet for ever, and take each other for a crowd. The longest is never
+    /// interval and one answer. They vary, and the first ones after a change vary more: gateways that
+    /// began together must not meet for ever, and take each other for a crowd. (Deliveries of one gateway
+    /// take turns, ``SharedFetches``.) The longest is never
     /// shortened: what it is longer at times pays for the times at which a crowded exchange is mistaken for an
     /// idle one.
     func pause(after took: Duration, arrivals: Double) -> ClosedRange<Duration> {

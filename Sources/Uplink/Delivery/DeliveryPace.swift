@@ -52,8 +52,9 @@ public struct DeliverySettings: Sendable, Hashable {
     /// What is not delivered at all.
     public var policy = DeliveryPolicy()
 
-    /// The shortest interval of a delivery to an exchange. With half a second in which frames gather and as
-    /// much for the answer, a frame is acknowledged 6 s after it came at the latest; a request then costs
+    /// The shortest interval of a delivery to an exchange. It fetches when the oldest frame is 5 s old, with the
+    /// store's commits; with its turn and half a second for the answer, a frame is acknowledged 6 s after it
+    /// came at the latest. A request then costs
     /// the exchange half as much as the five data points of a strap in it.
     public static let exchangeInterval = Duration.seconds(5)
 

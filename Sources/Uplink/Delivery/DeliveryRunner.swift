@@ -100,6 +100,12 @@ public actor DeliveryRunner {
         interruptSleep()
     }
 
+    /// The store has committed samples. `turn` is how long the others of the gateway take that fetch first
+    /// (``SharedFetches/turn(_:of:)``).
+    public func samplesCommitted(turn: Duration) {
+        if delivery.samplesCommitted(turn: turn, uptime) { interruptSleep() }
+    }
+
     /// Goes as far as it can without waiting; returns the uptime at which to go on.
     ///
     /// One call at a time: `run` makes them, or a test does.
@@ -112,6 +118,7 @@ public actor DeliveryRunner {
                 await deliverLedgerIfDue()
                 return until ?? uptime + Self.sleepMax
             case .fetch(let limit):
+                guard await isCommitted() else { continue }
                 await fetch(limit, of: .except(Set(delivery.heldPatients.keys)))
             case .fetchTrial(let patient): await fetch(1, of: .only(patient))
             case .send(let indices): await deliver(indices, alone: false)
@@ -136,10 +143,21 @@ public actor DeliveryRunner {
 
     // MARK: - Steps
 
+    /// Whether all is committed that the next fetch is to find; else it is put off until that is due.
+    private func isCommitted() async -> Bool {
+        guard let patience = delivery.commitPatience(uptime) else { return true }
+        do {
+            guard let due = try await queue.flush(unlessWithin: patience) else { return true }
+            delivery.awaitCommit(due)
+            return false
+        } catch {
+            // A disk that takes nothing tells its own way.
+            return true
+        }
+    }
+
     private func fetch(_ limit: Int, of patients: PatientFilter) async {
         do {
-            // The group commit is not waited for as well. A disk that takes nothing tells its own way.
-            if delivery.isBrisk { try? await queue.flush() }
             let (groups, hasMore) = try await groups(limit, of: patients)
             let straps = groups.isEmpty ? [:] : try await straps()
             // Not planned where they are not wanted: they would take the heart rates' place in a request.

@@ -1,4 +1,5 @@
 import Basics
+import Synchronization
 import Testing
 
 @testable import OfflineQueue
@@ -56,4 +57,40 @@ struct TendTests {
         }
         #expect(stored > 0)
     }
+
+    /// Two minutes of eight straps, whose frames are handed over together twice a second, right after the store
+    /// was tended and up to half a second later.
+    @Test(
+        "Frames that are handed over right after the store was tended cost no commit of their own",
+        arguments: [0.02, 0.1, 0.25, 0.4])
+    func lateFramesShareACommit(handOver: Double) async throws {
+        let store = try TestStore()
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let commits = Count()
+        await queue.onCommit { commits.add() }
+        var next = clock.read().uptime
+        var kept: [Arrival] = []
+        for tick in 0..<6000 {
+            let reading = clock.read()
+            if tick % 6 == 0 {
+                kept.append(Arrival(assignmentID: worn.assignment.id, at: reading, frame: [0, 70]))
+            }
+            if reading.uptime >= next { next = await queue.tend().next }
+            if tick % 25 == Int(handOver * 50) {
+                try await queue.append(contentsOf: kept)
+                kept = []
+            }
+            clock.advance(seconds: 0.02)
+        }
+        #expect((24...28).contains(commits.now), "one each 4.5 to 5 s")
+    }
+}
+
+/// How often something happened.
+final class Count: Sendable {
+    private let count = Mutex(0)
+    var now: Int { count.withLock { $0 } }
+    func add() { count.withLock { $0 += 1 } }
 }
