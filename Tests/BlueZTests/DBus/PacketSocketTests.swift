@@ -49,7 +49,8 @@ struct PacketSocketTests {
     private func news(until last: (DBusMessage) -> Bool) async -> [DBusMessage] {
         var news: [DBusMessage] = []
         for await batch in client.incoming() {
-            news += batch
+            // Without the bus's own word that the connection has a name.
+            news += batch.filter { $0.sender != "org.freedesktop.DBus" }
             if batch.contains(where: last) { break }
         }
         return news
