@@ -1,4 +1,5 @@
 import Basics
+import BlueZ
 import GATTHeartRate
 import OfflineQueue
 import Recording
