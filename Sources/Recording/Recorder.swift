@@ -25,6 +25,7 @@ public actor Recorder {
 
     private var sessions: [String: SensorSession] = [:]
     private var links: [String: LinkChange] = [:]
+    private var subscriptions: [String: SubscriptionState] = [:]
     private var waiting: [String: [SensorFrame]] = [:]
     /// Links that stream and of which no frame is stored yet.
     private var linksWithoutFrame: Set<String> = []
@@ -94,6 +95,9 @@ public actor Recorder {
                 await rename(old, to: new)
             case .adapter(let adapter): adaptersPowered[adapter.address] = adapter.isPowered
             case .adapterRemoved(let address): adaptersPowered[address] = nil
+            case .subscribed(let address, let way, let refusal):
+                note(way, refusal, of: address)
+            case .socketFull(let address): noteFullSocket(of: address)
             case .adapterReset: logger.warning("adapter is reset: it stayed busy or deaf")
             case .battery(let address, let percent): noteBattery(percent, of: address)
             case .sighting: break
@@ -213,6 +217,7 @@ public actor Recorder {
     private func rename(_ old: String, to new: String) async {
         if let frames = waiting.removeValue(forKey: old) { waiting[new] = frames }
         if let change = links.removeValue(forKey: old) { links[new] = change }
+        if let state = subscriptions.removeValue(forKey: old) { subscriptions[new] = state }
         guard let session = sessions.removeValue(forKey: old) else { return }
         sessions[new] = session
         do {
@@ -366,6 +371,7 @@ public actor Recorder {
         await append(sessions[address]?.release(all: true, now: now, policy: policy) ?? [])
         sessions[address] = nil
         links[address] = nil
+        subscriptions[address] = nil
         waiting[address] = nil
     }
 
@@ -394,6 +400,29 @@ public actor Recorder {
         case .suspended(let what): return ("suspended", "\(what.rawValue), \(change.reason.name)")
         default: return (change.state.name, change.reason.name)
         }
+    }
+
+    /// How the sensor's frames come.
+    public func subscription(of address: String) -> SubscriptionState {
+        var state = subscriptions[address] ?? SubscriptionState()
+        if case .streaming? = links[address]?.state { return state }
+        state.way = nil
+        return state
+    }
+
+    private func note(_ way: NotificationWay, _ refusal: DBusFault?, of address: String) {
+        subscriptions[address, default: SubscriptionState()].way = way
+        guard let refusal else { return }
+        logger.notice(
+            "frames come by signals: there is no socket for them",
+            metadata: ["sensor": "\(Self.masked(address))", "reason": "\(refusal)"])
+    }
+
+    private func noteFullSocket(of address: String) {
+        subscriptions[address, default: SubscriptionState()].fullSockets += 1
+        logger.warning(
+            "the socket of frames was full: bluetoothd may have dropped some",
+            metadata: ["sensor": "\(Self.masked(address))"])
     }
 
     /// An address as it may stand in a log: the last two octets.

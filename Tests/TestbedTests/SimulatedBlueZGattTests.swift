@@ -100,10 +100,70 @@ private typealias Fixture = SimulatedBlueZFixture
         #expect(fixture.property("Connected")?.flag == true, "the link stays")
     }
 
-    @Test func acquireNotifyIsNotOffered() throws {
-        let fixture = try Fixture()
+    /// Packets and ends that went over sockets.
+    private func news(_ fixture: Fixture) -> [DBusMessage.SocketNews] {
+        fixture.messages.compactMap(\.news)
+    }
+
+    @Test func aSocketTakesTheFramesUntilTheLinkEnds() throws {
+        let fixture = try Fixture(sendsFrames: false)
         fixture.connect()
+        #expect(
+            fixture.onMeasurement("AcquireNotify") == .success([.unixFD(nil), .uint16(517)]))
+        #expect(fixture.emit([0, 60]))
+        #expect(fixture.frames.isEmpty)
+        #expect(news(fixture) == [.packet])
+        fixture.world.drop(Fixture.strap)
+        fixture.wait(seconds: 0)
+        #expect(news(fixture) == [.packet, .end])
+        let told = fixture.changes(Fixture.measurement, BlueZName.characteristic)
+        #expect(told.compactMap { $0["NotifyAcquired"]?.flag } == [true, false])
+        // It ends before the loss is told.
+        let end = try #require(fixture.messages.firstIndex { $0.news == .end })
+        let loss = fixture.messages.lastIndex { $0.path == Fixture.device }
+        #expect(try end < #require(loss))
+        #expect(fixture.onMeasurement("AcquireNotify")?.fault == BlueZFault.gattNotConnected)
+    }
+
+    @Test func oneClientHasTheSocket() throws {
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        #expect(isGood(fixture.onMeasurement("AcquireNotify")))
+        for client in [":1.7", ":1.8"] {
+            for member in ["StartNotify", "AcquireNotify"] {
+                #expect(
+                    fixture.onMeasurement(member, from: client)?.fault == BlueZFault.notifyAcquired)
+            }
+        }
+        // Anybody may end it.
+        #expect(isGood(fixture.onMeasurement("StopNotify", from: ":1.8")))
+        #expect(news(fixture) == [.end])
+        #expect(!fixture.emit([0, 60]))
+        #expect(isGood(fixture.onMeasurement("StartNotify", from: ":1.8")))
+        #expect(fixture.onMeasurement("AcquireNotify")?.fault == BlueZFault.inProgress)
+    }
+
+    @Test func aSocketThatIsClosedIsFreeForTheNext() throws {
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        #expect(isGood(fixture.onMeasurement("AcquireNotify")))
+        let number = try #require(fixture.world.acquisitions.first?.number)
+        fixture.world.socketClosed(number)
+        #expect(isGood(fixture.onMeasurement("AcquireNotify", from: ":1.8")))
+        fixture.world.receive(
+            .signal(
+                path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus",
+                member: "NameOwnerChanged",
+                body: [.string(":1.8"), .string(":1.8"), .string("")]))
+        #expect(isGood(fixture.onMeasurement("AcquireNotify")))
+    }
+
+    @Test func aSocketThatIsRefusedIsNotTaken() throws {
+        let fixture = try Fixture(sendsFrames: false)
+        fixture.connect()
+        fixture.world.faults.add(ScriptedFault("AcquireNotify", .error(BlueZFault.notSupported)))
         #expect(fixture.onMeasurement("AcquireNotify")?.fault == BlueZFault.notSupported)
+        #expect(isGood(fixture.onMeasurement("AcquireNotify")))
     }
 
     @Test func whatIsReadIsToldAsWell() throws {

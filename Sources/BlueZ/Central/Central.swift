@@ -11,7 +11,8 @@ public actor Central {
     static let eventsMax = 65_536
     /// The first and longest pause before the bus is tried again.
     static let busPause = Backoff(first: .milliseconds(250), longest: .seconds(5))
-    /// Between ending a discovery and closing the bus: sooner, and the session may outlive us.
+    /// Between ending a discovery or closing a socket and closing the bus: sooner, and the session may
+    /// outlive us, and bluetoothd before 5.86 crash.
     static let quiesce = Duration.milliseconds(500)
     /// How long the services of a sensor may come after `ServicesResolved`, and between two looks.
     /// Signals are handed over within 100 ms; the rest is for a busy machine.
@@ -241,7 +242,8 @@ public actor Central {
             let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
             for path in scanning.keys { try? await client.stopDiscovery(path) }
             await settlePowerDebts(client)
-            if !scanning.isEmpty { await clock.sleep(Self.quiesce) }
+            let hadSockets = await client.letGoOfSockets()
+            if hadSockets || !scanning.isEmpty { await clock.sleep(Self.quiesce) }
             await client.close()
         }
     }

@@ -122,7 +122,7 @@ extension Central {
             return failure
         }
         do throws(DBusFault) {
-            try await client.startNotify(characteristic.path)
+            try await subscribe(to: characteristic.path, of: link, client)
             return nil
         } catch {
             count(error)
@@ -133,7 +133,7 @@ extension Central {
         }
         if let failure = await bond(link, device, client) { return failure }
         do throws(DBusFault) {
-            try await client.startNotify(characteristic.path)
+            try await subscribe(to: characteristic.path, of: link, client)
             return nil
         } catch {
             count(error)

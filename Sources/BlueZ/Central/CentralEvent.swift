@@ -22,6 +22,11 @@ public enum CentralEvent: Sendable, Hashable {
     case daemonHung(since: Uptime?)
     /// bluetoothd knows a sensor by its identity address from now on.
     case renamed(from: String, to: String)
+    /// A subscription was made, by a socket or by signals; `refusal` is why there is no socket, where
+    /// one was wanted.
+    case subscribed(address: String, NotificationWay, refusal: DBusFault?)
+    /// The socket of a sensor's frames was found full: bluetoothd may have dropped frames.
+    case socketFull(address: String)
     /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
     case adapterReset(address: String)
 }
@@ -148,6 +153,8 @@ public struct CentralSettings: Sendable {
     public var adaptersOwed: Set<String> = []
     /// Called with the adapters that this run has switched off and not yet switched on again.
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
+    /// Ask for a socket of notifications first, and for signals where there is none.
+    public var wantsSocket = false
     /// The patience and pauses of its links.
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.

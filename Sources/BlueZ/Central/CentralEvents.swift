@@ -44,6 +44,8 @@ extension Central {
         case .daemonGone: loseDaemon()
         case .daemonSilent: noteSilentDaemon()
         case .daemonBack: gainDaemon()
+        case .socketEnded(let path): noteSocketEnd(at: path)
+        case .socketFull(let path): noteFullSocket(at: path)
         case .notification, .busGone: return true
         }
         return false

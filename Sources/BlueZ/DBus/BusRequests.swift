@@ -8,6 +8,8 @@ enum BusRequest: Sendable {
     case cancel(id: UInt64)
     case send(DBusMessage)
     case gather(for: Duration, isPatient: @Sendable (DBusMessage) -> Bool)
+    case listen(PacketSocket)
+    case letGo(number: UInt32)
 }
 
 /// A method call on its way, and whom to wake with the answer.

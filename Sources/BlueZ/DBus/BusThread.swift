@@ -6,7 +6,7 @@ import CBlueZ
 #endif
 
 /// The one thread that touches libdbus: sends what is asked, matches answers to calls, keeps their
-/// deadlines, and hands everything else over in batches.
+/// deadlines, and hands everything else over in batches. It reads the sockets of packets, too.
 struct BusThread {
     /// Calls without an answer at most.
     static let outstandingMax = 1024
@@ -28,6 +28,7 @@ struct BusThread {
     private let requests: BusRequests
     private let mailbox: Mailbox<DBusMessage>
     private var reader = DBusReader()
+    private var sockets = PacketSockets()
     private var outstanding: [UInt32: BusCall] = [:]
     private var arrivals: UInt64 = 0
     /// Messages that can wait, and until when they do.
@@ -106,7 +107,7 @@ struct BusThread {
             if isCrowded, !mayHaveMore, outstanding.isEmpty {
                 cbz_waker_wait(requests.waker, Self.lullMilliseconds)
             }
-            cbz_bus_wait(bus, requests.waker, mayHaveMore ? 0 : sleepMilliseconds())
+            wait(milliseconds: mayHaveMore ? 0 : sleepMilliseconds())
         }
     }
 
@@ -120,9 +121,11 @@ struct BusThread {
     /// Fails what is outstanding, sends what it may, and lets go of the bus.
     private mutating func end() {
         // What is in the socket has arrived, too.
-        cbz_bus_wait(bus, requests.waker, 0)
+        wait(milliseconds: 0)
         while readMessages() {}
         handOver()
+        // Closed before the bus is left: an older bluetoothd crashes when it learns the other way round.
+        sockets.closeAll()
         requests.close()
         for request in requests.take().requests { carryOut(request) }
         let fault = DBusFault(name: DBusFault.disconnected, text: "the bus connection has ended")
@@ -130,10 +133,15 @@ struct BusThread {
         outstanding = [:]
         let until = Uptime.now() + Self.farewell
         while cbz_bus_is_open(bus), cbz_bus_has_output(bus), Uptime.now() < until {
-            cbz_bus_wait(bus, requests.waker, 10)
+            wait(milliseconds: 10)
         }
         cbz_bus_close(bus)
         mailbox.finish()
+    }
+
+    private mutating func wait(milliseconds: Int32) {
+        let (bus, waker) = (bus, requests.waker)
+        sockets.withWatched { cbz_bus_wait(bus, waker, milliseconds, $0, $1) }
     }
 
     private mutating func carryOut(_ request: BusRequest) {
@@ -143,6 +151,10 @@ struct BusThread {
         case .gather(let time, let isPatient):
             gatherTime = time
             self.isPatient = isPatient
+        case .listen(let socket):
+            take([sockets.add(socket)].compactMap { $0 })
+        case .letGo(let number):
+            take(sockets.remove(number))
         case .cancel(let id):
             // Calls outstanding are few and cancelling is rare: no second index.
             guard let (serial, call) = outstanding.first(where: { $0.value.id == id }) else {
@@ -178,30 +190,36 @@ struct BusThread {
 
     /// Reads what has come; true if more may be waiting.
     private mutating func readMessages() -> Bool {
-        var isUrgent = false
+        var messages: [DBusMessage] = []
         var count = 0
         while count < Self.messagesPerTurnMax, let raw = cbz_bus_pop(bus) {
             count += 1
             let outcome = reader.read(raw, at: Uptime.now())
             cbz_message_free(raw)
-            arrivals += 1
             switch outcome {
-            case .message(var message):
-                message.arrival = arrivals
-                guard !answerCall(with: message) else { continue }
-                if gathered.isEmpty {
-                    gatheredUntil = message.arrivedAt + gatherTime
-                }
-                isUrgent = isUrgent || !isPatient(message)
-                gathered.append(message)
-            case .tooLarge(let message):
-                refuse(message)
-            case .ignored:
-                continue
+            case .message(let message): messages.append(message)
+            case .tooLarge(let message): refuse(message)
+            case .ignored: continue
             }
         }
-        if isUrgent { handOver() }
+        // Before the messages: what a sensor sent before its link ended is in its socket by now.
+        take(sockets.read(all: !messages.isEmpty))
+        take(messages)
         return count == Self.messagesPerTurnMax
+    }
+
+    /// Numbers what has come, answers calls with it and gathers the rest.
+    private mutating func take(_ messages: [DBusMessage]) {
+        var isUrgent = false
+        for var message in messages {
+            arrivals += 1
+            message.arrival = arrivals
+            guard !answerCall(with: message) else { continue }
+            if gathered.isEmpty { gatheredUntil = message.arrivedAt + gatherTime }
+            isUrgent = isUrgent || !isPatient(message)
+            gathered.append(message)
+        }
+        if isUrgent { handOver() }
     }
 
     private mutating func handOver() {

@@ -1,12 +1,24 @@
 import Basics
 
-/// One D-Bus message, sent or received.
+/// One D-Bus message, sent or received; or what a socket beside the bus told.
 ///
 /// Source: D-Bus Specification, "Message Protocol".
 public struct DBusMessage: Sendable, Hashable {
-    /// The four kinds of message.
+    /// The four kinds of message, and one that is none: from a socket that `listen` was called for.
     public enum Kind: Sendable, Hashable {
         case call, reply, error, signal
+        /// `member` is one of ``DBusMessage/SocketNews``, `path` and `serial` name the socket.
+        case socket
+    }
+
+    /// What a socket tells, as the `member` of a message of the kind `socket`.
+    public enum SocketNews: String, Sendable, Hashable {
+        /// The bytes of one packet are the body.
+        case packet
+        /// The socket was found full: its writer may have dropped packets.
+        case full
+        /// It has ended; nothing follows.
+        case end
     }
 
     /// What it is.
@@ -60,6 +72,22 @@ public struct DBusMessage: Sendable, Hashable {
         DBusMessage(
             kind: .signal, path: path, interface: interface, member: member,
             destination: destination, body: body)
+    }
+
+    /// What a socket told; `number` is what `listen` returned.
+    public static func socket(
+        _ news: SocketNews, at path: String, number: UInt32, bytes: [UInt8]? = nil
+    ) -> DBusMessage {
+        var message = DBusMessage(
+            kind: .socket, path: path, member: news.rawValue,
+            body: bytes.map { [.bytes($0)] } ?? [])
+        message.serial = number
+        return message
+    }
+
+    /// Of the kind `socket`: what it tells.
+    public var news: SocketNews? {
+        kind == .socket ? member.flatMap(SocketNews.init(rawValue:)) : nil
     }
 
     /// The answer to a received call.

@@ -12,10 +12,13 @@ struct DBusReader {
     static let valuesMax = 100_000
     /// The most bytes of one `ay`. An ATT value has at most 512.
     static let bytesMax = 1 << 20
+    /// The most descriptors taken over from one message. `AcquireNotify` answers with one.
+    static let descriptorsMax = 4
 
     private var texts = TextPool()
     private var valuesLeft = 0
     private var isOverBound = false
+    private var descriptorsLeft = 0
 
     /// What became of a message.
     enum Outcome {
@@ -42,6 +45,8 @@ struct DBusReader {
 
         valuesLeft = Self.valuesMax
         isOverBound = false
+        // Only the answer to a call of ours: a stranger's messages could wait with as many as there are.
+        descriptorsLeft = kind == .reply ? Self.descriptorsMax : 0
         var iter = cbz_iter()
         if cbz_read_begin(raw, &iter) {
             message.body = readAll(&iter, depth: 0)
@@ -95,7 +100,7 @@ struct DBusReader {
         case "s": return .string(readText(&iter))
         case "o": return .objectPath(readText(&iter))
         case "g": return .signature(readText(&iter))
-        case "h": return .unixFD
+        case "h": return .unixFD(readDescriptor(&iter))
         case "a": return readArray(&iter, depth: depth)
         case "v":
             var inside = cbz_iter()
@@ -106,6 +111,12 @@ struct DBusReader {
             cbz_read_enter(&iter, &inside)
             return .structure(readAll(&inside, depth: depth + 1))
         }
+    }
+
+    private mutating func readDescriptor(_ iter: inout cbz_iter) -> DBusDescriptor? {
+        guard descriptorsLeft > 0 else { return nil }
+        descriptorsLeft -= 1
+        return DBusDescriptor(owning: cbz_read_descriptor(&iter))
     }
 
     private mutating func readText(_ iter: inout cbz_iter) -> String {

@@ -25,8 +25,8 @@ public enum DBusValue: Sendable, Hashable {
     case structure([DBusValue])
     /// `v`.
     indirect case variant(DBusValue)
-    /// `h`: marks the place of a file descriptor. The descriptor itself is not taken over.
-    case unixFD
+    /// `h`: a file descriptor, or the place of one that was not taken over.
+    case unixFD(DBusDescriptor?)
 
     /// One entry of a dictionary.
     public struct DictEntry: Sendable, Hashable {

@@ -24,6 +24,8 @@ public struct SensorLink: Sendable {
         case connectFinished(attempt: UInt64, BlueZErrorClass?)
         case subscribeFinished(attempt: UInt64, BlueZErrorClass?)
         case frame
+        /// The link is up and its notifications have ended, by whichever program's doing.
+        case notificationsEnded
         /// A bond is being made, which may wait for a person.
         case bonding
         /// bluetoothd goes on after a hang: what was sent meanwhile is yet to come.
@@ -147,6 +149,7 @@ public struct SensorLink: Sendable {
     public mutating func handle(_ event: Event, at now: Uptime) -> [Action] {
         switch event {
         case .frame: return takeFrame(at: now)
+        case .notificationsEnded: return subscribeAgain(at: now)
         case .bonding:
             if state == .subscribing { deadline = now + policy.bond }
             return []

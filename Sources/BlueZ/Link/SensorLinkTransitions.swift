@@ -130,6 +130,12 @@ extension SensorLink {
         return [.subscribe(attempt: attempt)]
     }
 
+    /// The link stays, its notifications have ended.
+    mutating func subscribeAgain(at now: Uptime) -> [Action] {
+        guard isStreaming, !isNotifyPending else { return [] }
+        return beginSubscribing(at: now)
+    }
+
     mutating func finishSubscribe(_ error: BlueZErrorClass?, at now: Uptime) -> [Action] {
         isNotifyPending = false
         if state == .draining { return endLink(at: now) }

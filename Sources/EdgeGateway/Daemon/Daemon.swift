@@ -90,6 +90,7 @@ struct Daemon {
         var central = CentralSettings(service: HeartRateService.service)
         central.tasks = tasks
         central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
+        central.wantsSocket = wantsSocket()
         let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
         central.adaptersOwed = owed.read()
         central.notesAdaptersOwed = { owed.write($0) }
@@ -101,6 +102,14 @@ struct Daemon {
             }
         }
         return central
+    }
+
+    private func wantsSocket() -> Bool {
+        let choice = NotificationChoice(rawValue: settings.notifications) ?? .signal
+        // Debian's list of packages is long: it is read only for who asks.
+        guard choice == .auto else { return choice.wantsSocket(bluez: nil) }
+        let version = DebianPackages(tree: SystemTree()).versions { $0 == "bluez" }["bluez"]
+        return choice.wantsSocket(bluez: version)
     }
 
     private func makeLogger() -> Logger {

@@ -1,4 +1,5 @@
 import Basics
+import BlueZ
 import GATTHeartRate
 import OfflineQueue
 import Recording
@@ -30,6 +31,7 @@ struct Sensors: Sendable {
         let balance = try await queue.balance(of: .sensor(sensor.id))
         let session = await recorder.session(of: sensor.address)
         let link = await recorder.link(of: sensor.address)
+        let subscription = await recorder.subscription(of: sensor.address)
         let now = clock.read().uptime
         let age = session?.latestArrival.map { now - $0 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
@@ -40,7 +42,9 @@ struct Sensors: Sendable {
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,
-            lostFrames: session?.lostFrames, enrollment: enrollment,
+            lostFrames: session?.lostFrames, notifications: subscription.way?.rawValue,
+            fullSockets: subscription.fullSockets > 0 ? subscription.fullSockets : nil,
+            enrollment: enrollment,
             coverageTodayPercent: try await coverage.percent(of: sensor.id), stored: balance.stored,
             pending: balance.unsent)
     }

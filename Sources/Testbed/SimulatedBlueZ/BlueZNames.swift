@@ -37,6 +37,8 @@ public enum BlueZFault {
     public static let doesNotExist = of("DoesNotExist", "Does Not Exist")
     public static let notReady = of("NotReady", "Resource Not Ready")
     public static let notPaired = of("NotPermitted", "Not paired")
+    /// A socket of the characteristic's notifications is out.
+    public static let notifyAcquired = of("NotPermitted", "Notify acquired")
     public static let noDiscovery = failed("No discovery started")
     public static let noNotifySession = failed("No notify session started")
     public static let gattNotConnected = failed("Not connected")

@@ -11,8 +11,10 @@ extension BluetoothWorld {
         let client = call.sender ?? ""
         let notifies = characteristic.flags.contains("notify")
         switch call.member {
-        case "AcquireNotify", "AcquireWrite":
+        case "AcquireWrite":
             refuse(call, BlueZFault.notSupported)
+        case "AcquireNotify":
+            beginAcquiring(call, at: path, device, canNotify: notifies)
         case "ReadValue", "WriteValue":
             guard state.isConnected else { return refuse(call, BlueZFault.gattNotConnected) }
             let expected = call.member == "ReadValue" ? 1 : 2
@@ -22,6 +24,7 @@ extension BluetoothWorld {
             beginAtt(device, call)
         case "StartNotify":
             if state.isDisconnecting { return refuse(call, BlueZFault.notConnected) }
+            if state.acquired[path] != nil { return refuse(call, BlueZFault.notifyAcquired) }
             guard notifies else { return refuse(call, BlueZFault.notSupported) }
             if state.notifySessions[path]?.contains(client) == true {
                 // Registered again by itself after a reconnect; not while the link is down.
@@ -31,6 +34,11 @@ extension BluetoothWorld {
             // Without a link it succeeds, and takes effect when there is one.
             if state.isConnected { beginAtt(device, call) } else { answer(call) }
         case "StopNotify":
+            if state.acquired[path] != nil {
+                // Whoever calls.
+                endAcquisition(at: path, device: device)
+                return answer(call)
+            }
             guard state.notifySessions[path]?.contains(client) == true else {
                 return refuse(call, BlueZFault.noNotifySession)
             }
@@ -48,7 +56,7 @@ extension BluetoothWorld {
 
     // MARK: ATT
 
-    private mutating func beginAtt(_ device: String, _ call: DBusMessage) {
+    mutating func beginAtt(_ device: String, _ call: DBusMessage) {
         guard let link = devices[device]?.link else { return }
         schedule(
             .attEnds(device: device, link: link, call), afterMilliseconds: habits.attMilliseconds)
@@ -95,6 +103,8 @@ extension BluetoothWorld {
             guard call.body[0].byteArray == [1] else { return refuse(call, BlueZFault.att(0x80)) }
             straps[state.strap]?.packer.resetEnergy()
             answer(call)
+        case "AcquireNotify":
+            openSocket(call, at: path, device: device)
         default:
             arm(path, device: device)
             answer(call)
@@ -109,7 +119,9 @@ extension BluetoothWorld {
 
     /// A subscription that came to nothing leaves no session.
     mutating func forget(_ call: DBusMessage, device: String) {
-        guard call.member == "StartNotify", let path = call.path else { return }
+        guard let path = call.path else { return }
+        if call.member == "AcquireNotify" { devices[device]?.acquired[path] = nil }
+        guard call.member == "StartNotify" else { return }
         devices[device]?.notifySessions[path]?.remove(call.sender ?? "")
     }
 
@@ -148,7 +160,8 @@ extension BluetoothWorld {
     func subscription(to address: String) -> String? {
         guard let strap = straps[address], let device = strap.link,
             let path = strap.table.path(of: GattTable.measurement, device: device),
-            devices[device]?.armed.contains(path) == true
+            let state = devices[device],
+            state.armed.contains(path) || state.acquired[path]?.isOpen == true
         else { return nil }
         return path
     }
@@ -158,7 +171,13 @@ extension BluetoothWorld {
     /// - Returns: whether it went out.
     mutating func emit(_ bytes: [UInt8], from address: String) -> Bool {
         guard isRunning, let path = subscription(to: address) else { return false }
-        tell(bytes, at: path)
+        if let device = straps[address]?.link,
+            let acquisition = devices[device]?.acquired[path]
+        {
+            tell(.packet, bytes, at: path, acquisition)
+        } else {
+            tell(bytes, at: path)
+        }
         sent[address, default: []].append(
             SentFrame(bytes: bytes, uptime: uptime, at: now))
         return true

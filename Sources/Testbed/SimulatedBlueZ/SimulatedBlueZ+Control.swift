@@ -36,6 +36,17 @@ extension SimulatedBlueZ {
         return isSent
     }
 
+    /// Sends so many frames at once, as a radio never does, numbered in their RR interval.
+    public func burst(_ count: Int, from address: String) {
+        change { world in
+            for number in 0..<count {
+                let low = UInt8(truncatingIfNeeded: number)
+                let high = UInt8(truncatingIfNeeded: (number >> 8) & 0x0f)
+                _ = world.emit([0x10, 60, low, high], from: address)
+            }
+        }
+    }
+
     /// Begins or ends bad frames among a strap's own.
     public func setNoise(_ address: String, _ noise: FrameNoise) {
         change { $0.straps[address]?.strap.noise = noise }
@@ -74,6 +85,17 @@ extension SimulatedBlueZ {
     /// How many frames went out.
     public func framesSentCount(_ address: String) -> Int {
         world.sent[address]?.count ?? 0
+    }
+
+    /// How many of them a full socket did not take.
+    public func framesUnsentCount(_ address: String) -> Int {
+        world.unsent[address] ?? 0
+    }
+
+    /// Whether a strap's frames go over a socket now.
+    public func hasSocket(_ address: String) -> Bool {
+        let device = world.straps[address]?.link.flatMap { world.devices[$0] }
+        return device?.acquired.values.contains { $0.isOpen } ?? false
     }
 
     /// Forgets the frames that went out, for runs without end.

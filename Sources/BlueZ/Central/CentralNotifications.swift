@@ -1,0 +1,37 @@
+import Basics
+
+/// How frames come: by a socket or by signals.
+extension Central {
+    /// Asks for notifications, by a socket where one is wanted and to be had.
+    func subscribe(
+        to characteristic: String, of link: WatchedLink, _ client: BlueZClient
+    ) async throws(DBusFault) {
+        let wantsSocket = settings.wantsSocket && link.socketLostAt != link.machine.attempt
+        let made = try await client.subscribe(characteristic, prefersSocket: wantsSocket)
+        if let refusal = made.refusal { count(refusal) }
+        mailbox.post([.subscribed(address: link.address, made.way, refusal: made.refusal)])
+    }
+
+    /// The socket of a sensor's frames ended. bluetoothd closes it a moment before it tells that the link
+    /// is lost; any program that calls `StopNotify` has it closed, too, while the link stays.
+    func noteSocketEnd(at path: String) {
+        guard let client, let link = subscribers[path], let device = link.device else { return }
+        let attempt = link.machine.attempt
+        Task {
+            do throws(DBusFault) {
+                let known = try await client.refresh(device: device)
+                guard known?.isConnected == true, link.machine.attempt == attempt else { return }
+                link.socketLostAt = attempt
+                self.handle(.notificationsEnded, link)
+            } catch {
+                self.count(error)
+            }
+            self.settle()
+        }
+    }
+
+    func noteFullSocket(at path: String) {
+        guard let link = subscribers[path] else { return }
+        mailbox.post([.socketFull(address: link.address)])
+    }
+}
