@@ -39,6 +39,24 @@ final class OutputFile {
         }
     }
 
+    /// Gives the file the owner, the group and the mode of the one that it replaces, if there is one: whoever
+    /// could read that can read this as well, from its first moment on.
+    ///
+    /// - Throws: ``CommandFailure`` if this user may not do that.
+    func keepOwnerAndMode() throws {
+        var old = stat()
+        var new = stat()
+        guard stat(path, &old) == 0 else {
+            guard errno == ENOENT else { throw Self.failure(path) }
+            return
+        }
+        guard fstat(descriptor, &new) == 0 else { throw Self.failure(path) }
+        let isSame = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
+        guard isSame || fchown(descriptor, old.st_uid, old.st_gid) == 0,
+            fchmod(descriptor, old.st_mode & 0o7777) == 0
+        else { throw Self.failure(path) }
+    }
+
     /// Puts the file in its place, when it is on the disk.
     ///
     /// - Throws: ``CommandFailure``, also if a file has appeared there that it must not replace.
