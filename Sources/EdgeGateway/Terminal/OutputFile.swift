@@ -44,17 +44,18 @@ final class OutputFile {
     ///
     /// - Throws: ``CommandFailure`` if this user may not do that.
     func keepOwnerAndMode() throws {
-        var old = stat()
-        var new = stat()
-        guard stat(path, &old) == 0 else {
-            guard errno == ENOENT else { throw Self.failure(path) }
-            return
+        guard access(path, F_OK) == 0 else { return }
+        do {
+            let kept = try FileManager.default.attributesOfItem(atPath: path).filter {
+                [.posixPermissions, .ownerAccountID, .groupOwnerAccountID].contains($0.key)
+            }
+            try FileManager.default.setAttributes(kept, ofItemAtPath: part)
+        } catch {
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "\(path) cannot be replaced by a file with its owner and mode: "
+                    + "\(error.localizedDescription)\n  run this as root, or as its owner")
         }
-        guard fstat(descriptor, &new) == 0 else { throw Self.failure(path) }
-        let isSame = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
-        guard isSame || fchown(descriptor, old.st_uid, old.st_gid) == 0,
-            fchmod(descriptor, old.st_mode & 0o7777) == 0
-        else { throw Self.failure(path) }
     }
 
     /// Puts the file in its place, when it is on the disk.
