@@ -123,6 +123,22 @@ struct RelayKeyCommand: AsyncParsableCommand {
     }
 }
 
+/// A line of the relay's table, and the table that it is in.
+struct RelayTableLine: ParsableArguments {
+    @Argument(help: "The gateway's name.")
+    var gateway: String
+    @Argument(help: "The patient, by the exchange's identifier.")
+    var patient: String
+    @Option(
+        help: ArgumentHelp("The relay's table.", valueName: "file"), completion: .file())
+    var table = RelayConfiguration.tableStandard
+
+    /// - Throws: ``CommandFailure``
+    func change(isAllowed: Bool) async throws {
+        try await RelayTableFile.change(table, gateway, patient, isAllowed: isAllowed)
+    }
+}
+
 struct RelayAllowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "allow",
@@ -135,17 +151,9 @@ struct RelayAllowCommand: AsyncParsableCommand {
               edge-gateway relay allow ward3-07 40001 --table /etc/edge-gateway/relay-patients
             """)
 
-    @Argument(help: "The gateway's name.")
-    var gateway: String
-    @Argument(help: "The patient, by the exchange's identifier.")
-    var patient: String
-    @Option(
-        help: ArgumentHelp("The relay's table.", valueName: "file"), completion: .file())
-    var table = RelayConfiguration.tableStandard
+    @OptionGroup var line: RelayTableLine
 
-    func run() async throws {
-        try RelayTableFile.change(table, gateway, patient, isAllowed: true)
-    }
+    func run() async throws { try await line.change(isAllowed: true) }
 }
 
 struct RelayForbidCommand: AsyncParsableCommand {
@@ -157,15 +165,7 @@ struct RelayForbidCommand: AsyncParsableCommand {
               edge-gateway relay forbid ward3-07 40001 --table /etc/edge-gateway/relay-patients
             """)
 
-    @Argument(help: "The gateway's name.")
-    var gateway: String
-    @Argument(help: "The patient, by the exchange's identifier.")
-    var patient: String
-    @Option(
-        help: ArgumentHelp("The relay's table.", valueName: "file"), completion: .file())
-    var table = RelayConfiguration.tableStandard
+    @OptionGroup var line: RelayTableLine
 
-    func run() async throws {
-        try RelayTableFile.change(table, gateway, patient, isAllowed: false)
-    }
+    func run() async throws { try await line.change(isAllowed: false) }
 }

@@ -82,18 +82,23 @@ actor RelayTableFile {
         return text
     }
 
-    /// Adds a line, or takes it out; the others stay as they are, with their comments.
+    /// Adds a line, or takes it out; the others stay as they are, with their comments. Processes that do so at
+    /// once do it one after another.
     ///
+    /// - Parameter patience: how long another process may keep the table for itself.
     /// - Throws: ``CommandFailure``
     static func change(
-        _ path: String, _ gateway: String, _ patient: String, isAllowed: Bool
-    ) throws {
+        _ path: String, _ gateway: String, _ patient: String, isAllowed: Bool,
+        patience: Duration = RelayTableLock.patience
+    ) async throws {
         guard RelayTable.isGateway(gateway), PatientAccess.isPatientID(patient) else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message: "a gateway has letters, digits, - and _; a patient the exchange's "
                     + "identifier, such as 40001")
         }
+        let lock = try await RelayTableLock(of: path, patience: patience)
+        defer { withExtendedLifetime(lock) {} }
         let before = access(path, F_OK) == 0 ? try text(path) : "# gateway  patient\n"
         let table: RelayTable
         do {
@@ -118,14 +123,11 @@ actor RelayTableFile {
                 return words.map(String.init) == [gateway, patient]
             }
         }
-        // The relay's user must go on reading what it could read.
-        let kept = try? FileManager.default.attributesOfItem(atPath: path).filter {
-            [.posixPermissions, .ownerAccountID, .groupOwnerAccountID].contains($0.key)
-        }
         let file = try OutputFile(path, replaces: true)
         try file.write(Array((lines.joined(separator: "\n") + "\n").utf8))
+        // The relay's user must go on reading what it could read.
+        try file.keepOwnerAndMode()
         try file.finish()
-        if let kept { try? FileManager.default.setAttributes(kept, ofItemAtPath: path) }
         Terminal.print(
             "\(gateway) may \(isAllowed ? "now" : "no longer") write for this patient; relays read it within a second"
         )

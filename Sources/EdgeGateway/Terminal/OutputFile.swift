@@ -39,6 +39,25 @@ final class OutputFile {
         }
     }
 
+    /// Gives the file the owner, the group and the mode of the one that it replaces, if there is one: whoever
+    /// could read that can read this as well, from its first moment on.
+    ///
+    /// - Throws: ``CommandFailure`` if this user may not do that.
+    func keepOwnerAndMode() throws {
+        guard access(path, F_OK) == 0 else { return }
+        do {
+            let kept = try FileManager.default.attributesOfItem(atPath: path).filter {
+                [.posixPermissions, .ownerAccountID, .groupOwnerAccountID].contains($0.key)
+            }
+            try FileManager.default.setAttributes(kept, ofItemAtPath: part)
+        } catch {
+            throw CommandFailure(
+                exitCode: .notWell,
+                message: "\(path) cannot be replaced by a file with its owner and mode: "
+                    + "\(error.localizedDescription)\n  run this as root, or as its owner")
+        }
+    }
+
     /// Puts the file in its place, when it is on the disk.
     ///
     /// - Throws: ``CommandFailure``, also if a file has appeared there that it must not replace.

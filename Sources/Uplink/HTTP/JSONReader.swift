@@ -27,6 +27,18 @@ struct JSONReader {
         self.bytes = bytes
     }
 
+    /// Reads `bytes` as one value from their beginning to their end.
+    ///
+    /// - Throws: ``Fault``, also if `value` leaves something unread.
+    static func read<Value>(
+        _ bytes: [UInt8], _ value: (inout JSONReader) throws(Fault) -> Value
+    ) throws(Fault) -> Value {
+        var reader = try JSONReader(bytes)
+        let value = try value(&reader)
+        try reader.end()
+        return value
+    }
+
     // MARK: - Values
 
     /// The kind of the value that comes next.
@@ -60,6 +72,27 @@ struct JSONReader {
     /// Reads an array; `element` must read or skip each value.
     mutating func array(_ element: (inout JSONReader) throws(Fault) -> Void) throws(Fault) {
         try items(UInt8(ascii: "["), UInt8(ascii: "]"), element)
+    }
+
+    /// Reads the value if it is an array, each element by `element`; passes over any other.
+    ///
+    /// - Parameter countMax: how many elements are read; those beyond are passed over.
+    mutating func listIfAny<Element>(
+        atMost countMax: Int = .max, _ element: (inout JSONReader) throws(Fault) -> Element
+    ) throws(Fault) -> [Element]? {
+        guard try next() == .array else {
+            try skip()
+            return nil
+        }
+        var list: [Element] = []
+        try array { reader throws(Fault) in
+            if list.count < countMax {
+                list.append(try element(&reader))
+            } else {
+                try reader.skip()
+            }
+        }
+        return list
     }
 
     /// Reads a string.

@@ -132,18 +132,10 @@ struct RelayAnswer: Sendable, Hashable {
 
     /// Reads what came back, from a relay or from anybody else; nil if it is no answer.
     init?(reading bytes: [UInt8]) {
-        guard bytes.count <= Self.bytesMax else { return nil }
-        var document = Document()
-        do {
-            var reader = try JSONReader(bytes)
-            try document.read(&reader)
-            try reader.end()
-        } catch {
-            return nil
-        }
-        guard document.version == RelayRequest.version, let content = document.content else {
-            return nil
-        }
+        guard bytes.count <= Self.bytesMax,
+            let document = try? JSONReader.read(bytes, Document.init(reading:)),
+            document.version == RelayRequest.version, let content = document.content
+        else { return nil }
         self.content = content
     }
 
@@ -193,20 +185,18 @@ private struct Document {
     var pause: Int64?
     var entries: [EntryAnswer]?
 
-    mutating func read(_ reader: inout JSONReader) throws(JSONReader.Fault) {
-        var found = Document()
+    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
         try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
             switch name {
-            case "v": found.version = try reader.integerIfAny()
-            case "answer": found.kind = try reader.stringIfAny()
-            case "word": found.word = try reader.stringIfAny()
-            case "reason": found.reason = try reader.stringIfAny()
-            case "retry_after_ms": found.pause = try reader.integerIfAny()
-            case "entries": found.entries = try Self.entries(&reader)
+            case "v": version = try reader.integerIfAny()
+            case "answer": kind = try reader.stringIfAny()
+            case "word": word = try reader.stringIfAny()
+            case "reason": reason = try reader.stringIfAny()
+            case "retry_after_ms": pause = try reader.integerIfAny()
+            case "entries": entries = try reader.listIfAny(Self.entry)
             default: try reader.skip()
             }
         }
-        self = found
     }
 
     var content: RelayAnswer.Content? {
@@ -228,32 +218,23 @@ private struct Document {
         }
     }
 
-    private static func entries(
+    private static func entry(
         _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> [EntryAnswer]? {
-        guard try reader.next() == .array else {
-            try reader.skip()
-            return nil
-        }
-        var entries: [EntryAnswer] = []
-        try reader.array { reader throws(JSONReader.Fault) in
-            var word, reason, diagnostics: String?
-            var status: Int64?
-            try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-                switch name {
-                case "verdict": word = try reader.stringIfAny()
-                case "reason": reason = try reader.stringIfAny()
-                case "status": status = try reader.integerIfAny()
-                case "diagnostics": diagnostics = try reader.stringIfAny()
-                default: try reader.skip()
-                }
+    ) throws(JSONReader.Fault) -> EntryAnswer {
+        var word, reason, diagnostics: String?
+        var status: Int64?
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+            switch name {
+            case "verdict": word = try reader.stringIfAny()
+            case "reason": reason = try reader.stringIfAny()
+            case "status": status = try reader.integerIfAny()
+            case "diagnostics": diagnostics = try reader.stringIfAny()
+            default: try reader.skip()
             }
-            let isStatus = status.map { 100...599 ~= $0 } ?? false
-            entries.append(
-                EntryAnswer(
-                    EntryVerdict(relayWord: word, reason: reason),
-                    status: isStatus ? Int(status ?? 0) : 0, diagnostics: diagnostics ?? ""))
         }
-        return entries
+        let isStatus = status.map { 100...599 ~= $0 } ?? false
+        return EntryAnswer(
+            EntryVerdict(relayWord: word, reason: reason),
+            status: isStatus ? Int(status ?? 0) : 0, diagnostics: diagnostics ?? "")
     }
 }

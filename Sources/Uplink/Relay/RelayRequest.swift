@@ -126,17 +126,15 @@ struct RelayRequest: Sendable, Hashable {
     /// Reads what came from a gateway, which may be anybody's.
     init(reading bytes: [UInt8]) throws(Fault) {
         guard bytes.count <= Self.bytesMax else { throw .unreadable }
-        var document = Document()
+        let document: Document
         do {
-            var reader = try JSONReader(bytes)
-            try document.read(&reader)
-            try reader.end()
+            document = try JSONReader.read(bytes, Document.init(reading:))
         } catch {
             throw .unreadable
         }
         guard document.version == Self.version else { throw .version }
         let patience = Duration.milliseconds(document.patience ?? 0)
-        guard RelayPatience.answerRange.contains(patience), !document.hasTooMuch,
+        guard RelayPatience.answerRange.contains(patience),
             document.points.count <= Self.pointsMax, document.straps.count <= Self.pointsMax,
             !document.isAlone || document.points.count == 1
         else { throw .value }
@@ -212,49 +210,22 @@ private struct Document {
     var isAlone = false
     var points: [Point] = []
     var straps: [StrapDatasheet] = []
-    /// Whether a list is longer than anybody sends: the rest of it was not kept.
-    var hasTooMuch = false
+    /// One more than anybody sends, which shows that there are too many.
+    private static let countMax = RelayRequest.pointsMax + 1
 
-    mutating func read(_ reader: inout JSONReader) throws(JSONReader.Fault) {
-        var found = Document()
+    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
         try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
             switch name {
-            case "v": found.version = try reader.integerIfAny()
-            case "patience_ms": found.patience = try reader.integerIfAny()
-            case "alone": found.isAlone = try reader.truthIfAny() ?? false
+            case "v": version = try reader.integerIfAny()
+            case "patience_ms": patience = try reader.integerIfAny()
+            case "alone": isAlone = try reader.truthIfAny() ?? false
             case "points":
-                found.points = try found.list(&reader) { reader throws(JSONReader.Fault) in
-                    try Self.point(&reader)
-                }
+                points = try reader.listIfAny(atMost: Self.countMax, Self.point) ?? []
             case "straps":
-                found.straps = try found.list(&reader) { reader throws(JSONReader.Fault) in
-                    try Self.strap(&reader)
-                }
+                straps = try reader.listIfAny(atMost: Self.countMax, Self.strap) ?? []
             default: try reader.skip()
             }
         }
-        self = found
-    }
-
-    private mutating func list<Element>(
-        _ reader: inout JSONReader,
-        _ element: (inout JSONReader) throws(JSONReader.Fault) -> Element
-    ) throws(JSONReader.Fault) -> [Element] {
-        guard try reader.next() == .array else {
-            try reader.skip()
-            return []
-        }
-        var list: [Element] = []
-        var hasTooMuch = false
-        try reader.array { reader throws(JSONReader.Fault) in
-            guard list.count < RelayRequest.pointsMax else {
-                hasTooMuch = true
-                return try reader.skip()
-            }
-            list.append(try element(&reader))
-        }
-        self.hasTooMuch = self.hasTooMuch || hasTooMuch
-        return list
     }
 
     private static func point(_ reader: inout JSONReader) throws(JSONReader.Fault) -> Point {

@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Synchronization
 import Testing
 import Uplink
 
@@ -118,8 +119,10 @@ import Uplink
         let file = RelayTableFile(place.path("patients"))
         try await file.check()
         #expect(await file.current(Self.quiet).allows("ward3-07", "40001"))
-        try RelayTableFile.change(place.path("patients"), "ward3-08", "40002", isAllowed: true)
-        try RelayTableFile.change(place.path("patients"), "ward3-07", "40001", isAllowed: false)
+        try await RelayTableFile.change(
+            place.path("patients"), "ward3-08", "40002", isAllowed: true)
+        try await RelayTableFile.change(
+            place.path("patients"), "ward3-07", "40001", isAllowed: false)
         let text = try String(contentsOfFile: place.path("patients"), encoding: .utf8)
         #expect(text == "# ward 3\nward3-08  40002\n")
         let mode = try FileManager.default.attributesOfItem(atPath: place.path("patients"))[
@@ -127,9 +130,44 @@ import Uplink
         #expect(mode as? Int == 0o640, "the relay's group goes on reading it")
         let again = RelayTableFile(place.path("patients"))
         #expect(await again.current(Self.quiet).patients(of: "ward3-08") == ["40002"])
-        #expect(throws: CommandFailure.self) {
-            try RelayTableFile.change(place.path("patients"), "a b", "40001", isAllowed: true)
+        await #expect(throws: CommandFailure.self) {
+            try await RelayTableFile.change(
+                place.path("patients"), "a b", "40001", isAllowed: true)
         }
+    }
+
+    @Test func aProcessThatKeepsTheTableForItselfIsNamedWithWhatToDo() async throws {
+        let place = try Place()
+        let path = place.path("patients")
+        try place.write("ward3-07  40001\n", "patients")
+        let holder = try await RelayTableLock(of: path)
+        func change(_ patience: Duration) async throws {
+            try await RelayTableFile.change(
+                path, "ward3-08", "40002", isAllowed: true, patience: patience)
+        }
+        await #expect {
+            try await change(.milliseconds(30))
+        } throws: { error in
+            guard let failure = error as? CommandFailure else { return false }
+            return failure.exitCode == .notWell
+                && failure.message.contains("process \(getpid()), which does not end")
+                && failure.message.contains("fuser \(path).lock")
+        }
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == "ward3-07  40001\n")
+        withExtendedLifetime(holder) {}
+    }
+
+    @Test func aTableThatIsFreeAgainIsChangedByWhoWaited() async throws {
+        let place = try Place()
+        let path = place.path("patients")
+        let holder = Mutex<RelayTableLock?>(try await RelayTableLock(of: path))
+        async let changed: Void = RelayTableFile.change(
+            path, "ward3-08", "40002", isAllowed: true)
+        holder.withLock { $0 = nil }
+        try await changed
+        #expect(
+            try String(contentsOfFile: path, encoding: .utf8)
+                == "# gateway  patient\nward3-08  40002\n")
     }
 
     /// A file that became readable, or right, without a new time of change was never read again.

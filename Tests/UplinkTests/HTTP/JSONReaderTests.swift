@@ -7,21 +7,35 @@ import Testing
 
 @Suite struct JSONReaderTests {
     private static func string(_ text: String) throws -> String {
-        var reader = try JSONReader(Array(text.utf8))
-        let string = try reader.string()
-        try reader.end()
-        return string
+        try JSONReader.read(Array(text.utf8)) { reader throws(JSONReader.Fault) in
+            try reader.string()
+        }
     }
 
     private static func isJSON(_ bytes: [UInt8]) -> Bool {
         do {
-            var reader = try JSONReader(bytes)
-            try reader.skip()
-            try reader.end()
+            try JSONReader.read(bytes) { reader throws(JSONReader.Fault) in try reader.skip() }
             return true
         } catch {
             return false
         }
+    }
+
+    @Test(
+        arguments: [
+            ("[1,2,3]", [1, 2, 3]), ("[1,2,3,4,{},[5]]", [1, 2, 3]), ("[]", []),
+            ("{\"a\":[1]}", nil),
+            ("null", nil), ("[1,\"2\",3]", [1, 0, 3]),
+        ] as [(String, [Int64]?)])
+    func aListIsReadUpToItsLimitAndAnythingElseIsPassedOver(
+        text: String, elements: [Int64]?
+    ) throws {
+        let list = try JSONReader.read(Array(text.utf8)) { reader throws(JSONReader.Fault) in
+            try reader.listIfAny(atMost: 3) { reader throws(JSONReader.Fault) in
+                try reader.integerIfAny() ?? 0
+            }
+        }
+        #expect(list == elements)
     }
 
     @Test func stringsAreReadWithTheirEscapes() throws {

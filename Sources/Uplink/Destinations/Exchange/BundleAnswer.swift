@@ -15,11 +15,9 @@ public struct BundleAnswer: Sendable {
 
     /// Reads the answer to a bundle of `count` entries.
     public init(_ body: [UInt8], count: Int) throws(Fault) {
-        var document = Document()
+        let document: Document
         do {
-            var reader = try JSONReader(body)
-            try document.read(&reader)
-            try reader.end()
+            document = try JSONReader.read(body, Document.init(reading:))
         } catch {
             throw .notJSON
         }
@@ -39,32 +37,15 @@ private struct Document {
     /// Nil if there is no array of them.
     var entries: [EntryAnswer]?
 
-    mutating func read(_ reader: inout JSONReader) throws(JSONReader.Fault) {
-        guard try reader.next() == .object else { return try reader.skip() }
-        var found = Document()
-        try reader.object { reader, name throws(JSONReader.Fault) in
+    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
             switch name {
-            case "resourceType": found.resourceType = try reader.stringIfAny()
-            case "type": found.type = try reader.stringIfAny()
-            case "entry": found.entries = try Self.entries(&reader)
+            case "resourceType": resourceType = try reader.stringIfAny()
+            case "type": type = try reader.stringIfAny()
+            case "entry": entries = try reader.listIfAny(Self.entry)
             default: try reader.skip()
             }
         }
-        self = found
-    }
-
-    private static func entries(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> [EntryAnswer]? {
-        guard try reader.next() == .array else {
-            try reader.skip()
-            return nil
-        }
-        var entries: [EntryAnswer] = []
-        try reader.array { reader throws(JSONReader.Fault) in
-            entries.append(try entry(&reader))
-        }
-        return entries
     }
 
     /// An entry that is not as it should be is read as far as it goes: it becomes unclear by itself
@@ -101,25 +82,15 @@ private struct Document {
 enum OperationOutcome {
     /// The diagnostics in a single endpoint's error body, empty if it is none.
     static func diagnostics(_ body: [UInt8]) -> String {
-        do {
-            var reader = try JSONReader(body)
-            let diagnostics = try diagnostics(&reader)
-            try reader.end()
-            return diagnostics
-        } catch {
-            return ""
-        }
+        (try? JSONReader.read(body, diagnostics)) ?? ""
     }
 
     /// The diagnostics of the first issue, empty if there are none.
     static func diagnostics(_ reader: inout JSONReader) throws(JSONReader.Fault) -> String {
         var diagnostics = ""
         try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            guard name == "issue", try reader.next() == .array else { return try reader.skip() }
-            var isFirst = true
-            try reader.array { reader throws(JSONReader.Fault) in
-                guard isFirst else { return try reader.skip() }
-                isFirst = false
+            guard name == "issue" else { return try reader.skip() }
+            _ = try reader.listIfAny(atMost: 1) { reader throws(JSONReader.Fault) in
                 try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
                     guard name == "diagnostics" else { return try reader.skip() }
                     diagnostics = try reader.stringIfAny() ?? ""
