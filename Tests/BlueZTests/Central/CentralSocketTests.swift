@@ -19,7 +19,8 @@ struct CentralSocketTests {
     }
 
     /// Calls a method of the measurement as another program does.
-    private func call(_ member: String, by other: DBusConnection) async throws(DBusFault) -> [DBusValue]
+    private func call(_ member: String, by other: DBusConnection) async throws(DBusFault)
+        -> [DBusValue]
     {
         try await other.call(
             destination: "org.bluez", path: Self.measurement,
