@@ -32,12 +32,17 @@ import Testing
         let pid = try #require(await world.gateway.processID)
         // Num RefCount Protocol Flags Type St Inode Path; SOCK_SEQPACKET is 5 (proc(5)).
         let table = try String(contentsOfFile: "/proc/\(pid)/net/unix", encoding: .utf8)
-        let ofPackets = table.split(separator: "\n").map { $0.split(separator: " ") }
-            .filter { $0.count >= 7 && $0[4] == "0005" }.map { "socket:[\($0[6])]" }
+        var ofPackets: Set<String> = []
+        for line in table.split(separator: "\n") {
+            let fields = line.split(separator: " ")
+            if fields.count >= 7, fields[4] == "0005" { ofPackets.insert("socket:[\(fields[6])]") }
+        }
         let directory = "/proc/\(pid)/fd"
-        return try FileManager.default.contentsOfDirectory(atPath: directory).count { name in
-            (try? FileManager.default.destinationOfSymbolicLink(atPath: directory + "/" + name))
-                .map(ofPackets.contains) ?? false
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+        return names.count { name in
+            let target = try? FileManager.default.destinationOfSymbolicLink(
+                atPath: "\(directory)/\(name)")
+            return target.map { ofPackets.contains($0) } ?? false
         }
     }
 
