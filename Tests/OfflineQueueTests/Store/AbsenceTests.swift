@@ -83,7 +83,7 @@ struct AbsenceTests {
         }
         try await beat(queue, worn, 30)
         facts = await queue.health()
-        #expect(facts.isAbsent && facts.buffered == 30 && facts.refused == 0)
+        #expect(facts.isAbsent && facts.buffered == 30 && facts.refused == 0, "\(facts)")
         disk.makeRoom()
         try await beat(queue, worn, 10)
         await queue.commitIfDue()
