@@ -28,7 +28,7 @@ extension BlueZClient {
     private static let releaseAttempts = 10
     private static let releasePause = Duration.milliseconds(100)
 
-    /// Asks for notifications: by a socket if it is wanted and to be had, else by signals.
+    /// Subscribes over a socket if one is wanted and available, else by signals.
     func subscribe(
         _ characteristic: String, prefersSocket: Bool
     ) async throws(DBusFault) -> Subscription {

@@ -118,7 +118,7 @@ private typealias Fixture = SimulatedBlueZFixture
         #expect(news(fixture) == [.packet, .end])
         let told = fixture.changes(Fixture.measurement, BlueZName.characteristic)
         #expect(told.compactMap { $0["NotifyAcquired"]?.flag } == [true, false])
-        // It ends before the loss is told.
+        // The socket's end is reported before the lost link.
         let end = try #require(fixture.messages.firstIndex { $0.news == .end })
         let loss = fixture.messages.lastIndex { $0.path == Fixture.device }
         #expect(try end < #require(loss))

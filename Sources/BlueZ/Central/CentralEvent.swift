@@ -153,7 +153,7 @@ public struct CentralSettings: Sendable {
     public var adaptersOwed: Set<String> = []
     /// Called with the adapters that this run has switched off and not yet switched on again.
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
-    /// Ask for a socket of notifications first, and for signals where there is none.
+    /// Whether to ask for a notification socket first; signals are the fallback.
     public var wantsSocket = false
     /// The patience and pauses of its links.
     public var policy = LinkPolicy()

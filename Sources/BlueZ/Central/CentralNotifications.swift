@@ -2,7 +2,7 @@ import Basics
 
 /// How frames come: by a socket or by signals.
 extension Central {
-    /// Asks for notifications, by a socket where one is wanted and to be had.
+    /// Subscribes over a socket if one is wanted and available, else by signals.
     func subscribe(
         to characteristic: String, of link: WatchedLink, _ client: BlueZClient
     ) async throws(DBusFault) {

@@ -7,7 +7,7 @@ public final class DBusDescriptor: Sendable, Hashable {
     /// The descriptor. Valid as long as this object is.
     public let number: Int32
 
-    /// Takes a descriptor over; nil for a number that is none.
+    /// Takes ownership of a descriptor; nil if the number is negative.
     public init?(owning number: Int32) {
         guard number >= 0 else { return nil }
         self.number = number

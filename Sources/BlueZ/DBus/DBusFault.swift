@@ -26,7 +26,7 @@ public struct DBusFault: Error, Sendable, Hashable, CustomStringConvertible {
     public static let unknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
     /// The task that waited was cancelled.
     public static let cancelled = "edgegateway.Error.Cancelled"
-    /// What came where a socket of packets was to come is none.
+    /// The reply brought no usable packet socket.
     public static let badSocket = "edgegateway.Error.BadSocket"
     /// The answer belongs to an older connection number: the daemon was replaced meanwhile.
     public static let stale = "edgegateway.Error.Stale"

@@ -4,7 +4,7 @@ import Basics
 ///
 /// Source: D-Bus Specification, "Message Protocol".
 public struct DBusMessage: Sendable, Hashable {
-    /// The four kinds of message, and one that is none: from a socket that `listen` was called for.
+    /// The four kinds of message, and `socket` for what a socket beside the bus tells.
     public enum Kind: Sendable, Hashable {
         case call, reply, error, signal
         /// `member` is one of ``DBusMessage/SocketNews``, `path` and `serial` name the socket.

@@ -15,7 +15,7 @@ public actor PrivateBus {
     /// The address for clients, also in `DBUS_SYSTEM_BUS_ADDRESS`; the same after `restart()`.
     public nonisolated let address: String
 
-    /// The daemon's process; empty while there is none.
+    /// The daemon's process ID; empty while it is not running.
     package nonisolated func processes() -> [pid_t] { current.withLock { $0 } }
 
     private let directory: String

@@ -19,7 +19,7 @@ public enum FreePort {
         throw SystemFault("there is no free port on 127.0.0.1")
     }
 
-    /// `wanted` if no other program has it, else another one; nil if there is none.
+    /// `wanted` if it is free, else another port; nil if no port is free.
     public static func near(_ wanted: UInt16) -> UInt16? {
         isFree(wanted) ? wanted : (try? anywhere()).map { UInt16($0) }
     }
