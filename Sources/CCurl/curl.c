@@ -55,6 +55,17 @@ CURLcode ccurl_set_post_body(CURL *easy, const void *bytes, curl_off_t count) {
     return code == CURLE_OK ? lib.curl_easy_setopt(easy, CURLOPT_POSTFIELDS, bytes) : code;
 }
 
+CURLcode ccurl_set_post_callback(CURL *easy, ccurl_bytes_callback callback, void *context, curl_off_t count) {
+    CURLcode code = lib.curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    if (code == CURLE_OK) {
+        code = lib.curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, count);
+    }
+    if (code == CURLE_OK) {
+        code = lib.curl_easy_setopt(easy, CURLOPT_READFUNCTION, callback);
+    }
+    return code == CURLE_OK ? lib.curl_easy_setopt(easy, CURLOPT_READDATA, context) : code;
+}
+
 CURLcode ccurl_set_body_callback(CURL *easy, ccurl_bytes_callback callback, void *context) {
     CURLcode code = lib.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, callback);
     return code == CURLE_OK ? lib.curl_easy_setopt(easy, CURLOPT_WRITEDATA, context) : code;

@@ -33,14 +33,21 @@ import Testing
 
     @Test(.timeLimit(.minutes(30)))
     func whileRelaysAndNodesAreKilledEachSampleArrivesOnce() async throws {
-        let requests = try await Self.deliverAll(isKilling: true)
-        #expect(requests.kills.relays > 0 && requests.kills.nodes > 0)
+        let requests = try await Self.deliverAll { await Self.kill($0, $1) }
+        #expect(requests.troubles.relays > 0 && requests.troubles.nodes > 0)
+    }
+
+    /// A relay that goes on after a while has requests that another one has served since.
+    @Test(.timeLimit(.minutes(30)))
+    func whileRelaysStandStillEachSampleArrivesOnce() async throws {
+        let requests = try await Self.deliverAll { relays, _ in await Self.suspend(relays) }
+        #expect(requests.troubles.relays > 0)
     }
 
     /// Runs alone (`Tests/run --timed`): how much a relay gathers follows the machine's load.
     @Test(.timeLimit(.minutes(30)))
     func theExchangeGetsAThirdOfTheRequestsAtMost() async throws {
-        let requests = try await Self.deliverAll(isKilling: false)
+        let requests = try await Self.deliverAll { _, _ in (0, 0) }
         #expect(requests.exchange * 3 <= requests.answered)
     }
 
@@ -48,13 +55,18 @@ import Testing
     private struct Requests {
         /// Requests of gateways that were answered entry by entry, and those that the exchange got.
         var answered, exchange: Int
-        var kills: (relays: Int, nodes: Int)
+        var troubles: Troubles
     }
+
+    /// How often relays and nodes had trouble.
+    private typealias Troubles = (relays: Int, nodes: Int)
 
     /// Delivers all samples, each of which must be at the exchange once.
     ///
-    /// - Parameter isKilling: whether relays and nodes are killed at random meanwhile.
-    private static func deliverAll(isKilling: Bool) async throws -> Requests {
+    /// - Parameter trouble: what is done to relays and nodes meanwhile, until the task is cancelled.
+    private static func deliverAll(
+        _ trouble: @escaping @Sendable (RelayProcesses, NATSCluster) async -> Troubles
+    ) async throws -> Requests {
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "fleet-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -67,8 +79,9 @@ import Testing
                 + [.relay(key: relayKey.publicKey)])
         let exchange = try await RelayFixture.exchange(patients: Self.gateways)
         await exchange.setPace(perEntry: Self.pace)
-        let relays = try RelayProcesses(
-            directory, try await Self.configuration(cluster, exchange, relayKey, in: directory))
+        let relays = try await RelayProcesses(
+            directory, cluster, exchange, relayKey,
+            table: (0..<Self.gateways).map { ("g\($0)", RelayFixture.patient($0)) })
         for index in 0..<Self.relays { try await relays.start(index) }
 
         let time = try FastClock(
@@ -90,14 +103,14 @@ import Testing
                         counts)))
         }
         let began = ContinuousClock.now
-        let chaos = Task { isKilling ? await Self.kill(relays, cluster) : (relays: 0, nodes: 0) }
+        let chaos = Task { await trouble(relays, cluster) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for ward in wards { group.addTask { try await ward.deliverAll() } }
             try await group.waitForAll()
         }
         let took = ContinuousClock.now - began
         chaos.cancel()
-        let kills = await chaos.value
+        let troubles = await chaos.value
 
         let total = Self.gateways * Self.samplesEach
         var delivered = 0
@@ -115,48 +128,20 @@ import Testing
         let (answered, others) = counts.now
         print(
             "\(total) samples of \(Self.gateways) gateways in \(took): \(answered) requests were "
-                + "answered with \(bundles) of the exchange; \(kills.relays) relays and \(kills.nodes) "
-                + "nodes were killed; not answered so: \(others)")
+                + "answered with \(bundles) of the exchange; \(troubles.relays) relays and "
+                + "\(troubles.nodes) nodes had trouble; not answered so: \(others)")
         await relays.stop()
         await exchange.stop()
         await cluster.stop()
-        return Requests(answered: answered, exchange: bundles, kills: kills)
-    }
-
-    private static func configuration(
-        _ cluster: NATSCluster, _ exchange: StandInExchange, _ key: NKey, in directory: URL
-    ) async throws -> String {
-        func write(_ text: String, _ name: String) throws -> String {
-            let path = directory.appending(path: name).path
-            guard
-                FileManager.default.createFile(
-                    atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
-            else { throw SystemFault("cannot write \(path)") }
-            return path
-        }
-        let pairs = (0..<gateways).map { "g\($0)  \(RelayFixture.patient($0))" }
-        return try write(
-            """
-            nats:
-              servers: [\(await cluster.addresses)]
-              ca_file: \(cluster.authorityFile)
-              seed_file: \(try write(key.seedText.revealed, "relay.seed"))
-            exchange:
-              url: \(exchange.baseURL)
-              key_file: \(try write(RelayFixture.practitionerKey, "practitioner-key"))
-              device: "70007"
-              code: omh:heart-rate:2.0
-            workers: 1
-            patients_file: \(try write(pairs.joined(separator: "\n"), "patients"))
-            """, "relay.yaml")
+        return Requests(answered: answered, exchange: bundles, troubles: troubles)
     }
 
     /// Kills a relay or a node every few seconds, and starts it again, until the task is cancelled.
     private static func kill(
         _ relays: RelayProcesses, _ cluster: NATSCluster
-    ) async -> (relays: Int, nodes: Int) {
+    ) async -> Troubles {
         var random = SeededRandom(seed: seed)
-        var kills = (relays: 0, nodes: 0)
+        var kills: Troubles = (0, 0)
         while !Task.isCancelled {
             do {
                 try await Task.sleep(
@@ -185,33 +170,23 @@ import Testing
         }
         return kills
     }
-}
 
-/// `edge-gateway relay`, several times.
-private actor RelayProcesses {
-    private let directory: URL
-    private let configuration: String
-    private var running: [Int: ChildProcess] = [:] {
-        didSet { current.withLock { $0 = running.values.map(\.pid) } }
+    /// Lets a relay stand still for some seconds, again and again, until the task is cancelled: about as long as
+    /// gateways wait before they send again.
+    private static func suspend(_ relays: RelayProcesses) async -> Troubles {
+        var random = SeededRandom(seed: seed)
+        var stops: Troubles = (0, 0)
+        while !Task.isCancelled {
+            let index = Int.random(in: 0..<self.relays, using: &random)
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 200...1_500, using: &random)))
+            if Task.isCancelled { break }
+            await relays.signal(index, SIGSTOP)
+            stops.relays += 1
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 200...9_000, using: &random)))
+            await relays.signal(index, SIGCONT)
+        }
+        return stops
     }
-    private nonisolated let current = Mutex<[pid_t]>([])
-    nonisolated func processes() -> [pid_t] { current.withLock { $0 } }
-
-    init(_ directory: URL, _ configuration: String) throws {
-        self.directory = directory
-        self.configuration = configuration
-    }
-
-    func start(_ index: Int) async throws {
-        running[index] = try await ChildProcess.launch(
-            GatewayProcess.program("edge-gateway").path, ["relay", "--config", configuration],
-            environment: ["HOME": directory.path, "PATH": "/usr/bin:/bin"],
-            log: directory.appending(path: "relay-\(index).log").path)
-    }
-
-    func kill(_ index: Int) async { await running[index]?.stop() }
-
-    func stop() async { for child in running.values { await child.stop() } }
 }
 
 /// The time of the gateways' world.

@@ -83,13 +83,19 @@ import Testing
             let relay = Relay(settings, clock: SystemClock(), logger: RelayFixture.quiet) {
                 RelayTable()
             }
-            for reply in [nil, "_INBOX.gw2.s.1", "_INBOX.gw1", "heart-rate.gw2", ""] {
+            func receive(answerTo reply: String?) async {
+                let now = SystemClock().read().uptime
                 await relay.receive(
-                    NATSMessage(subject: "heart-rate.gw1", reply: reply, payload: []))
+                    Relay.Incoming(
+                        message: NATSMessage(
+                            subject: "heart-rate.gw1", reply: reply, payload: []),
+                        read: now, departure: now))
+            }
+            for reply in [nil, "_INBOX.gw2.s.1", "_INBOX.gw1", "heart-rate.gw2", ""] {
+                await receive(answerTo: reply)
             }
             #expect(await relay.facts.requests == 0)
-            await relay.receive(
-                NATSMessage(subject: "heart-rate.gw1", reply: "_INBOX.gw1.s.1", payload: []))
+            await receive(answerTo: "_INBOX.gw1.s.1")
             #expect(await relay.facts.malformed == 1)
             await exchange.stop()
         }

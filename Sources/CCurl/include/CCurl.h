@@ -32,6 +32,8 @@ CURLcode ccurl_set_headers(CURL *easy, struct curl_slist *headers);
 // A POST with exactly these bytes and their length as Content-Length. libcurl does not copy the bytes: they must stay
 // put until the transfer is over.
 CURLcode ccurl_set_post_body(CURL *easy, const void *bytes, curl_off_t count);
+// A POST with so many bytes, which `callback` gives piece by piece; CURL_READFUNC_ABORT breaks off.
+CURLcode ccurl_set_post_callback(CURL *easy, ccurl_bytes_callback callback, void *context, curl_off_t count);
 CURLcode ccurl_set_body_callback(CURL *easy, ccurl_bytes_callback callback, void *context);
 CURLcode ccurl_set_header_callback(CURL *easy, ccurl_bytes_callback callback, void *context);
 CURLcode ccurl_set_progress_callback(CURL *easy, ccurl_progress_callback callback, void *context);

@@ -67,6 +67,7 @@ struct RelayServer {
         counter("forbidden", "Data points that their gateway may not write.", facts.forbidden)
         counter("busy", "Requests turned away because of too much work.", facts.busy)
         counter("expired", "Requests turned away because they had waited too long.", facts.expired)
+        counter("stalls", "Times it stood still and connected anew.", facts.stalls)
         counter("bundles", "Requests to the exchange.", facts.bundles)
         counter("halved", "Requests to the exchange that failed and were halved.", facts.halved)
         page.add(

@@ -23,19 +23,22 @@ final class CurlTransfer {
         let request = job.request
         guard request.isWellFormed else { return .failure(.malformedRequest) }
         guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
+        guard request.isInTime?() ?? true else { return .failure(.tooLate) }
 
         ccurl_reset(easy)
         let inflow = CurlInflow(job: job, bytesMax: settings.answerBytesMax)
         var headers = HeaderList(request)
         defer { headers.free() }
-        // The context pointer is used inside ccurl_perform only, during which `inflow` lives.
+        // The context pointers are used inside ccurl_perform only, during which `inflow` and `outflow` live.
         let context = Unmanaged.passUnretained(inflow).toOpaque()
-        return withExtendedLifetime(inflow) {
-            request.body.withUnsafeBytes { body in
-                guard configure(easy, request, body, headers, context) else {
+        return request.body.withUnsafeBytes { body in
+            let outflow = request.isInTime.map { CurlOutflow(body, isInTime: $0) }
+            return withExtendedLifetime((inflow, outflow)) {
+                guard configure(easy, request, body, outflow, headers, context) else {
                     return .failure(.malformedRequest)
                 }
                 let code = ccurl_perform(easy)
+                guard outflow?.isTooLate != true else { return .failure(.tooLate) }
                 guard code == CURLE_OK else {
                     return .failure(CurlFault(easy, code, inflow, request.origin).fault)
                 }
@@ -56,7 +59,7 @@ final class CurlTransfer {
 
     private func configure(
         _ easy: UnsafeMutableRawPointer, _ request: HTTPRequest, _ body: UnsafeRawBufferPointer,
-        _ headers: HeaderList, _ context: UnsafeMutableRawPointer
+        _ outflow: CurlOutflow?, _ headers: HeaderList, _ context: UnsafeMutableRawPointer
     ) -> Bool {
         var option = CurlOptions(easy)
         option.set(CURLOPT_URL, request.origin.description + request.target)
@@ -89,11 +92,17 @@ final class CurlTransfer {
         switch request.method {
         case .get: option.set(CURLOPT_HTTPGET, 1)
         case .delete: option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
-        case .post:
-            option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
-        case .put, .patch:
-            option.check(ccurl_set_post_body(easy, body.baseAddress, curl_off_t(body.count)))
-            option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+        case .post, .put, .patch:
+            let count = curl_off_t(body.count)
+            if let outflow {
+                let source = Unmanaged.passUnretained(outflow).toOpaque()
+                option.check(ccurl_set_post_callback(easy, giveBody, source, count))
+            } else {
+                option.check(ccurl_set_post_body(easy, body.baseAddress, count))
+            }
+            if request.method != .post {
+                option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+            }
         }
         option.check(ccurl_set_headers(easy, headers.list))
         option.check(ccurl_set_body_callback(easy, takeBody, context))

@@ -31,6 +31,9 @@ public struct HTTPRequest: Sendable {
     public var body: [UInt8]
     /// Longest wait for the whole answer; the transport's own at most, and if nil.
     public var timeout: Duration?
+    /// Whether the request may still be sent; nil: it may. Asked before it begins, and for the last time when
+    /// all of its body but the last byte is on its way. After a no the server has no whole request.
+    public var isInTime: (@Sendable () -> Bool)?
 
     /// A request of `origin` for `target`.
     public init(

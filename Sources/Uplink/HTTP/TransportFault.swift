@@ -12,6 +12,8 @@ public enum TransportFault: Error, Hashable, Sendable {
     case plainHTTPRefused
     /// The request cannot be written down as HTTP, for instance a line break in a header.
     case malformedRequest
+    /// The request was broken off before it was whole: ``HTTPRequest/isInTime`` said no.
+    case tooLate
     /// The request may have been sent and no whole answer came in time.
     case timeout
     /// The connection broke, or what came was not HTTP, after the request may have been sent.
@@ -27,7 +29,7 @@ public enum TransportFault: Error, Hashable, Sendable {
     /// and the same samples must not be sent again at once.
     public var certainlyNotSent: Bool {
         switch self {
-        case .dns, .connect, .proxy, .tls, .plainHTTPRefused, .malformedRequest: true
+        case .dns, .connect, .proxy, .tls, .plainHTTPRefused, .malformedRequest, .tooLate: true
         case .timeout, .cut, .bodyTooLarge, .cancelled: false
         }
     }
@@ -67,6 +69,7 @@ extension TransportFault: CustomStringConvertible {
         case .tls(let cause): "no trusted connection: \(cause)"
         case .plainHTTPRefused: "plain http is refused to any host but this one"
         case .malformedRequest: "the request cannot be written as HTTP"
+        case .tooLate: "it was too late to send the request"
         case .timeout: "no answer in time"
         case .cut: "the connection broke before the answer was complete"
         case .bodyTooLarge: "the answer was too large"

@@ -121,6 +121,12 @@ actor NATSConnection {
         return client.refusal(settings.network.connectTimeout)
     }
 
+    /// Whether the server answers a question in time; its answer comes after all that it sent before.
+    func answers(within patience: Duration) async -> Bool {
+        guard let client, client.isConnected else { return false }
+        return client.flush(patience)
+    }
+
     /// Publishes a message.
     ///
     /// - Returns: why it was not sent.
@@ -131,8 +137,8 @@ actor NATSConnection {
 
     /// Returns when the connection has ended, or the task is cancelled.
     func ended() async {
-        guard let client else { return }
-        let events = client.events
+        // The client itself must not live on because somebody waits for its end.
+        guard let events = client?.events else { return }
         await withTaskCancellationHandler {
             await withCheckedContinuation { events.waitForEnd($0) }
         } onCancel: {

@@ -57,8 +57,10 @@ public struct RelayFacts: Sendable, Hashable {
     public var forbidden = 0
     /// Requests that were turned away because there was too much work.
     public var busy = 0
-    /// Requests that were too old when a worker was free.
+    /// Requests that were too old when a worker was free, or before they were whole at the exchange.
     public var expired = 0
+    /// How often this process or its network stood still, and it connected anew because of that.
+    public var stalls = 0
     /// Requests to the exchange.
     public var bundles = 0
     /// Of them, those that were halved.
@@ -90,6 +92,15 @@ public struct RelayFacts: Sendable, Hashable {
 /// Takes gateways' requests, sends them to the exchange in full bundles, and gives each gateway the exchange's
 /// own answer. It stores nothing: what it holds when it dies is sent again by its gateways.
 public actor Relay {
+    /// A message that came.
+    struct Incoming: Sendable {
+        var message: NATSMessage
+        /// When it was read.
+        var read: Uptime
+        /// The earliest time at which it can have left the NATS server.
+        var departure: Uptime
+    }
+
     /// A request with what its answer takes.
     private struct Pending {
         /// What its gateway may write.
@@ -136,6 +147,8 @@ public actor Relay {
     private static let connectPause = (
         first: Duration.milliseconds(200), longest: Duration.seconds(5)
     )
+    /// Between two questions to the NATS server that show how old what it sends can be.
+    private static let askPause = Duration.milliseconds(250)
     /// A gateway that was not served asks again after this.
     private static let soon = Duration.seconds(1)
 
@@ -210,26 +223,31 @@ public actor Relay {
     ///
     /// - Parameter listening: called whenever it begins to listen.
     public func run(listening: @escaping @Sendable () -> Void = {}) async {
-        let (messages, sink) = AsyncStream<NATSMessage>.makeStream(
+        let (messages, sink) = AsyncStream<Incoming>.makeStream(
             bufferingPolicy: .bufferingOldest(Self.inflowMax))
         let reading = Task { for await message in messages { await receive(message) } }
         var backoff = Backoff(first: Self.connectPause.first, longest: Self.connectPause.longest)
         var random = SystemRandomNumberGenerator()
         while !Task.isCancelled {
-            if let fault = await listen({ sink.yield($0) }) {
-                if numbers.connectionFault != fault.description {
-                    logger.warning("connect", metadata: ["fault": "\(fault)"])
+            let watch: SharedStallWatch
+            do throws(NATSFault) {
+                watch = try await listen { sink.yield($0) }
+            } catch {
+                if numbers.connectionFault != error.description {
+                    logger.warning("connect", metadata: ["fault": "\(error)"])
                 }
-                numbers.connectionFault = fault.description
+                numbers.connectionFault = error.description
                 try? await Task.sleep(for: backoff.next(using: &random))
                 continue
             }
+            let watching = Task { await endConnection(whenStalled: watch) }
             backoff.reset()
             numbers.connectionFault = nil
             numbers.isListening = true
             logger.notice("listening")
             listening()
             await connection.ended()
+            watching.cancel()
             numbers.isListening = false
             if !Task.isCancelled { logger.warning("the connection to the NATS server ended") }
         }
@@ -241,15 +259,47 @@ public actor Relay {
         await tokens?.finish()
     }
 
-    private func listen(
-        _ handler: @escaping @Sendable (NATSMessage) -> Void
-    ) async -> NATSFault? {
-        if let fault = await connection.open() { return fault }
-        if let fault = await connection.serve("\(Self.subject).*", queue: Self.queue, handler) {
-            await connection.close()
-            return fault
+    /// Ends the connection when what it brings can be of any age. What the next one brings is younger than itself.
+    private func endConnection(whenStalled watch: SharedStallWatch) async {
+        while !Task.isCancelled {
+            let asked = clock.read().uptime
+            let isAnswered = await connection.answers(within: StallWatch.gapMax)
+            let now = clock.read().uptime
+            let since = watch.with { watch in
+                isAnswered ? watch.answered(askedAt: asked, now) : watch.look(now)
+                return watch.stalledSince
+            }
+            guard !Task.isCancelled else { return }
+            if let since {
+                numbers.stalls += 1
+                logger.warning(
+                    "this relay or its network stood still; connecting anew",
+                    metadata: ["seconds": "\((now - since).components.seconds)"])
+                return await connection.close()
+            }
+            try? await Task.sleep(for: Self.askPause)
         }
-        return nil
+    }
+
+    /// Listens to the gateways.
+    ///
+    /// - Returns: what tells how old it can be what they send.
+    private func listen(
+        _ handler: @escaping @Sendable (Incoming) -> Void
+    ) async throws(NATSFault) -> SharedStallWatch {
+        if let fault = await connection.open() { throw fault }
+        let watch = SharedStallWatch(clock.read().uptime)
+        let fault = await connection.serve("\(Self.subject).*", queue: Self.queue) {
+            [clock] message in
+            let now = clock.read().uptime
+            let departure = watch.with { $0.departure(ofWhatIsReadAt: now) }
+            handler(Incoming(message: message, read: now, departure: departure))
+        }
+        if let fault {
+            await connection.close()
+            throw fault
+        }
+        return watch
     }
 
     /// Turns away what waits, and returns when all that is under way has its answer.
@@ -265,7 +315,8 @@ public actor Relay {
 
     /// Takes a request of a gateway: whose it is says the subject, which the server lets nobody else use. An answer
     /// goes to this gateway or nowhere: another one would believe it.
-    func receive(_ message: NATSMessage) async {
+    func receive(_ incoming: Incoming) async {
+        let message = incoming.message
         guard let reply = message.reply,
             let name = message.subject.split(separator: ".").last.map({ String($0) }),
             RelayTable.isGateway(name), reply.hasPrefix("\(Self.inbox).\(name).")
@@ -284,7 +335,6 @@ public actor Relay {
         guard !isEnding else { return await answer(reply, .throttled(retryAfter: Self.soon)) }
         guard !request.points.isEmpty else { return await answer(reply, healthAnswer()) }
         numbers.points += request.points.count
-        let received = clock.read().uptime
         let table = await table()
         var mine = Pending(points: [], known: [], reply: reply)
         for point in request.points {
@@ -313,8 +363,8 @@ public actor Relay {
         lastJob += 1
         let job = RelayBatcher.Job(
             id: lastJob, gateway: name, points: mine.points.count, isAlone: request.isAlone,
-            received: received,
-            latest: RelayPatience.latestBegin(received, patience: request.patience))
+            received: incoming.read,
+            latest: RelayPatience.latestBegin(incoming.departure, patience: request.patience))
         switch batcher.admit(job, clock.read().uptime) {
         case .busy(let pause):
             numbers.busy += 1
@@ -340,7 +390,14 @@ public actor Relay {
 
     private func answer(_ reply: String, _ answer: DeliveryAnswer) async {
         let bytes = RelayAnswer(answer, clock.read().uptime).bytes
-        if let fault = await connection.publish(bytes, to: reply) {
+        var fault = await connection.publish(bytes, to: reply)
+        // The connection that the request came by has ended: any other one reaches its gateway as well.
+        if fault == .connect, numbers.connectionFault == nil {
+            fault = await connection.open()
+            numbers.connectionFault = fault?.description
+            if fault == nil { fault = await connection.publish(bytes, to: reply) }
+        }
+        if let fault {
             logger.info("answer a gateway", metadata: ["fault": "\(fault)"])
         }
     }
@@ -410,12 +467,18 @@ public actor Relay {
         while true {
             let now = clock.read().uptime
             for job in bisection.drop({ $0.latest < now }) {
+                numbers.expired += 1
                 await conclude(job, failure ?? .throttled(retryAfter: Self.soon), from: 0)
             }
             guard let part = bisection.next else { return longest }
             let points = part.flatMap { pending[$0.id]?.points ?? [] }.map(told)
             let began = clock.read().uptime
-            let answer = await worker.deliver(points, alone: part[0].isAlone && points.count == 1)
+            let latest = part.map(\.latest).min() ?? now
+            let answer = await worker.deliver(
+                points, alone: part[0].isAlone && points.count == 1
+            ) { [clock] in clock.read().uptime <= latest }
+            // The time above is some time ago: a token was fetched, a connection made, or this process stood still.
+            guard let answer else { continue }
             let took = clock.read().uptime - began
             longest = max(longest ?? .zero, took)
             numbers.bundles += 1

@@ -12,7 +12,7 @@ enum RelayPatience {
     static let answer = Duration.seconds(60)
     /// What a gateway may ask for instead.
     static let answerRange = Duration.seconds(1)...Duration.seconds(600)
-    /// The longest time from a request's arrival to its beginning at the exchange.
+    /// The longest time from when a request leaves the NATS server to its beginning at the exchange.
     static let beginMax = Duration.seconds(15)
     /// The part of a gateway's patience that a request may wait: the rest is for the exchange.
     static let beginPart = 4
@@ -21,9 +21,9 @@ enum RelayPatience {
     /// Before the same samples are sent again when their fate is unknown.
     static let resendPause = beginMax + workMax
 
-    /// When a request that came at `received` has to begin at the exchange, if at all.
-    static func latestBegin(_ received: Uptime, patience: Duration) -> Uptime {
+    /// When a request that left the NATS server at `departure` has to begin at the exchange, if at all.
+    static func latestBegin(_ departure: Uptime, patience: Duration) -> Uptime {
         let patience = min(max(patience, answerRange.lowerBound), answerRange.upperBound)
-        return received + min(beginMax, patience / beginPart)
+        return departure + min(beginMax, patience / beginPart)
     }
 }

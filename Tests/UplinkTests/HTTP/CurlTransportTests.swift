@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import Testing
 
 @testable import Uplink
@@ -45,6 +46,50 @@ import Testing
             #expect(!seen.contains(absent))
         }
         #expect(seen.hasSuffix("\r\n\r\n" + String(repeating: "x", count: 200_000)))
+    }
+
+    @Test func aRequestInTimeIsSentAsAnyOther() async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        for length in [0, 1, 2, 200_000] {
+            let asked = Atomic(0)
+            var request = HTTPRequest(
+                .post, try Self.origin(server), "/FHIR/R5/", contentType: "application/json",
+                body: Array(String(repeating: "x", count: length).utf8))
+            request.isInTime = {
+                asked.add(1, ordering: .relaxed)
+                return true
+            }
+            #expect(try await CurlTransport().send(request).status == 200)
+            let seen = try #require(server.requests.last)
+            #expect(seen.contains("\r\nContent-Length: \(length)\r\n"))
+            #expect(seen.hasSuffix("\r\n\r\n" + String(repeating: "x", count: length)))
+            for absent in ["Transfer-Encoding", "Expect:"] { #expect(!seen.contains(absent)) }
+            #expect(asked.load(ordering: .relaxed) == (length == 0 ? 1 : 2))
+        }
+    }
+
+    @Test(arguments: [1, 5, 200_000])
+    func aRequestThatIsTooLateOnTheWayLacksItsLastByte(length: Int) async throws {
+        let server = try RawServer { connection, _ in connection.send(Self.ok) }
+        defer { server.stop() }
+        let asked = Atomic(0)
+        var request = HTTPRequest(
+            .post, try Self.origin(server), "/FHIR/R5/", contentType: "application/json",
+            body: Array(String(repeating: "x", count: length).utf8))
+        // In time when it begins; the connection takes too long.
+        request.isInTime = { asked.add(1, ordering: .relaxed).oldValue == 0 }
+        let transport = CurlTransport()
+        await #expect(throws: TransportFault.tooLate) { _ = try await transport.send(request) }
+        request.isInTime = { false }
+        await #expect(throws: TransportFault.tooLate) { _ = try await transport.send(request) }
+        // Nothing of it is left over for the next one.
+        request.isInTime = nil
+        #expect(try await transport.send(request).status == 200)
+        let bodies = server.requests.map { $0.utf8.count { $0 == 0x78 } }
+        #expect(bodies.count == 2 && bodies.last == length, "the one too late did not connect")
+        #expect(bodies.first.map { $0 < length } == true)
+        #expect(TransportFault.tooLate.certainlyNotSent)
     }
 
     @Test func anEmptyPostHasALengthAndNoContentType() async throws {

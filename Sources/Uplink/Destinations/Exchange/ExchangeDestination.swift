@@ -76,6 +76,17 @@ public actor ExchangeDestination: Destination {
     /// Sends one bundle, or one observation to the single endpoint. RR intervals that the patient has
     /// not consented to are left out, and answered with ``EntryVerdict/notWanted``.
     public func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        // Without a limit it is never too late.
+        await deliver(points, alone: alone, isInTime: nil) ?? .notSent(retryAt: nil)
+    }
+
+    /// The same, unless `isInTime` says no before the request is whole at the exchange
+    /// (``HTTPRequest/isInTime``).
+    ///
+    /// - Returns: nil if it was too late: the exchange has nothing of it.
+    func deliver(
+        _ points: [OutgoingPoint], alone: Bool, isInTime: (@Sendable () -> Bool)?
+    ) async -> DeliveryAnswer? {
         if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
             return answer
         }
@@ -118,8 +129,9 @@ public actor ExchangeDestination: Destination {
         self.writer = writer
         let isSingle = alone && entries.count == 1
         let body = isSingle ? writer.observation(first) : writer.bundle(entries)
-        let answer = await post(body, count: entries.count, isSingle: isSingle)
-        guard case .entries(let answers) = answer else { return answer }
+        let answer = await post(
+            body, count: entries.count, isSingle: isSingle, isInTime: isInTime)
+        guard case .entries(let answers)? = answer else { return answer }
         return .entries(spread(answers, over: points, known))
     }
 
@@ -161,7 +173,9 @@ public actor ExchangeDestination: Destination {
         return writer
     }
 
-    private func post(_ body: [UInt8], count: Int, isSingle: Bool) async -> DeliveryAnswer {
+    private func post(
+        _ body: [UInt8], count: Int, isSingle: Bool, isInTime: (@Sendable () -> Bool)?
+    ) async -> DeliveryAnswer? {
         // Once as it is, once with a renewed token, once at another base: the exchange has examined
         // nothing when it says 401 or 404.
         for _ in 0..<3 {
@@ -173,12 +187,15 @@ public actor ExchangeDestination: Destination {
                 return error.answer
             }
             let base = fhirTarget
-            let request = HTTPRequest(
+            var request = HTTPRequest(
                 .post, origin, base + (isSingle ? "Observation" : ""),
                 contentType: "application/json", body: body)
+            request.isInTime = isInTime
             let answer: HTTPAnswer
             do {
                 answer = try await transport.send(request.authorized(by: token.secret))
+            } catch .tooLate {
+                return nil
             } catch {
                 // A refused certificate is a matter for a person, but may also be the clock's: it is
                 // tried again like a missing connection.
