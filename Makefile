@@ -17,7 +17,7 @@ $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
-	test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
+	test-real-exchange test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
 	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
 	test-installed test-container image test-image lint fuzz bench order clean
 
@@ -47,7 +47,7 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
 	@echo "make test-monitoring, make test-release, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
 	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-container,"
-	@echo "make test-ansible, make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
+	@echo "make test-ansible, make test-real-exchange, make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
@@ -82,6 +82,11 @@ test-page:             ## the live page in real Chromium, against a server that 
 test-exchange:         ## several servers of an exchange behind HAProxy (deploy/exchange), one of them killed
 	@deploy/setup --test
 	Tests/Exchange/run
+
+# EXCHANGE=FOLDER: a checkout of github.com/jupyterhealth/jupyterhealth-exchange.
+test-real-exchange: build-tests ## gateway and relay against a real exchange
+	@deploy/setup --test
+	Tests/RealExchange/run "$(EXCHANGE)"
 
 test-monitoring: gateway-demo ## dashboards and alarms with a real Prometheus, the real gateway and HAProxy
 	@deploy/setup --test

@@ -1,0 +1,161 @@
+import Basics
+import Foundation
+import GATTHeartRate
+import Testbed
+import Testing
+
+/// The real program with simulated straps against a real exchange, which Tests/RealExchange/run starts: each sample
+/// is there once, with the right patient, rate and time, by the exchange's own database.
+@Suite(.serialized, .enabled(if: RealExchange.isThere, "make test-real-exchange EXCHANGE=FOLDER"))
+struct RealExchangeTests {
+    /// What is delivered before the straps stop, at least.
+    private static let samplesMin = 40
+    /// From a strap's frame to when the gateway has it, on a busy machine. Frames are a second apart; which of them
+    /// a sample is shows its rate as well.
+    private static let delayMax = Duration.seconds(5)
+
+    @Test(.timeLimit(.minutes(10)))
+    func whoIsInvitedDeliversEachSampleOnce() async throws {
+        let exchange = try RealExchange()
+        try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
+            for (index, patient) in exchange.facts.patients.enumerated() {
+                try await world.command("enroll", "-", "--name", "e\(index)", input: patient.link)
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(10)))
+    func aRelayWithAPractitionersKeyDeliversEachSampleOnce() async throws {
+        let exchange = try RealExchange()
+        try await RelayStage.run { stage in
+            var setup = TestWorld.Setup()
+            setup.settings = stage.settings
+            let relay = try await stage.start(
+                exchange: exchange.facts.url, practitionerKey: exchange.facts.practitionerKey,
+                device: nil)
+            for patient in exchange.facts.patients { try await stage.allow(patient.id) }
+            try await Self.deliver(through: exchange, ["nats", "nats"], setup) { world in
+                _ = try await stage.addWhenItListens(to: world.gateway)
+            }
+            await relay.stop()
+        }
+    }
+
+    /// - Parameters:
+    ///   - enrollments: of the straps, in the order of the exchange's patients.
+    ///   - enroll: makes them.
+    private static func deliver(
+        through exchange: RealExchange, _ enrollments: [String], _ setup: TestWorld.Setup,
+        _ enroll: (TestWorld) async throws -> Void
+    ) async throws {
+        let before = try await exchange.lastRow()
+        var setup = setup
+        setup.straps = enrollments.count
+        try await TestWorld.run(setup) { world in
+            try await enroll(world)
+            let patients = exchange.facts.patients
+            for (index, enrollment) in enrollments.enumerated() {
+                let words =
+                    ["pair", TestWorld.addresses[index], "--enrollment", enrollment]
+                    + (enrollment == "nats" ? ["--patient", patients[index].id] : [])
+                try await world.gateway.succeed(words)
+            }
+            try await world.eventually("delivered") { $0.balance.delivered >= samplesMin }
+            let status = try await world.settle()
+            #expect(status.balance.addsUp && status.balance.balanced)
+            let rows = try await exchange.rows(after: before)
+            #expect(rows.count == status.balance.delivered)
+            #expect(rows.allSatisfy { $0.identifier != nil }, "a row has no identifier")
+            #expect(Set(rows.map(\.identifier)).count == rows.count, "a sample is there twice")
+            for (index, patient) in patients.enumerated() {
+                let sent = await world.bluez.framesSent(TestWorld.addresses[index])
+                expect(rows.filter { $0.patient == patient.id }, are: sent)
+            }
+            #expect(await world.exchange.storedCount() == 0)
+            print("\(rows.count) samples of \(patients.count) patients are at the real exchange")
+        }
+    }
+
+    /// Compares a patient's rows with the frames of the strap.
+    private static func expect(_ rows: [RealExchange.Row], are sent: [SentFrame]) {
+        let (now, uptime) = (UTC.now(), Uptime.now())
+        let worn = sent.compactMap { frame -> (bpm: Double, at: UTC)? in
+            guard let measurement = try? HeartRateMeasurement(frame: frame.bytes),
+                Plausibility.judge(measurement).isEmpty
+            else { return nil }
+            return (Double(measurement.bpm), now - (uptime - frame.uptime))
+        }
+        #expect(rows.count == worn.count)
+        #expect(rows.map(\.bpm) == worn.map(\.bpm))
+        for (row, frame) in zip(rows, worn) {
+            let delay = UTC(microseconds: row.microseconds) - frame.at
+            #expect(
+                (Duration.milliseconds(-100)...delayMax).contains(delay),
+                "\(delay) from the strap to the gateway")
+        }
+    }
+}
+
+/// An exchange that Tests/RealExchange/run has started, and its database.
+struct RealExchange {
+    /// What it writes down.
+    struct Facts: Decodable {
+        struct Patient: Decodable {
+            var id, link: String
+        }
+
+        var url, database, practitionerKey: String
+        var patients: [Patient]
+    }
+
+    /// An observation, oldest first.
+    struct Row: Decodable {
+        var patient: String
+        var bpm: Double
+        var microseconds: Int64
+        var identifier: String?
+    }
+
+    private static let variable = "REAL_EXCHANGE"
+    static let isThere = ProcessInfo.processInfo.environment[variable] != nil
+
+    let facts: Facts
+
+    init() throws {
+        let path = try #require(ProcessInfo.processInfo.environment[Self.variable])
+        facts = try JSONDecoder().decode(Facts.self, from: Data(contentsOf: URL(filePath: path)))
+    }
+
+    /// The number of the last observation.
+    func lastRow() async throws -> Int {
+        let text = try await ask("select coalesce(max(id), 0) from core_observation")
+        return try #require(Int(text.trimmingCharacters(in: .whitespacesAndNewlines)))
+    }
+
+    /// The observations that came after one.
+    func rows(after last: Int) async throws -> [Row] {
+        let text = try await ask(
+            """
+            select coalesce(json_agg(r order by r.microseconds, r.id), '[]') from (
+                select o.id, o.subject_patient_id::text as patient,
+                    (o.omh_data->'body'->'heart_rate'->>'value')::float as bpm,
+                    (extract(epoch from (o.omh_data->'body'->'effective_time_frame'->>'date_time')::timestamptz)
+                        * 1000000)::bigint as microseconds,
+                    i.value as identifier
+                from core_observation o left join core_observationidentifier i on i.observation_id = o.id
+                where o.id > \(last)) r
+            """)
+        return try JSONDecoder().decode([Row].self, from: Data(text.utf8))
+    }
+
+    private func ask(_ query: String) async throws -> String {
+        let outcome = try await Command.run(
+            "/usr/bin/psql",
+            [
+                "-h", facts.database, "-U", "postgres", "-d", "exchange", "-v", "ON_ERROR_STOP=1",
+                "-qAtX", "-c", query,
+            ])
+        guard outcome.status == 0 else { throw SystemFault("psql: \(outcome.complaint)") }
+        return outcome.output
+    }
+}
