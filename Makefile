@@ -17,8 +17,8 @@ $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
-	test-real-exchange test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 gateway-demo gateway-demo-arm64 \
-	simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
+	test-real-exchange test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 \
+	gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
 	test-installed test-container image test-image lint fuzz bench order clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.

@@ -19,30 +19,33 @@ actor RelayProcesses {
         _ directory: URL, _ cluster: NATSCluster, _ exchange: StandInExchange, _ key: NKey,
         table: [(gateway: String, patient: Int)]
     ) async throws {
-        func write(_ text: String, _ name: String) throws -> String {
-            let path = directory.appending(path: name).path
-            guard
-                FileManager.default.createFile(
-                    atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
-            else { throw SystemFault("cannot write \(path)") }
-            return path
-        }
         self.directory = directory
-        configuration = try write(
+        configuration = try Self.write(
             """
             nats:
               servers: [\(await cluster.addresses)]
               ca_file: \(cluster.authorityFile)
-              seed_file: \(try write(key.seedText.revealed, "relay.seed"))
+              seed_file: \(try Self.write(key.seedText.revealed, "relay.seed", in: directory))
             exchange:
               url: \(exchange.baseURL)
-              key_file: \(try write(RelayFixture.practitionerKey, "practitioner-key"))
+              key_file: \(try Self.write(RelayFixture.practitionerKey, "practitioner-key", in: directory))
               device: "70007"
               code: omh:heart-rate:2.0
             workers: 1
-            patients_file: \(try write(
-                table.map { "\($0.gateway)  \($0.patient)" }.joined(separator: "\n"), "patients"))
-            """, "relay.yaml")
+            patients_file: \(try Self.write(
+                table.map { "\($0.gateway)  \($0.patient)" }.joined(separator: "\n"), "patients",
+                in: directory))
+            """, "relay.yaml", in: directory)
+    }
+
+    /// - Returns: the path of the file, which holds a secret.
+    private static func write(_ text: String, _ name: String, in directory: URL) throws -> String {
+        let path = directory.appending(path: name).path
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+        else { throw SystemFault("cannot write \(path)") }
+        return path
     }
 
     func start(_ index: Int) async throws {

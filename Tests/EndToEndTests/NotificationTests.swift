@@ -31,13 +31,20 @@ import Testing
     /// brought a socket holds a descriptor of its own until it is let go.
     private func hasOneSocket(_ world: TestWorld) async throws {
         var counts: [Int] = []
+        var way: String?
         do {
-            try await world.eventually("one socket") { _ in
+            try await world.eventually("one socket") { status in
                 counts.append(try await sockets(of: world))
+                way = status.sensors.first?.notifications
                 return counts.last == 1
             }
         } catch {
-            Issue.record("sockets counted, look by look: \(counts)")
+            Issue.record(
+                """
+                sockets counted, look by look: \(counts); frames come by \(way ?? "nothing"), after \
+                \(await world.bluez.callCount("AcquireNotify")) AcquireNotify, \
+                \(await world.bluez.callCount("StartNotify")) StartNotify
+                """)
             throw error
         }
     }
@@ -46,7 +53,9 @@ import Testing
     private func sockets(of world: TestWorld) async throws -> Int {
         let pid = try #require(await world.gateway.processID)
         // Num RefCount Protocol Flags Type St Inode Path; SOCK_SEQPACKET is 5 (proc(5)).
-        let table = try String(contentsOfFile: "/proc/\(pid)/net/unix", encoding: .utf8)
+        // Not by contentsOfFile, which ends after the first 4 KiB.
+        let file = try FileHandle(forReadingFrom: URL(filePath: "/proc/\(pid)/net/unix"))
+        let table = String(decoding: try file.readToEnd() ?? Data(), as: UTF8.self)
         var ofPackets: Set<String> = []
         for line in table.split(separator: "\n") {
             let fields = line.split(separator: " ")

@@ -26,8 +26,14 @@ public enum FilePlace {
     /// Whether what is written to `path` is lost when the service stops or the machine restarts: the kernel's
     /// file systems, and a service's own /tmp and /var/tmp (systemd.exec(5), `PrivateTmp=`).
     static func isTemporary(_ path: String) -> Bool {
-        let mounts = (try? String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)) ?? ""
-        return isTemporary(path, mounts: mounts)
+        isTemporary(path, mounts: wholeText(ofKernelFile: "/proc/self/mountinfo"))
+    }
+
+    /// Foundation's `contentsOf…` end after the first 4 KiB of a file without a size, as the kernel's are.
+    static func wholeText(ofKernelFile path: String) -> String {
+        guard let file = FileHandle(forReadingAtPath: path) else { return "" }
+        defer { try? file.close() }
+        return String(decoding: (try? file.readToEnd()) ?? Data(), as: UTF8.self)
     }
 
     /// The same with the table of mounts of proc(5).

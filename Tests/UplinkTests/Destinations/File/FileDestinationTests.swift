@@ -183,6 +183,14 @@ import Testing
         #expect(!FilePlace.isTemporary("/var/tmp/points.ndjson", mounts: ""))
     }
 
+    @Test func aLongTableOfTheKernelsIsReadToItsEnd() throws {
+        // Of several pages, as the mounts of a service that systemd confines can be.
+        let maps = FilePlace.wholeText(ofKernelFile: "/proc/self/maps")
+        #expect(maps.utf8.count > 8192)
+        #expect(maps.contains("[stack]"))
+        #expect(FilePlace.wholeText(ofKernelFile: "/proc/no-such-file").isEmpty)
+    }
+
     @Test func aFileMovedAwayIsFollowedByANewOne() async throws {
         let scratch = try Scratch()
         let path = scratch.path + "/points.ndjson"
