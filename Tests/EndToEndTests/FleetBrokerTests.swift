@@ -126,9 +126,17 @@ import Testing
             #expect(!text.output.contains("\u{1B}"))
             #expect(text.output.split(separator: "\n").allSatisfy { $0.count <= 80 })
 
-            // Who is removed leaves the screen.
+            // Who is removed leaves the screen, and its straps leave the broker.
+            try await world.command("pair", TestWorld.addresses[0], "--enrollment", "e0")
+            _ = try await screen("the strap is back") { $0["ward3-07"]?.sensors?.paired == 1 }
             try await world.command("destination", "remove", "ward", "--yes")
             _ = try await screen("it is taken away") { $0["ward3-07"] == nil }
+            let left = try await Command.run(
+                Self.subscriber,
+                ["-h", "127.0.0.1", "-p", "\(broker.port)", "-t", "#", "-v", "-W", "2"]
+            ).output
+            #expect(
+                !left.contains("edge-gateway/a/") && !left.contains("edge-gateway_a_"), "\(left)")
 
             // The same user and password as a destination's.
             let stranger = try await fleet(

@@ -37,6 +37,8 @@ actor Deliveries {
     private(set) var ended: [Int64: String] = [:]
     /// Enrollments whose tokens could not be read when their delivery was last to start.
     private(set) var unreadable: Set<Int64> = []
+    /// The gateway's state as it was last shown.
+    private var shown: GatewayState?
 
     init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
         self.settings = settings
@@ -263,7 +265,7 @@ actor Deliveries {
         // What cannot be read cannot be used either.
         guard let (_, destination) = try? other(enrollment, secrets: secrets(at: path), logger)
         else { return nil }
-        let left = await destination.withdraw()
+        let left = await destination.withdraw(shown: shown)
         await destination.finish()
         return left
     }
@@ -287,6 +289,7 @@ actor Deliveries {
 
     /// Has them show it. None waits for another.
     func show(_ state: GatewayState) async {
+        shown = state
         let destinations = deliveries.values.map(\.destination).filter(\.showsState)
         await withDiscardingTaskGroup { group in
             for destination in destinations { group.addTask { await destination.show(state) } }

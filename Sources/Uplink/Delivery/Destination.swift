@@ -69,7 +69,9 @@ public protocol Destination: Sendable {
     func isMended(_ reason: HoldReason, of patient: String) async -> Bool
     /// The destination is about to be removed: ends what it shows to others. Gives what they still see, in
     /// words for a person; nil if that is nothing.
-    func withdraw() async -> String?
+    ///
+    /// - Parameter state: the gateway's, as it was last shown, maybe by another instance; nil if it was not.
+    func withdraw(shown state: GatewayState?) async -> String?
     /// The delivery has ended: returns when nothing is under way that must not be lost, such as a renewal of
     /// tokens.
     func finish() async
@@ -107,7 +109,7 @@ extension Destination {
     public func mayTakeIntervals() async -> Bool { false }
 
     /// It shows nothing to anybody.
-    public func withdraw() async -> String? { nil }
+    public func withdraw(shown state: GatewayState?) async -> String? { nil }
 
     /// Nothing is.
     public func finish() async {}

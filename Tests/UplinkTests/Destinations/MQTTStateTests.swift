@@ -62,18 +62,60 @@ import Testing
         messages.begin()
         let one = messages.messages(Self.state([Self.strap(1)]))
         #expect(
-            Self.text(one) == ["sensor/1/link=streaming", "sensor/2/link=", "health={}"])
+            Self.text(one) == [
+                "sensor/1/link=streaming", "sensor/2/latest=", "sensor/2/link=", "health={}",
+            ])
         messages.note(one, Self.taken(one))
         #expect(Self.text(messages.messages(Self.state([Self.strap(1)]))) == ["health={}"])
     }
 
+    /// What goes out with a strap's samples, and is retained.
+    private static let topicsOfSamples = [
+        "edge-gateway/ward3/sensor/1/latest", "homeassistant/sensor/edge-gateway_ward3_1/config",
+    ]
+
+    @Test func aStrapThatIsForgottenDoesNotLeaveItsHeartRateInHomeAssistant() {
+        var messages = MQTTStateMessages(topics: Self.topics, describes: true)
+        let both = messages.messages(Self.state([Self.strap(1), Self.strap(2)]))
+        messages.note(both, Self.taken(both))
+        let one = messages.messages(Self.state([Self.strap(2)]))
+        let gone = one.filter { $0.payload.isEmpty }
+        #expect(gone.allSatisfy { $0.isRetained })
+        #expect(
+            Set(gone.map(\.topic))
+                == Set(
+                    Self.topicsOfSamples + [
+                        "edge-gateway/ward3/sensor/1/link",
+                        "homeassistant/device/edge-gateway_ward3_1/config",
+                    ]))
+        messages.note(one, Self.taken(one))
+        #expect(messages.messages(Self.state([Self.strap(2)])).map(\.topic) == [Self.topics.health])
+    }
+
     @Test func whenADestinationIsRemovedNothingOfTheStateStays() {
         var messages = MQTTStateMessages(topics: Self.topics, describes: true)
-        let shown = messages.messages(Self.state([Self.strap(1)]))
-        messages.note(shown, Self.taken(shown))
-        let left = messages.farewell
-        #expect(Set(left.map(\.topic)) == Set(shown.map(\.topic) + ["edge-gateway/ward3/status"]))
+        let state = Self.state([Self.strap(1)])
+        let shown = messages.messages(state)
+        // Who takes it away has sent none of it.
+        let left = MQTTStateMessages(topics: Self.topics, describes: true).farewell(state)
         #expect(left.allSatisfy { $0.payload.isEmpty && $0.isRetained })
+        #expect(
+            Set(left.map(\.topic))
+                == Set(shown.map(\.topic) + Self.topicsOfSamples + ["edge-gateway/ward3/status"]))
+    }
+
+    /// Else it evaluates its templates on nothing, and says so in its log.
+    @Test func homeAssistantIsToldThatAThingIsGoneBeforeItsTopicsAreEmptied() throws {
+        var messages = MQTTStateMessages(topics: Self.topics, describes: true)
+        let both = messages.messages(Self.state([Self.strap(1), Self.strap(2)]))
+        messages.note(both, Self.taken(both))
+        let one = messages.messages(Self.state([Self.strap(2)])).filter(\.payload.isEmpty)
+        for removals in [one, messages.farewell(Self.state([Self.strap(2)]))] {
+            let isDescription = removals.map { MQTTTopics.isDiscovery($0.topic) }
+            let first = try #require(isDescription.firstIndex(of: false))
+            #expect(isDescription.contains(true))
+            #expect(!isDescription[first...].contains(true), "\(removals.map(\.topic))")
+        }
     }
 
     // MARK: - Home Assistant
@@ -102,8 +144,10 @@ import Testing
 
     private static func described(_ straps: [GatewayState.Strap]) throws -> [String: [String: Any]]
     {
-        let messages = MQTTStateMessages(topics: topics, describes: true)
-            .messages(state(straps)).filter { $0.topic.hasPrefix("homeassistant/") }
+        var states = MQTTStateMessages(topics: topics, describes: true)
+        let messages = states.messages(state(straps)).filter {
+            $0.topic.hasPrefix("homeassistant/")
+        }
         return try Dictionary(
             uniqueKeysWithValues: messages.map {
                 (

@@ -90,7 +90,7 @@ actor FirebaseDestination: Destination {
 
     func begin() async { await settleShare() }
 
-    func withdraw() async -> String? {
+    func withdraw(shown state: GatewayState?) async -> String? {
         let hasShare: Bool
         switch await settle(share: nil) {
         case .settled: hasShare = false

@@ -120,7 +120,7 @@ actor MQTTDestination: Destination {
     func show(_ state: GatewayState) async {
         guard showsState else { return }
         self.state = state
-        for strap in state.straps { writer.names[strap.id] = strap.name }
+        writer.take(Dictionary(state.straps.map { ($0.id, $0.name) }) { one, _ in one })
         // A broker that does not answer is waited for once; then it gets the newest state.
         guard !isShowing else { return }
         isShowing = true
@@ -149,14 +149,16 @@ actor MQTTDestination: Destination {
 
     /// Takes the gateway's state away, if the broker answers. It gives no words: what stays says that the
     /// gateway is gone.
-    func withdraw() async -> String? {
+    func withdraw(shown state: GatewayState?) async -> String? {
         guard let stateMessages else { return nil }
         await connection.close()
         // The same client without a will: the broker publishes that of the connection before first.
         var settings = settings
         settings.will = nil
         let last = MQTTConnection(settings)
-        if case .success = await last.open() { _ = await last.publish(stateMessages.farewell) }
+        if case .success = await last.open() {
+            _ = await last.publish(stateMessages.farewell(state))
+        }
         await last.close()
         return nil
     }

@@ -115,7 +115,8 @@ public struct MQTTKind: DestinationKind {
         var writer = writer(patient: nil)
         let reading = ClockReading(
             uptime: .zero, wall: UTC(microseconds: 1_795_334_400_000_000), isTrusted: true)
-        let state = showsState ? stateMessages.messages(.example) : []
+        var messages = stateMessages
+        let state = showsState ? messages.messages(.example) : []
         return (writer.greeting() + state + writer.messages([.example], reading)).map { message in
             "\(message.topic)\(message.isRetained ? " (retained)" : "")\n    "
                 + String(decoding: message.payload, as: UTF8.self)

@@ -44,6 +44,8 @@ struct MQTTTopics: Hashable, Sendable {
     func discovery(_ sensor: Int64) -> String {
         "homeassistant/sensor/\(uniqueID(sensor))/config"
     }
+    /// Whether it looks for a description there.
+    static func isDiscovery(_ topic: String) -> Bool { topic.hasPrefix("homeassistant/") }
     /// A sensor's name that no other gateway's has.
     func uniqueID(_ sensor: Int64) -> String { "edge-gateway_\(gateway)_\(sensor)" }
 
@@ -71,8 +73,8 @@ struct MQTTWriter: Sendable {
     /// The times of the newest heart rates that went out.
     private var newest: [Int64: UTC] = [:]
     private var described: Set<Int64> = []
-    /// What people call the straps, where the gateway's state said so.
-    var names: [Int64: String] = [:]
+    /// What people call the straps that are paired; nil as long as the gateway's state did not say so.
+    private var names: [Int64: String]?
 
     /// A gateway has a handful of straps; beyond this what is known of them is forgotten.
     static let sensorsMax = 64
@@ -122,6 +124,15 @@ struct MQTTWriter: Sendable {
         return [MQTTMessage(topic: topics.status, payload: Array("online".utf8), isRetained: true)]
     }
 
+    /// Takes over what people call the straps that are paired. Who has another name is described anew, and of who
+    /// is not among them nothing is retained any more: samples of a strap that was forgotten may still wait.
+    mutating func take(_ straps: [Int64: String]) {
+        described = described.filter { straps[$0] != nil && names?[$0] == straps[$0] }
+        names = straps
+    }
+
+    private func isPaired(_ sensor: Int64) -> Bool { names.map { $0[sensor] != nil } ?? true }
+
     /// Takes the time as that of the gateway's start, if the clock is right and no time was taken before.
     mutating func begin(_ now: ClockReading) {
         if now.isTrusted, start == nil { start = now.wall }
@@ -160,7 +171,7 @@ struct MQTTWriter: Sendable {
     private mutating func latest(_ points: [OutgoingPoint], _ now: UTC) -> [MQTTMessage] {
         let oldest = max(start ?? now, now - .seconds(Self.freshSeconds))
         var best: [Int64: (time: UTC, point: OutgoingPoint)] = [:]
-        for point in points {
+        for point in points where isPaired(point.sensorID) {
             guard let time = point.point.heartRateTime,
                 time > max(oldest, newest[point.sensorID] ?? oldest)
             else { continue }
@@ -184,7 +195,8 @@ struct MQTTWriter: Sendable {
 
     private mutating func descriptions(_ points: [OutgoingPoint]) -> [MQTTMessage] {
         var messages: [MQTTMessage] = []
-        for point in points where !described.contains(point.sensorID) {
+        for point in points
+        where isPaired(point.sensorID) && !described.contains(point.sensorID) {
             if described.count >= Self.sensorsMax { described = [] }
             described.insert(point.sensorID)
             messages.append(description(of: point))
@@ -213,7 +225,7 @@ struct MQTTWriter: Sendable {
         json.string(id)
         json.raw(#"],"name":"#)
         json.string(
-            "\(topics.gateway) \(names[point.sensorID] ?? "strap \(point.sensorID)")")
+            "\(topics.gateway) \(names?[point.sensorID] ?? "strap \(point.sensorID)")")
         let details: [(StaticString, String?)] = [
             (#","manufacturer":"#, point.strap.manufacturer), (#","model":"#, point.strap.model),
             (#","sw_version":"#, point.strap.firmware),

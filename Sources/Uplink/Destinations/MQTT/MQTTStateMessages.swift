@@ -9,7 +9,7 @@ struct MQTTStateMessages: Sendable {
 
     /// More straps than a gateway can have. Those beyond have no messages of their own.
     static let strapsMax = 256
-    /// Seconds after which Home Assistant calls the state unknown: three messages are missing.
+    /// Seconds after which Home Assistant calls the state unavailable: three messages are missing.
     static let freshSeconds = 180
 
     init(topics: MQTTTopics, describes: Bool) {
@@ -21,20 +21,30 @@ struct MQTTStateMessages: Sendable {
     mutating func begin() { known = known.mapValues { _ in [] } }
 
     /// The messages that make the broker say `state`: the report always, of the rest what is new. Straps that
-    /// are gone are taken away.
-    func messages(_ state: GatewayState) -> [MQTTMessage] {
+    /// are gone are taken away, with what went out beside their samples.
+    mutating func messages(_ state: GatewayState) -> [MQTTMessage] {
         var wanted: [(topic: String, payload: [UInt8])] = []
         if describes { wanted.append((topics.gatewayDiscovery, description(state))) }
+        var kept: Set = [topics.health]
         for strap in state.straps.prefix(Self.strapsMax) {
             if describes { wanted.append((topics.strapDiscovery(strap.id), description(strap))) }
             let word = strap.isStreaming ? "streaming" : "silent"
             wanted.append((topics.link(strap.id), Array(word.utf8)))
+            for topic in topicsOfSamples(strap.id) {
+                known[topic, default: []] = []
+                kept.insert(topic)
+            }
         }
-        let topics = Set(wanted.map(\.topic))
-        let gone = known.keys.filter { !topics.contains($0) && $0 != self.topics.health }.sorted()
+        kept.formUnion(wanted.map(\.topic))
         return wanted.filter { known[$0.topic] != $0.payload }.map(Self.retained)
-            + gone.map { Self.retained(($0, [])) }
-            + [Self.retained((self.topics.health, state.report))]
+            + Self.removals(Set(known.keys).subtracting(kept))
+            + [Self.retained((topics.health, state.report))]
+    }
+
+    /// What goes out with a strap's samples and is retained. Whether it did is not known here, and an earlier run of
+    /// the gateway may have left it.
+    private func topicsOfSamples(_ sensor: Int64) -> [String] {
+        [topics.latest(sensor)] + (describes ? [topics.discovery(sensor)] : [])
     }
 
     /// The broker answered these messages with these codes; nil where it did not.
@@ -45,11 +55,23 @@ struct MQTTStateMessages: Sendable {
         }
     }
 
-    /// The messages that take away what the broker has of this gateway's state.
-    var farewell: [MQTTMessage] {
-        let own = [topics.status, topics.health] + (describes ? [topics.gatewayDiscovery] : [])
-        let more = known.keys.filter { !own.contains($0) }.sorted()
-        return (own + more).map { Self.retained(($0, [])) }
+    /// The messages that take away what the broker has of this gateway, whose state was last shown so.
+    func farewell(_ state: GatewayState?) -> [MQTTMessage] {
+        var own: Set = [topics.status, topics.health]
+        if describes { own.insert(topics.gatewayDiscovery) }
+        for strap in state?.straps.prefix(Self.strapsMax) ?? [] {
+            own.formUnion([topics.link(strap.id)] + topicsOfSamples(strap.id))
+            if describes { own.insert(topics.strapDiscovery(strap.id)) }
+        }
+        return Self.removals(own)
+    }
+
+    /// Descriptions go first: what Home Assistant still knows it would read from a message that is empty.
+    private static func removals(_ topics: Set<String>) -> [MQTTMessage] {
+        let (descriptions, rest) = (
+            topics.filter(MQTTTopics.isDiscovery), topics.filter { !MQTTTopics.isDiscovery($0) }
+        )
+        return (descriptions.sorted() + rest.sorted()).map { retained(($0, [])) }
     }
 
     private static func retained(_ message: (topic: String, payload: [UInt8])) -> MQTTMessage {

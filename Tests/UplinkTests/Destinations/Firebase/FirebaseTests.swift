@@ -205,7 +205,7 @@ private final class ScriptedFirebase: Sendable {
         let firebase = ScriptedFirebase()
         firebase.state.change { $0.share = #""\#(Self.id)""# }
         let destination = try Self.destination(firebase)
-        #expect(await destination.withdraw() == nil)
+        #expect(await destination.withdraw(shown: nil) == nil)
         let old = #""publicStreams/\#(Self.id)":null,"shares/\#(Self.id)":null,"#
         #expect(
             firebase.state.change { $0.shareChanges } == [
@@ -219,7 +219,8 @@ private final class ScriptedFirebase: Sendable {
         let firebase = ScriptedFirebase()
         firebase.state.change { $0.refused = ["GET /users"] }
         let destination = try Self.destination(firebase, share: share)
-        #expect(await destination.withdraw()?.contains("may still work") ?? false == isSaid)
+        #expect(
+            await destination.withdraw(shown: nil)?.contains("may still work") ?? false == isSaid)
     }
 
     @Test func rulesThatRefuseEverythingHoldTheDelivery() async throws {

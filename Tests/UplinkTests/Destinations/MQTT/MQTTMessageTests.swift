@@ -274,6 +274,40 @@ import Testing
         #expect(count(writer.messages([Self.rate(74)], Self.reading())) == 1)
     }
 
+    @Test func aStrapThatWasForgottenDoesNotComeBackWithTheSamplesThatStillWait() {
+        var writer = Self.writer(discovery: true)
+        func topics(_ sensor: Int64) -> [String] {
+            let messages = writer.messages(
+                [Self.rate(72, sensor: sensor)], Self.reading(after: 1))
+            return messages.map(\.topic)
+        }
+        let sample = "edge-gateway/ward/sensor/3/heart-rate"
+        writer.begin(Self.reading())
+        #expect(topics(3).contains(sample))
+        writer.take([4: "Bed 8"])
+        _ = writer.greeting()
+        #expect(topics(3) == [sample])
+        #expect(topics(4).first == "homeassistant/sensor/edge-gateway_ward_4/config")
+    }
+
+    @Test func aStrapThatGetsAnotherNameIsDescribedAnew() throws {
+        var writer = Self.writer(discovery: true)
+        func name() throws -> String? {
+            let messages = writer.messages([Self.rate(72)], Self.reading())
+            guard let found = messages.first(where: { $0.topic.hasPrefix("homeassistant/") })
+            else { return nil }
+            let json = try JSONSerialization.jsonObject(with: Data(found.payload))
+            return ((json as? [String: Any])?["device"] as? [String: Any])?["name"] as? String
+        }
+        #expect(try name() == "ward strap 3")
+        writer.take([3: "Bed 7"])
+        #expect(try name() == "ward Bed 7")
+        writer.take([3: "Bed 7"])
+        #expect(try name() == nil)
+        writer.take([3: "Bed 9"])
+        #expect(try name() == "ward Bed 9")
+    }
+
     @Test func aProbeLeavesNothingRetained() {
         let probes = Self.writer(discovery: true).probes
         #expect(
