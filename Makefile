@@ -17,8 +17,8 @@ $(error ARCH=$(ARCH): a package can be made here for $(NATIVE) or arm64)
 endif
 
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
-	test-real-exchange test-monitoring test-ansible test-bluez test-arm64 day fleet gateway gateway-arm64 \
-	gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
+	test-real-exchange test-home-assistant test-monitoring test-ansible test-bluez test-arm64 day fleet gateway \
+	gateway-arm64 gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
 	test-installed test-container image test-image lint fuzz bench order clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
@@ -47,7 +47,7 @@ test: build-tests      ## everything that must stay true, third-party judges inc
 	@echo "make test-package, make test-installed and make test-bluez (virtual machines), make test-exchange,"
 	@echo "make test-monitoring, make test-release, Benchmarks/decode and Benchmarks/limits (figures), make demo; .ci/run has all of these,"
 	@echo "and of make test-arm64 what is quick. Not in .ci/run: make test-tsan, make test-image, make test-container,"
-	@echo "make test-ansible, make test-real-exchange, make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
+	@echo "make test-ansible, make test-real-exchange, make test-home-assistant, make test-long (hours) and make test-flaky. What was skipped among the tests above stands at the end of their output."
 
 build-tests:
 	swift build --build-tests $(TEST_BUILD)
@@ -87,6 +87,11 @@ test-exchange:         ## several servers of an exchange behind HAProxy (deploy/
 test-real-exchange: build-tests ## gateway and relay against a real exchange
 	@deploy/setup --test
 	Tests/RealExchange/run "$(EXCHANGE)"
+
+# As root: it makes a Debian 13 with Home Assistant in it, once.
+test-home-assistant: build-tests ## the gateway and its straps in a real Home Assistant
+	@deploy/setup --test
+	Tests/HomeAssistant/run
 
 test-monitoring: gateway-demo ## dashboards and alarms with a real Prometheus, the real gateway and HAProxy
 	@deploy/setup --test
