@@ -96,7 +96,7 @@ class Story(Stage):
         check("label=Debian-Security" in run("apt-config dump Unattended-Upgrade::Origins-Pattern"), "their origin")
         # What a gateway behind a relay loads, with all that it needs itself.
         library = run("ls /usr/lib/aarch64-linux-gnu/libnats.so.3.*").split()
-        said = run(f"LD_PRELOAD={' '.join(library)} /bin/true 2>&1 || true").strip()
+        said = run(f"LD_PRELOAD='{' '.join(library)}' /bin/true 2>&1 || true").strip()
         check(library and not said, f"libnats cannot be loaded: {said}")
         self.machine = run("cat /etc/machine-id").strip()
         self.host_key = run("cat /var/lib/edge-gateway-card/ssh_host_ed25519_key.pub").split()[1]
