@@ -69,11 +69,16 @@ SOURCES = {
             ("ARM 16K", ".build-vm-arm64-16k", "make test-arm64"),
         )
     },
-    "instructions": (
-        pathlib.Path(".build-vm/instructions.json"),
-        [("instructions a notification, VM", "≤ 22,000")],
-        "Tests/RealBlueZ/run --icount",
-    ),
+    **{
+        f"instructions by {way}": (
+            pathlib.Path(f".build-vm/{file}.json"),
+            [(f"instructions by {way}, all, VM", "≤ 120,000"), (f"instructions by {way}, VM", "≤ 45,000")],
+            f"Tests/RealBlueZ/run --icount{option}",
+        ) for way, file, option in (
+            ("signal", "instructions", ""),
+            ("socket", "instructions-socket", " --notifications socket"),
+        )
+    },
 }
 
 

@@ -1,4 +1,5 @@
 """The fixture of the tests: straps, bluetoothd and gateway together, and the check of frames."""
+import os
 import platform
 import resource
 import time
@@ -87,8 +88,10 @@ class Fixture:
 
     def restore(self):
         """What a failed test may have left undone, so that the next one is judged by itself."""
-        with open(SECOND_PROCESSOR, "w") as switch:
-            switch.write("1")
+        # A machine that counts instructions has one.
+        if os.path.exists(SECOND_PROCESSOR):
+            with open(SECOND_PROCESSOR, "w") as switch:
+                switch.write("1")
         if self.bluetoothd.process.poll() is not None:
             self.bluetoothd.start()
         if not any(adapter.is_plugged for adapter in self.bluetoothd.adapters):
