@@ -26,7 +26,7 @@ struct RecordBench {
     /// What other programs of the machine do to a time.
     private static let timingNoise = 0.1
     /// From bluetoothd's start to the next row.
-    private static let restartSecondsMax = 15.0
+    private static let restartSecondsMax = 4.0
     /// From a strap's power-on to its first sample.
     private static let powerOnSecondsMax = 5.0
     /// A recorder that has not come back by then does not.
@@ -189,7 +189,7 @@ struct RecordBench {
     private static func figures(_ ours: Recovery, _ peer: Recovery) -> [Verdict] {
         [
             figure(
-                "bluetoothd restart to next row", "≤ 15 s", "s", limit: restartSecondsMax,
+                "bluetoothd restart to next row", "≤ 4 s", "s", limit: restartSecondsMax,
                 ours.restart, peer.restart),
             figure(
                 "power-on to sample, worst of 3", "≤ 5 s", "s", limit: powerOnSecondsMax,
