@@ -18,8 +18,9 @@ endif
 
 .PHONY: demo demo-destinations run test build-tests test-long test-tsan test-flaky test-page test-exchange \
 	test-real-exchange test-home-assistant test-monitoring test-ansible test-bluez test-arm64 day fleet gateway \
-	gateway-arm64 gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release manual docs package oci release-artifacts test-release test-package \
-	test-installed test-container image test-image lint fuzz bench order clean
+	gateway-arm64 gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release \
+	manual docs package oci release-artifacts test-release test-package test-installed test-container image \
+	test-image lint fuzz bench order clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -165,10 +166,12 @@ test-container: oci gateway-demo ## that archive under podman and crun, by deplo
 	@deploy/setup --oci
 	Tests/Container/run .build-oci/edge-gateway_*_$(NATIVE).oci.tar .build/release/gateway-demo
 
-release-artifacts: oci ## packages, OCI archive, apt repository, checksums, notes; RELEASE_KEY=KEY signs; .build-release
+release-artifacts: oci ## packages, card, OCI archives, apt repository, checksums, notes; RELEASE_KEY=KEY signs; .build-release
 	@deploy/setup --release
-	$(MAKE) package ARCH=arm64
-	deploy/release/artifacts .build-release/artifacts .build/deb/*.deb .build-arm64/deb/*.deb .build-oci/*.oci.tar
+	$(MAKE) oci ARCH=arm64
+	$(MAKE) image
+	deploy/release/artifacts .build-release/artifacts .build/deb/*.deb .build-arm64/deb/*.deb .build-oci/*.oci.tar \
+		.build-image/edge-gateway-card.img.zst .build-image/edge-gateway-card.cdx.json
 
 test-release: package ## a release's apt repository updates a gateway in a fresh Debian tree, and forged ones do not
 	@deploy/setup --test
