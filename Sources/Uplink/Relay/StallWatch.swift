@@ -5,8 +5,8 @@ import Synchronization
 /// machine slept or had no time for it, or the network held something back.
 ///
 /// What lay in a buffer meanwhile looks as if it had come just now. So the server is asked something several times a
-/// second: it sends its answer after all that it sent before, and what is read after the answer has left it later
-/// than the question came. A value without I/O: it is told what the clock says and when an answer has come.
+/// second. Its answer comes after all that it sent before, so what is read after the answer left the server after the
+/// question had reached it. A value without I/O: its caller gives it the time, and each answer.
 struct StallWatch: Sendable, Hashable {
     /// An answer that takes longer makes all that the connection brings suspect: what was read before the answer may
     /// be looked at after it.
