@@ -1,38 +1,20 @@
-import Dispatch
-
-/// The executor of an actor that waits for a disk: a serial dispatch queue of its own, so that a card that
-/// takes a second over one write does not hold up a thread of Swift's shared pool.
-public final class SerialThread: SerialExecutor {
-    private let queue: DispatchQueue
+/// The executor of an actor that waits for a disk: a thread of its own, so that a card that takes a second over
+/// one write does not hold up a thread of Swift's shared pool.
+public final class SerialThread: SerialExecutor, JobRunner {
+    private let threads: JobThreads
     /// Runs tasks that mostly call the actor on its thread, too: a call then wakes no other.
     public let tasks: TaskThread
 
-    /// - Parameter label: what a debugger shows.
+    /// - Parameter label: what a debugger shows, of which the kernel keeps 15 bytes.
     public init(label: String) {
-        queue = DispatchQueue(label: label)
-        tasks = TaskThread(queue)
+        threads = JobThreads(label: label, threadsMax: 1)
+        tasks = TaskThread(threads)
     }
+
+    deinit { threads.end() }
 
     /// Runs the job after those before it.
-    public func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
-    }
-}
+    public func enqueue(_ job: consuming ExecutorJob) { threads.run(job, by: self) }
 
-/// Runs the tasks that prefer it one after the other, and the actors without an executor of their own that these
-/// call. Tasks that hand work to each other wake a thread of Swift's shared pool each time; here they wake none.
-public final class TaskThread: TaskExecutor {
-    private let queue: DispatchQueue
-
-    fileprivate init(_ queue: DispatchQueue) { self.queue = queue }
-
-    /// - Parameter label: what a debugger shows.
-    public convenience init(label: String) { self.init(DispatchQueue(label: label)) }
-
-    /// Runs the job after those before it.
-    public func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-    }
+    func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedSerialExecutor()) }
 }

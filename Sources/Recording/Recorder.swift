@@ -171,7 +171,8 @@ public actor Recorder {
         alarm?.cancel()
         alarmAt = next
         let pause = max(.zero, next - clock.read().uptime)
-        alarm = Task { [weak self, sleep = central.clock.sleep] in
+        alarm = Task(executorPreference: queue.tasks) {
+            [weak self, sleep = central.clock.sleep] in
             await sleep(pause)
             if !Task.isCancelled { await self?.releaseDue() }
         }

@@ -269,7 +269,7 @@ public actor Central {
         alarm?.cancel()
         alarmAt = next
         let pause = max(.zero, next - clock.now())
-        alarm = Task { [weak self, clock] in
+        alarm = Task(executorPreference: settings.tasks) { [weak self, clock] in
             await clock.sleep(pause)
             if !Task.isCancelled { await self?.alarmFired() }
         }

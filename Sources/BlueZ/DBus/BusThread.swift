@@ -75,6 +75,7 @@ struct BusThread {
         _ address: String, _ requests: BusRequests, _ mailbox: Mailbox<DBusMessage>,
         _ opened: CheckedContinuation<Result<Void, DBusFault>, Never>
     ) {
+        ThreadName.set("bus")
         var fault = cbz_fault()
         guard let bus = cbz_bus_open(address, messageSizeMax, &fault) else {
             requests.close()

@@ -32,7 +32,7 @@ struct Daemon {
         let clock = SystemClock(trust: settings.clockTrust)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: clock, notifier)
-        let radioTasks = TaskThread(label: "edge-gateway.radio")
+        let radioTasks = TaskThread(label: "radio")
         let central = Central(settings: centralSettings(radioTasks))
         let states = ServiceStates()
         let gateway = Gateway(
@@ -58,7 +58,9 @@ struct Daemon {
                     pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
                     recorder: gateway.recorder, central: central, notifier: notifier)
             },
-            supervised("health") { HealthWatch(monitor: gateway.health) },
+            supervised("health") {
+                HealthWatch(monitor: gateway.health, storeTasks: queue.tasks)
+            },
             supervised("state for brokers") {
                 StateShow(status: gateway.status, deliveries: gateway.deliveries, clock: clock)
             },

@@ -16,25 +16,30 @@ struct StoreMaintenance: Service {
     let onReturn: @Sendable () async -> Void
 
     func run() async throws {
-        await cancelWhenGracefulShutdown {
-            var pruneAt = Uptime.zero
-            var wasFailing = false
-            var wasAbsent = await queue.health().isAbsent
-            while !Task.isCancelled {
-                let (facts, next) = await queue.tend()
-                let now = clock.read().uptime
-                if now >= pruneAt {
-                    await prune()
-                    pruneAt = now + Self.prunePause
-                }
-                if wasAbsent, !facts.isAbsent { await onReturn() }
-                wasAbsent = facts.isAbsent
-                let fault = facts.fault
-                if let fault, !wasFailing { logger.error("\(fault)") }
-                if fault == nil, wasFailing { logger.notice("the store takes samples again") }
-                wasFailing = fault != nil
-                try? await Task.sleep(for: max(next - now, .zero))
+        // Its waits and its calls then wake one thread.
+        await withTaskExecutorPreference(queue.tasks) {
+            await cancelWhenGracefulShutdown { await tend() }
+        }
+    }
+
+    private func tend() async {
+        var pruneAt = Uptime.zero
+        var wasFailing = false
+        var wasAbsent = await queue.health().isAbsent
+        while !Task.isCancelled {
+            let (facts, next) = await queue.tend()
+            let now = clock.read().uptime
+            if now >= pruneAt {
+                await prune()
+                pruneAt = now + Self.prunePause
             }
+            if wasAbsent, !facts.isAbsent { await onReturn() }
+            wasAbsent = facts.isAbsent
+            let fault = facts.fault
+            if let fault, !wasFailing { logger.error("\(fault)") }
+            if fault == nil, wasFailing { logger.notice("the store takes samples again") }
+            wasFailing = fault != nil
+            try? await Task.sleep(for: max(next - now, .zero))
         }
     }
 

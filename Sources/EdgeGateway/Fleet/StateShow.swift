@@ -40,6 +40,8 @@ extension FleetReport {
 actor StateShow: Service {
     /// From one look to the next: how late a change is seen. A look takes a millisecond or two.
     static let pause = Duration.seconds(5)
+    /// How much later it may be, to be done with other work.
+    private static let leeway = Duration.seconds(2)
 
     private let status: StatusService
     private let deliveries: Deliveries
@@ -57,7 +59,7 @@ actor StateShow: Service {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 await self.look()
-                try? await Task.sleep(for: Self.pause)
+                try? await Task.sleep(for: Self.pause, tolerance: Self.leeway)
             }
         }
     }

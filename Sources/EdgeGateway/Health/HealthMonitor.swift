@@ -80,13 +80,20 @@ struct HealthWatch: Service {
     /// counters, a millisecond or two.
     static let period = Duration.seconds(15)
 
+    /// How much later it may be, to be done with other work.
+    private static let leeway = Duration.seconds(3)
+
     let monitor: HealthMonitor
+    /// Run what mostly calls the store.
+    let storeTasks: (any TaskExecutor)?
 
     func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                await monitor.look()
-                try? await Task.sleep(for: Self.period)
+        await withTaskExecutorPreference(storeTasks) {
+            await cancelWhenGracefulShutdown {
+                while !Task.isCancelled {
+                    await monitor.look()
+                    try? await Task.sleep(for: Self.period, tolerance: Self.leeway)
+                }
             }
         }
     }

@@ -30,8 +30,8 @@ struct RetryingServer: Service {
         var first = Duration.seconds(1)
         /// The longest pause: an address that appears late is served within this time.
         var longest = Duration.seconds(30)
-        /// Between two looks whether the place is still there. Each wakes the machine up, and a socket is
-        /// removed by mistake, if ever.
+        /// Between two looks whether the place is still there, and half as much again if other work is done
+        /// then. Each wakes the machine up, and a socket is removed by mistake, if ever.
         var look = Duration.seconds(10)
     }
 
@@ -88,7 +88,7 @@ struct RetryingServer: Service {
     /// Returns once the place of the running server is lost, with the reason.
     private func watch() async -> String? {
         while !Task.isCancelled {
-            try? await Task.sleep(for: pauses.look)
+            try? await Task.sleep(for: pauses.look, tolerance: pauses.look / 2)
             if states.serving.contains(server.name), let loss = server.loss() { return loss }
         }
         return nil

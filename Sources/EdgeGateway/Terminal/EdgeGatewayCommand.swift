@@ -1,4 +1,6 @@
 import ArgumentParser
+import Basics
+import Dispatch
 import Foundation
 
 /// The command line: `edge-gateway COMMAND`.
@@ -31,10 +33,17 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             DecodeCommand.self, ConfigCommand.self,
         ])
 
-    static func main() async {
+    static func main() {
+        // Before a thread opens a file.
         StandardStream.reserveDescriptors()
         // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
+        SharedThreads.install()
+        Task { await runCommand() }
+        dispatchMain()
+    }
+
+    private static func runCommand() async {
         do {
             var command = try await asyncParseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

@@ -150,7 +150,7 @@ public actor SampleQueue {
         bootID: String, executor: (any SerialExecutor)? = nil,
         whileSalvaging: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
-        let own = SerialThread(label: "edge-gateway.offline-queue")
+        let own = SerialThread(label: "store")
         thread = executor ?? own
         tasks = executor == nil ? own.tasks : nil
         self.whileSalvaging = whileSalvaging

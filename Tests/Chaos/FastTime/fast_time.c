@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -171,6 +172,19 @@ int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict unt
         struct timespec limit = spec(host(CLOCK_REALTIME) + pause_of(length));
         int status = real(semaphore, &limit);
         if (status == 0 || errno != ETIMEDOUT || now(CLOCK_REALTIME) >= ns(until)) return status;
+    }
+}
+// What waits until a time that small goes by CLOCK_MONOTONIC.
+static const int64_t uptime_max = 1000000000LL * 1000000000;
+int pthread_cond_timedwait(
+    pthread_cond_t *restrict bell, pthread_mutex_t *restrict mutex, const struct timespec *restrict until) {
+    static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+    if (!fast || ns(until) >= uptime_max) return real(bell, mutex, until);
+    for (;;) {
+        struct timespec limit = spec(host(CLOCK_MONOTONIC) + pause_of(ns(until) - uptime()));
+        int status = real(bell, mutex, &limit);
+        if (status != ETIMEDOUT || uptime() >= ns(until)) return status;
     }
 }
 

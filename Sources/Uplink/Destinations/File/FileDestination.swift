@@ -11,7 +11,7 @@ import OfflineQueue
 /// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
 /// written again, as long as they are among the last ones of the file.
 public actor FileDestination: Destination {
-    private let thread = SerialThread(label: "edge-gateway.file-destination")
+    private let thread = SerialThread(label: "file")
     /// Everything here waits for a disk, so it has a thread of its own.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
@@ -51,7 +51,7 @@ public actor FileDestination: Destination {
         path: String, patient: String? = nil, rotation: FileRotation = .none,
         takesLedger: Bool = false,
         clock: any GatewayClock = SystemClock(),
-        logger: Logger = .init(label: "edge-gateway.uplink"),
+        logger: Logger = .init(label: "uplink"),
         failing: @escaping @Sendable (AppendFile.Step) -> Int32 = { _ in 0 }
     ) {
         self.path = path

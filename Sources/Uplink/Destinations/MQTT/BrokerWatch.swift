@@ -3,7 +3,7 @@ import Foundation
 
 /// Reads the gateways' states at a broker: first what it has retained, then what comes.
 public actor BrokerWatch {
-    private let thread = SerialThread(label: "edge-gateway.broker-watch")
+    private let thread = SerialThread(label: "broker-watch")
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }

@@ -27,7 +27,7 @@ enum MQTTVersion: String, Sendable, CaseIterable {
 /// A connection to a broker, through libmosquitto: opened when it is needed, and opened anew after it
 /// broke. Its calls wait for the network, so it has a thread of its own.
 actor MQTTConnection {
-    private let thread = SerialThread(label: "edge-gateway.mqtt")
+    private let thread = SerialThread(label: "mqtt")
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }

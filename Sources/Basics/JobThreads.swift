@@ -1,0 +1,269 @@
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// Runs a job of a task, in the context of an executor.
+protocol JobRunner: AnyObject, Sendable {
+    func run(_ job: UnownedJob)
+}
+
+/// Threads that run jobs of tasks, and wait for those whose time is to come.
+///
+/// Dispatch does this too, but wakes a thread for each timer that begins, three for each that is over, one for
+/// each job, and one each second to look at the others. Here one thread waits for the next timer and for jobs
+/// alike, and what a job brings about is run by its own thread after it.
+///
+/// - Important: `@unchecked Sendable`: ``state`` is read and written by who holds ``mutex`` alone; the pointers
+///   never change, and live as long as the last thread.
+final class JobThreads: @unchecked Sendable {
+    private typealias Bell = UnsafeMutablePointer<pthread_cond_t>
+
+    private struct Job {
+        let job: UnownedJob
+        /// Kept, so that it is there while its job runs.
+        let runner: any JobRunner
+    }
+
+    /// A job for later.
+    private struct Timer {
+        let job: Job
+        let due: Uptime
+        /// By when it must run: until then it waits for others, so that one wake-up serves them all.
+        let latest: Uptime
+    }
+
+    private struct State {
+        /// So many jobs that have begun are kept in `jobs` at most: moving the others costs more than their memory.
+        static let begunMax = 256
+
+        /// Nil where one has begun: no executor may be released under the lock, which its end takes.
+        var jobs: [Job?] = []
+        /// The first that has not begun.
+        var first = 0
+        /// In no order: there are tens.
+        var timers: [Timer] = []
+        var threads: [pthread_t] = []
+        /// A thread waits for the next timer.
+        var hasWatch = false
+        /// Another one looks from time to time.
+        var hasLookout = false
+        /// Wake-ups on their way to a thread.
+        var isWatchCalled = false
+        var othersCalled = 0
+        var othersWaiting = 0
+        var isEnding = false
+
+        var hasJobs: Bool { first < jobs.count }
+
+        mutating func next() -> Job? {
+            guard hasJobs else { return nil }
+            let next = jobs[first].take()
+            first += 1
+            if first == jobs.count {
+                jobs.removeAll(keepingCapacity: true)
+                first = 0
+            } else if first == Self.begunMax {
+                jobs.removeFirst(first)
+                first = 0
+            }
+            return next
+        }
+
+        /// Makes jobs of the timers that are due.
+        mutating func takeDue(_ now: Uptime) {
+            guard timers.contains(where: { $0.due <= now }) else { return }
+            let due = timers.filter { $0.due <= now }.sorted { $0.due < $1.due }
+            timers.removeAll { $0.due <= now }
+            jobs += due.map(\.job)
+        }
+    }
+
+    /// Until the machine may have a thread to spare, in microseconds.
+    private static let shortagePause: UInt32 = 100_000
+
+    private let label: String
+    private let threadsMax: Int
+    private let lookPause: Duration
+    private var state = State()
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let watchBell = Bell.allocate(capacity: 1)
+    private let othersBell = Bell.allocate(capacity: 1)
+
+    /// - Parameter label: what a debugger shows.
+    /// - Parameter threadsMax: how many jobs run at a time, at least 1.
+    /// - Parameter lookPause: how often a thread without work looks whether a busy one has left something: timers,
+    ///   and what was to follow on its thread. Jobs that take so long are rare.
+    init(label: String, threadsMax: Int, lookPause: Duration = .seconds(4)) {
+        self.label = label
+        self.threadsMax = threadsMax
+        self.lookPause = lookPause
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(watchBell, &attributes)
+        pthread_cond_init(othersBell, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(othersBell)
+        pthread_cond_destroy(watchBell)
+        pthread_mutex_destroy(mutex)
+        othersBell.deallocate()
+        watchBell.deallocate()
+        mutex.deallocate()
+    }
+
+    /// Runs a job as soon as a thread is free.
+    func run(_ job: consuming ExecutorJob, by runner: any JobRunner) {
+        let job = Job(job: UnownedJob(job), runner: runner)
+        pthread_mutex_lock(mutex)
+        state.jobs.append(job)
+        // A thread of these takes the first itself, after the job that it runs now.
+        unlock(ringing: !isOwn || state.jobs.count - state.first > 1 ? nextBell() : nil)
+    }
+
+    /// Runs a job when it is due, or up to `tolerance` later.
+    func run(
+        _ job: consuming ExecutorJob, at due: Uptime, tolerance: Duration, by runner: any JobRunner
+    ) {
+        let timer = Timer(
+            job: Job(job: UnownedJob(job), runner: runner), due: due, latest: due + tolerance)
+        pthread_mutex_lock(mutex)
+        let isFirst = state.timers.allSatisfy { timer.latest < $0.latest }
+        state.timers.append(timer)
+        // A thread of these looks at the timers before it waits, unless another one waits already.
+        unlock(ringing: isFirst && (!isOwn || state.hasWatch) ? nextBell() : nil)
+    }
+
+    /// Ends the threads when there are no more jobs.
+    func end() {
+        pthread_mutex_lock(mutex)
+        state.isEnding = true
+        pthread_mutex_unlock(mutex)
+        pthread_cond_broadcast(watchBell)
+        pthread_cond_broadcast(othersBell)
+    }
+
+    // MARK: - Threads
+
+    private var isOwn: Bool { state.threads.contains(pthread_self()) }
+
+    /// The bell of a thread that is to take the next job; nil where there is none, or where one begins.
+    private func nextBell() -> Bell? {
+        if state.hasWatch, !state.isWatchCalled {
+            state.isWatchCalled = true
+            return watchBell
+        }
+        if state.othersCalled < state.othersWaiting {
+            state.othersCalled += 1
+            return othersBell
+        }
+        if state.threads.count < threadsMax {
+            // Two from the first job on: the second one looks after the first.
+            let isFirst = state.threads.isEmpty
+            begin()
+            if isFirst, threadsMax > 1 { begin() }
+        }
+        return nil
+    }
+
+    /// Lets go of the lock first: a thread that wakes needs it.
+    private func unlock(ringing bell: Bell?) {
+        pthread_mutex_unlock(mutex)
+        if let bell { pthread_cond_signal(bell) }
+    }
+
+    private func begin() {
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(self)
+        while true {
+            let error = pthread_create(
+                &thread, nil,
+                { context in
+                    guard let context else { return nil }
+                    Unmanaged<JobThreads>.fromOpaque(context).takeRetainedValue().loop()
+                    return nil
+                }, context.toOpaque())
+            if error == 0 { break }
+            guard state.threads.isEmpty else { return context.release() }
+            // Nobody would ever run what waits.
+            usleep(Self.shortagePause)
+        }
+        pthread_detach(thread)
+        state.threads.append(thread)
+    }
+
+    private func loop() {
+        ThreadName.set(label)
+        pthread_mutex_lock(mutex)
+        while true {
+            if !state.timers.isEmpty { state.takeDue(.now()) }
+            if state.hasJobs {
+                runNext()
+                pthread_mutex_lock(mutex)
+            } else if state.isEnding {
+                break
+            } else if state.hasWatch {
+                waitBehindWatch()
+            } else {
+                keepWatch()
+            }
+        }
+        state.threads.removeAll { $0 == pthread_self() }
+        pthread_mutex_unlock(mutex)
+    }
+
+    /// Lets go of the lock.
+    private func runNext() {
+        let next = state.next()
+        unlock(ringing: state.hasJobs ? nextBell() : nil)
+        if let next { next.runner.run(next.job) }
+    }
+
+    private func keepWatch() {
+        state.hasWatch = true
+        state.isWatchCalled = false
+        let timer = state.timers.map(\.latest).min()
+        // Whether it is the only one that can look after those at work.
+        let isAlone = state.othersWaiting == 0 && state.threads.count > 1
+        let look = isAlone ? Uptime.now() + lookPause : nil
+        wait(watchBell, until: [timer, look].compactMap(\.self).min())
+        state.hasWatch = false
+        state.isWatchCalled = false
+    }
+
+    private func waitBehindWatch() {
+        let isLookout = !state.hasLookout
+        if isLookout { state.hasLookout = true }
+        state.othersWaiting += 1
+        wait(othersBell, until: isLookout ? Uptime.now() + lookPause : nil)
+        state.othersWaiting -= 1
+        if isLookout {
+            state.hasLookout = false
+            // Another one looks while it works.
+            if state.hasJobs, state.othersWaiting > 0 { pthread_cond_signal(othersBell) }
+        }
+        if state.othersCalled > 0 { state.othersCalled -= 1 }
+    }
+
+    private func wait(_ bell: Bell, until time: Uptime?) {
+        guard let time else {
+            pthread_cond_wait(bell, mutex)
+            return
+        }
+        let left = max(.zero, time - .now())
+        var until = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &until)
+        let (seconds, attoseconds) = left.components
+        until.tv_sec += Int(seconds)
+        // Rounded up, so that the thread does not wake just before its time.
+        until.tv_nsec += Int(attoseconds / 1_000_000_000) + 1
+        if until.tv_nsec >= 1_000_000_000 {
+            until.tv_sec += 1
+            until.tv_nsec -= 1_000_000_000
+        }
+        pthread_cond_timedwait(bell, mutex, &until)
+    }
+}
