@@ -7,6 +7,17 @@ protocol JobRunner: AnyObject, Sendable {
     func run(_ job: UnownedJob)
 }
 
+/// Runs a job in the context of no executor: as Swift's own pool does, and as that part of a sleep has to run that
+/// wakes the sleeper. Elsewhere it would be sent to the shared threads first.
+final class NoExecutor: JobRunner {
+    static let shared = NoExecutor()
+
+    func run(_ job: UnownedJob) {
+        // Two zeros are what Swift's ABI has for it (`SerialExecutorRef::generic`); no name is public.
+        job.runSynchronously(on: unsafeBitCast((0, 0), to: UnownedSerialExecutor.self))
+    }
+}
+
 /// Threads that run jobs of tasks, and wait for those whose time is to come.
 ///
 /// Dispatch does this too, but wakes a thread for each timer that begins, three for each that is over, one for
@@ -93,7 +104,7 @@ final class JobThreads: @unchecked Sendable {
     /// - Parameter threadsMax: how many jobs run at a time, at least 1.
     /// - Parameter lookPause: how often a thread without work looks whether a busy one has left something: timers,
     ///   and what was to follow on its thread. Jobs that take so long are rare.
-    init(label: String, threadsMax: Int, lookPause: Duration = .seconds(4)) {
+    init(label: String, threadsMax: Int, lookPause: Duration = .seconds(8)) {
         self.label = label
         self.threadsMax = threadsMax
         self.lookPause = lookPause
@@ -124,12 +135,19 @@ final class JobThreads: @unchecked Sendable {
         unlock(ringing: !isOwn || state.jobs.count - state.first > 1 ? nextBell() : nil)
     }
 
-    /// Runs a job when it is due, or up to `tolerance` later.
-    func run(
-        _ job: consuming ExecutorJob, at due: Uptime, tolerance: Duration, by runner: any JobRunner
+    /// Runs a job, which wakes a task that sleeps, when it is due, or up to `tolerance` later.
+    func run<C: Clock>(
+        _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
     ) {
+        // The clocks of the standard library have this kind of duration; others sleep by themselves.
+        let left = clock.now.duration(to: instant) as? Duration ?? .zero
+        run(job, at: .now() + left, tolerance: tolerance as? Duration ?? .zero)
+    }
+
+    func run(_ job: consuming ExecutorJob, at due: Uptime, tolerance: Duration) {
         let timer = Timer(
-            job: Job(job: UnownedJob(job), runner: runner), due: due, latest: due + tolerance)
+            job: Job(job: UnownedJob(job), runner: NoExecutor.shared), due: due,
+            latest: due + tolerance)
         pthread_mutex_lock(mutex)
         let isFirst = state.timers.allSatisfy { timer.latest < $0.latest }
         state.timers.append(timer)
@@ -137,7 +155,7 @@ final class JobThreads: @unchecked Sendable {
         unlock(ringing: isFirst && (!isOwn || state.hasWatch) ? nextBell() : nil)
     }
 
-    /// Ends the threads when there are no more jobs.
+    /// Ends the threads when there are no more jobs and timers.
     func end() {
         pthread_mutex_lock(mutex)
         state.isEnding = true
@@ -203,7 +221,7 @@ final class JobThreads: @unchecked Sendable {
             if state.hasJobs {
                 runNext()
                 pthread_mutex_lock(mutex)
-            } else if state.isEnding {
+            } else if state.isEnding, state.timers.isEmpty {
                 break
             } else if state.hasWatch {
                 waitBehindWatch()

@@ -25,9 +25,6 @@ public final class TaskThread: TaskExecutor, JobRunner {
     public func enqueue<C: Clock>(
         _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
     ) {
-        // Those of the standard library have this kind of duration; others sleep by themselves.
-        let left = clock.now.duration(to: instant) as? Duration ?? .zero
-        threads.run(
-            job, at: .now() + left, tolerance: tolerance as? Duration ?? .zero, by: self)
+        threads.run(job, at: instant, tolerance: tolerance, clock: clock)
     }
 }

@@ -144,11 +144,8 @@ private final class Runner: TaskExecutor, JobRunner {
     init(_ threads: JobThreads) { self.threads = threads }
 
     func start(after pause: Duration? = nil, _ body: @escaping @Sendable () -> Void) {
-        let executor = self
-        Task(executorPreference: pause.map { Later(executor, $0) as any TaskExecutor } ?? executor)
-        {
-            body()
-        }
+        if let pause { return Later(threads, pause).start(body) }
+        Task(executorPreference: self) { body() }
     }
 
     func enqueue(_ job: consuming ExecutorJob) { threads.run(job, by: self) }
@@ -156,16 +153,20 @@ private final class Runner: TaskExecutor, JobRunner {
     func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedTaskExecutor()) }
 
     /// Has its tasks begin later.
-    private final class Later: TaskExecutor, JobRunner {
-        private let runner: Runner
+    private final class Later: TaskExecutor {
+        private let threads: JobThreads
         private let pause: Duration
 
-        init(_ runner: Runner, _ pause: Duration) { (self.runner, self.pause) = (runner, pause) }
-
-        func enqueue(_ job: consuming ExecutorJob) {
-            runner.threads.run(job, at: .now() + pause, tolerance: .zero, by: self)
+        init(_ threads: JobThreads, _ pause: Duration) {
+            (self.threads, self.pause) = (threads, pause)
         }
 
-        func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedTaskExecutor()) }
+        func start(_ body: @escaping @Sendable () -> Void) {
+            Task(executorPreference: self) { body() }
+        }
+
+        func enqueue(_ job: consuming ExecutorJob) {
+            threads.run(job, at: .now() + pause, tolerance: .zero)
+        }
     }
 }

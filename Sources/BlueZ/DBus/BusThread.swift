@@ -21,6 +21,9 @@ struct BusThread {
     /// Messages that come closer than this are a crowd: eight sensors that send once a second are
     /// not, and are read at once.
     static let crowd = Duration.milliseconds(50)
+    /// When a message comes in the last such part of the time in which they gather, all are handed over: the
+    /// thread need not wake once more for it.
+    static let earlyPart = 8
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)
 
@@ -103,13 +106,18 @@ struct BusThread {
             let mayHaveMore = readMessages()
             let isCrowded = gathered.count > gatheredBefore && isCrowd()
             endOverdueCalls()
-            if !gathered.isEmpty, gatheredUntil <= Uptime.now() { handOver() }
+            if isHandOverDue(withNew: gathered.count > gatheredBefore) { handOver() }
             if isClosed || !cbz_bus_is_open(bus) { return }
             if isCrowded, !mayHaveMore, outstanding.isEmpty {
                 cbz_waker_wait(requests.waker, Self.lullMilliseconds)
             }
             wait(milliseconds: mayHaveMore ? 0 : sleepMilliseconds())
         }
+    }
+
+    private func isHandOverDue(withNew: Bool) -> Bool {
+        guard !gathered.isEmpty else { return false }
+        return gatheredUntil <= Uptime.now() + (withNew ? gatherTime / Self.earlyPart : .zero)
     }
 
     /// Whether messages that can wait follow one another closely; asked when one has come.

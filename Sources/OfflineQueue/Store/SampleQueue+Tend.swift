@@ -9,14 +9,17 @@ extension SampleQueue {
     static let handOverTime = Duration.milliseconds(500)
     /// The same while the store takes nothing, is salvaged or is broken.
     static let troubledTendPause = Duration.seconds(1)
-    /// What is due within this is done at once: a wake-up less each time.
+    /// What is due sooner than this after a call is not called for again before.
     static let tendSlack = Duration.milliseconds(500)
+    /// A commit that is due within this is made at once: a wake-up less each time. Handing over takes turns of its
+    /// own with the calls, so the oldest sample is up to two such times younger than the last call.
+    static let commitSlack = handOverTime * 2.5
 
     /// Does what is due, commits, the clock and a look at the next rows, and says how the store does and
     /// when to call again. One call, because each is a change of thread.
     public func tend() -> (health: StoreFacts, next: Uptime) {
         let reading = clock.read()
-        commitIfDue(within: Self.tendSlack)
+        commitIfDue(within: Self.commitSlack)
         // Tried again the next time; nothing is sent meanwhile.
         try? noteClock(reading)
         checkNextRows()
