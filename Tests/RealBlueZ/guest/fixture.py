@@ -1,4 +1,5 @@
 """The fixture of the tests: straps, bluetoothd and gateway together, and the check of frames."""
+import math
 import os
 import platform
 import resource
@@ -33,6 +34,11 @@ NOTICE_SECONDS_MAX = 5
 
 class Failure(Exception):
     """What the gateway did not do."""
+
+
+def ninth_of_ten(seconds):
+    """What nine of ten do not exceed, by nearest rank."""
+    return round(sorted(seconds)[math.ceil(0.9 * len(seconds)) - 1], 1)
 
 
 def check(is_so, message):
