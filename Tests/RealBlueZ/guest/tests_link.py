@@ -238,6 +238,7 @@ def forget(fixture):
 
 def pair_absent(fixture):
     """Pairing a strap that is not there is answered within 15 s, with what to do."""
+    fixture.straps.ask("off", STRAY)
     began = time.monotonic()
     status, _, complaint = fixture.gateway.command("pair", fixture.address(STRAY))
     seconds = round(time.monotonic() - began, 1)

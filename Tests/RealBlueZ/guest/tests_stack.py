@@ -4,6 +4,7 @@ import time
 
 from fixture import RESUME_SECONDS_MAX, SECOND_PROCESSOR, WORN, check, ninth_of_ten
 from gateway import STOP_SECONDS_MAX
+from world import until
 
 ONE_PROCESSOR_ROUNDS = 3
 ONE_PROCESSOR_SECONDS_MAX = 30
