@@ -85,6 +85,8 @@ public struct SensorLink: Sendable {
     var isConnected = false
     /// We disconnect, and the end has not come yet.
     var teardownUntil: Uptime?
+    /// The attempt that we end so, while its `Connect` is unanswered.
+    var endedAttempt: UInt64?
     /// How often bluetoothd was made to forget the device since the last frame.
     var forgets = 0
     var rhythm = FrameRhythm()
@@ -171,7 +173,7 @@ public struct SensorLink: Sendable {
         case .vanished: return takeRemoval(at: now)
         case .slotGranted: return takeSlot(at: now)
         case .connectFinished(let attempt, let error):
-            guard attempt == self.attempt else { return [] }
+            guard attempt == self.attempt else { return takeEnd(of: attempt, error, at: now) }
             return finishConnect(error, at: now)
         case .subscribeFinished(let attempt, let error):
             guard attempt == self.attempt else { return [] }

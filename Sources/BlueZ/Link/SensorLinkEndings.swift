@@ -18,6 +18,17 @@ extension SensorLink {
         }
     }
 
+    /// bluetoothd answers the `Connect` of an attempt that we end: with an error there is no link, whose end would
+    /// be waited for.
+    mutating func takeEnd(
+        of attempt: UInt64, _ error: BlueZErrorClass?, at now: Uptime
+    ) -> [Action] {
+        guard attempt == endedAttempt else { return [] }
+        endedAttempt = nil
+        guard error != nil, teardownUntil != nil else { return [] }
+        return takeDisconnection(at: now)
+    }
+
     /// The link is gone without our doing: often back in a moment, so tried at once.
     private mutating func lose(_ reason: LinkReason, at now: Uptime) -> [Action] {
         forgetLink()
@@ -53,6 +64,7 @@ extension SensorLink {
             // Ends the pending attempt, ours or a forgotten one.
             actions.append(.disconnect)
             teardownUntil = now + policy.teardown
+            if reason == .connectTimeout { endedAttempt = attempt }
         } else if wasConnecting {
             // A failed attempt may have connected all the same: look, and adopt it.
             actions.append(.refresh)

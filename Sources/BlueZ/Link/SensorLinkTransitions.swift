@@ -75,6 +75,7 @@ extension SensorLink {
         attempt += 1
         attemptsUnheard += 1
         teardownUntil = nil
+        endedAttempt = nil
         enter(.connecting, .progress)
         deadline = now + policy.connect
         return [.connect(attempt: attempt)]

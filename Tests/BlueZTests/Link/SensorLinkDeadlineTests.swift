@@ -17,6 +17,28 @@ struct SensorLinkDeadlineTests {
         #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
 
+    /// It was waited for all 5 s, and a strap that was switched on meanwhile with it.
+    @Test("an ended attempt that bluetoothd answers is followed by the next after the back-off")
+    func endedAttempt() {
+        var fixture = LinkFixture.connecting()
+        let attempt = fixture.link.attempt
+        fixture.wait(.seconds(8))
+        #expect(fixture.tell(.connectFinished(attempt: attempt - 1, .transientRadio)) == [])
+        #expect(fixture.link.nextDeadline == fixture.now + .seconds(5), "another's answer")
+        // At once or after a back-off, by chance.
+        let actions = fixture.tell(.connectFinished(attempt: attempt, .transientRadio))
+        #expect(actions + fixture.wait(.milliseconds(500)) == [.requestSlot])
+    }
+
+    @Test("an ended attempt that connected all the same is waited for")
+    func endedAttemptThatConnected() {
+        var fixture = LinkFixture.connecting()
+        let attempt = fixture.link.attempt
+        fixture.wait(.seconds(8))
+        #expect(fixture.tell(.connectFinished(attempt: attempt, nil)) == [])
+        #expect(fixture.link.nextDeadline == fixture.now + .seconds(5))
+    }
+
     @Test("after two attempts unheard it waits to be heard")
     func outOfRange() {
         var fixture = LinkFixture.connecting()
