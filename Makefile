@@ -162,9 +162,12 @@ oci: package           ## an OCI archive of the package for container engines, i
 	@deploy/setup --oci
 	deploy/oci/build $(if $(filter $(NATIVE),$(ARCH)),.build,.build-$(ARCH))/deb/*.deb
 
-test-container: oci gateway-demo ## that archive under podman and crun, by deploy/oci/compose.yaml, in the demo's world
+test-container: oci gateway-demo ## that archive under podman and crun, by deploy/oci/compose.yaml, in the demo's world; ARCH=arm64 too
 	@deploy/setup --oci
-	Tests/Container/run .build-oci/edge-gateway_*_$(NATIVE).oci.tar .build/release/gateway-demo
+ifneq ($(ARCH),$(NATIVE))
+	deploy/arm64/binfmt
+endif
+	Tests/Container/run .build-oci/edge-gateway_*_$(ARCH).oci.tar .build/release/gateway-demo
 
 release-artifacts: oci ## packages, card, OCI archives, apt repository, checksums, notes; RELEASE_KEY=KEY signs; .build-release
 	@deploy/setup --release

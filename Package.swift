@@ -61,7 +61,9 @@ let package = Package(
     ],
     targets: [
         // What several targets need and none of them owns.
-        .target(name: "Basics", swiftSettings: settings),
+        .target(name: "Basics", dependencies: ["CTaskHooks"], swiftSettings: settings),
+        // For Swift 6.2, Debian's for ARM.
+        .target(name: "CTaskHooks", cSettings: shim),
 
         // System libraries, loaded when they are first needed.
         .target(name: "CLoad", cSettings: shim),

@@ -127,32 +127,31 @@ final class JobThreads: @unchecked Sendable {
     }
 
     /// Runs a job as soon as a thread is free.
-    func run(_ job: consuming ExecutorJob, by runner: any JobRunner) {
-        let job = Job(job: UnownedJob(job), runner: runner)
+    func run(_ job: UnownedJob, by runner: any JobRunner = NoExecutor.shared) {
         pthread_mutex_lock(mutex)
-        state.jobs.append(job)
+        state.jobs.append(Job(job: job, runner: runner))
         // A thread of these takes the first itself, after the job that it runs now.
         unlock(ringing: !isOwn || state.jobs.count - state.first > 1 ? nextBell() : nil)
     }
 
     /// Runs a job, which wakes a task that sleeps, when it is due, or up to `tolerance` later.
-    func run<C: Clock>(
-        _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
-    ) {
-        // The clocks of the standard library have this kind of duration; others sleep by themselves.
-        let left = clock.now.duration(to: instant) as? Duration ?? .zero
-        run(job, at: .now() + left, tolerance: tolerance as? Duration ?? .zero)
-    }
-
-    func run(_ job: consuming ExecutorJob, at due: Uptime, tolerance: Duration) {
+    func run(_ job: UnownedJob, at due: Uptime, tolerance: Duration) {
         let timer = Timer(
-            job: Job(job: UnownedJob(job), runner: NoExecutor.shared), due: due,
-            latest: due + tolerance)
+            job: Job(job: job, runner: NoExecutor.shared), due: due, latest: due + tolerance)
         pthread_mutex_lock(mutex)
         let isFirst = state.timers.allSatisfy { timer.latest < $0.latest }
         state.timers.append(timer)
         // A thread of these looks at the timers before it waits, unless another one waits already.
         unlock(ringing: isFirst && (!isOwn || state.hasWatch) ? nextBell() : nil)
+    }
+
+    /// The same at an instant of a clock of the standard library.
+    func run<C: Clock>(
+        _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
+    ) {
+        // All of these have this kind of duration; other clocks sleep by themselves.
+        let left = clock.now.duration(to: instant) as? Duration ?? .zero
+        run(UnownedJob(job), at: .now() + left, tolerance: tolerance as? Duration ?? .zero)
     }
 
     /// Ends the threads when there are no more jobs and timers.

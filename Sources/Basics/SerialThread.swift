@@ -14,7 +14,7 @@ public final class SerialThread: SerialExecutor, JobRunner {
     deinit { threads.end() }
 
     /// Runs the job after those before it.
-    public func enqueue(_ job: consuming ExecutorJob) { threads.run(job, by: self) }
+    public func enqueue(_ job: consuming ExecutorJob) { threads.run(UnownedJob(job), by: self) }
 
     func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedSerialExecutor()) }
 }

@@ -1,31 +1,62 @@
-@_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
-
 #if canImport(Glibc)
     import Glibc
 #endif
+#if compiler(>=6.3)
+    @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
+#else
+    import CTaskHooks
+#endif
 
-/// Runs all tasks of a program that prefer no executor, in place of Dispatch.
+/// The threads of all tasks of a program that prefer no executor, in place of Dispatch's.
 public enum SharedThreads {
-    /// Call it before the first task of the program is made.
-    public static func install() { _createExecutors(factory: Factory.self) }
-
-    private struct Factory: ExecutorFactory {
-        static var mainExecutor: any MainExecutor { PlatformExecutorFactory.mainExecutor }
-        static let defaultExecutor: any TaskExecutor = SharedExecutor()
-    }
-}
-
-private final class SharedExecutor: TaskExecutor, SchedulingExecutor {
-    private let threads = JobThreads(label: "tasks", threadsMax: threadsMax)
-
     /// One that waits for a disk must not hold up all; more than this have nothing to do.
-    private static var threadsMax: Int { max(2, min(4, sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+    private static let threadsMax = max(2, min(4, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+    fileprivate static let threads = JobThreads(label: "tasks", threadsMax: threadsMax)
 
-    func enqueue(_ job: consuming ExecutorJob) { threads.run(job, by: NoExecutor.shared) }
+    #if compiler(>=6.3)
+        /// Call it before the first task of the program is made.
+        public static func install() { _createExecutors(factory: Factory.self) }
 
-    func enqueue<C: Clock>(
-        _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
-    ) {
-        threads.run(job, at: instant, tolerance: tolerance, clock: clock)
-    }
+        private struct Factory: ExecutorFactory {
+            static var mainExecutor: any MainExecutor { PlatformExecutorFactory.mainExecutor }
+            static let defaultExecutor: any TaskExecutor = SharedExecutor()
+        }
+    #else
+        /// Call it before the first task of the program is made.
+        public static func install() {
+            cth_install(
+                { job in
+                    if let job { threads.run(unsafeBitCast(job, to: UnownedJob.self)) }
+                },
+                { job, seconds, nanoseconds, toleranceSeconds, toleranceNanoseconds, clock in
+                    guard let job else { return }
+                    let time = Duration.seconds(seconds) + .nanoseconds(nanoseconds)
+                    let tolerance =
+                        Duration.seconds(toleranceSeconds) + .nanoseconds(toleranceNanoseconds)
+                    threads.run(
+                        unsafeBitCast(job, to: UnownedJob.self), at: .now() + left(to: time, clock),
+                        tolerance: max(.zero, tolerance))
+                })
+        }
+
+        private static func left(to time: Duration, _ clock: Int32) -> Duration {
+            guard clock != CTH_FROM_NOW else { return time }
+            var now = timespec()
+            clock_gettime(
+                clock == Int32(CTH_SUSPENDING.rawValue) ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, &now)
+            return time - .seconds(now.tv_sec) - .nanoseconds(now.tv_nsec)
+        }
+    #endif
 }
+
+#if compiler(>=6.3)
+    private final class SharedExecutor: TaskExecutor, SchedulingExecutor {
+        func enqueue(_ job: consuming ExecutorJob) { SharedThreads.threads.run(UnownedJob(job)) }
+
+        func enqueue<C: Clock>(
+            _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
+        ) {
+            SharedThreads.threads.run(job, at: instant, tolerance: tolerance, clock: clock)
+        }
+    }
+#endif

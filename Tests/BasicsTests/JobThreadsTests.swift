@@ -148,7 +148,7 @@ private final class Runner: TaskExecutor, JobRunner {
         Task(executorPreference: self) { body() }
     }
 
-    func enqueue(_ job: consuming ExecutorJob) { threads.run(job, by: self) }
+    func enqueue(_ job: consuming ExecutorJob) { threads.run(UnownedJob(job), by: self) }
 
     func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedTaskExecutor()) }
 
@@ -166,7 +166,7 @@ private final class Runner: TaskExecutor, JobRunner {
         }
 
         func enqueue(_ job: consuming ExecutorJob) {
-            threads.run(job, at: .now() + pause, tolerance: .zero)
+            threads.run(UnownedJob(job), at: .now() + pause, tolerance: .zero)
         }
     }
 }

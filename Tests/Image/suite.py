@@ -11,7 +11,7 @@ import time
 
 from card import Card, Failure, until
 from box import GoalMissed, TimeServer
-from stage import PATIENTS, STRAPS, WORN, Exchange, Stage, check
+from stage import PATIENTS, STRAPS, Exchange, Stage, check
 
 DELIVERY_SECONDS_MAX = 300
 DRAIN_SECONDS_MAX = 240
@@ -28,6 +28,9 @@ OFTEN = SETTINGS.replace("5", "1")
 
 
 class Story(Stage):
+    # Eight straps: a full ward's, and what the figure of the card is for.
+    worn = {index: (f"strap {index + 1}", PATIENTS[index % len(PATIENTS)]) for index in range(8)}
+
     def __init__(self, image, package, exchange_program, folder):
         self.package, self.image, self.folder = package, image, folder
         self.out = os.path.join(folder, "out")
@@ -133,8 +136,8 @@ class Story(Stage):
         until(120, lambda: "Powered: yes" in self.box.attempt("bluetoothctl show")[1], "the adapter is powered")
         self.box.run("edge-gateway enroll - --name second", stdin=self.exchange.links[1])
         names = dict(zip(PATIENTS, (self.first, "second")))
-        for index, (name, patient) in WORN.items():
-            self.box.run(f"edge-gateway pair {self.address(index)} --enrollment {names[patient]} --name {name}")
+        for index, (name, patient) in self.worn.items():
+            self.box.run(f"edge-gateway pair {self.address(index)} --enrollment {names[patient]} --name '{name}'")
         until(DELIVERY_SECONDS_MAX, lambda: self.exchange.books()["stored"], "a sample at the exchange")
         self.wait_for_streams(60)
         self.record()
@@ -151,8 +154,8 @@ class Story(Stage):
         before, began = written(), time.monotonic()
         self.record(MEASURE_SECONDS)
         a_day = (written() - before) / (time.monotonic() - began) * 86400
-        self.figures["written to the card with 3 straps, MB a day"] = round(a_day / 1e6)
-        found = f"{a_day / 1e6:.0f} MB a day with {len(WORN)} straps, over {MEASURE_SECONDS} s"
+        self.figures[f"written to the card with {len(self.worn)} straps, MB a day"] = round(a_day / 1e6)
+        found = f"{a_day / 1e6:.0f} MB a day with {len(self.worn)} straps, over {MEASURE_SECONDS} s"
         if a_day > WRITTEN_BYTES_MAX:
             raise GoalMissed(found)
         return found
@@ -255,7 +258,7 @@ class Story(Stage):
         self.box.run("systemctl stop edge-gateway")
         for name in ("queue.sqlite", "queue.sqlite-wal"):
             with open(os.path.join(self.out, name), "wb") as file:
-                subprocess.run([*self.box.ssh(), f"sudo cat /var/lib/edge-gateway/{name}"], stdout=file, check=False)
+                subprocess.run([*self.box.ssh(), f"sudo cat /var/lib/edge-gateway/{name} 2>/dev/null"], stdout=file, check=False)
         self.agree(balance)
         return f"{balance['delivered']} samples"
 

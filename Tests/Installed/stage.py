@@ -43,6 +43,8 @@ class Exchange:
 
 
 class Stage:
+    worn = WORN
+
     def __init__(self, package, exchange_program, prepared, folder):
         self.package, self.folder = package, folder
         self.out = os.path.join(folder, "out")
@@ -80,7 +82,7 @@ class Stage:
         """The worn straps that have sent nothing for 3 s, as the gateway sees it."""
         sensors = {s["address"]: s for s in self.status().get("sensors", [])}
         return [
-            name for index, (name, _) in WORN.items()
+            name for index, (name, _) in self.worn.items()
             if (s := sensors.get(self.address(index), {})).get("link") != "streaming"
             or s.get("seconds_since_frame", 99) > 3]
 
@@ -103,7 +105,7 @@ class Stage:
         before = self.sent()
         time.sleep(seconds)
         after = self.sent()
-        for index in WORN:
+        for index in self.worn:
             check(after[index] > before[index], f"strap {index} sends nothing")
             self.must_be.append((index, before[index], after[index]))
 
@@ -117,7 +119,7 @@ class Stage:
 
     def drain(self, seconds_max):
         """Ends the frames, waits until all of them are delivered, and gives the books."""
-        for index in WORN:
+        for index in self.worn:
             self.box.straps("off", straps=[index])
         self.commit()
         until(seconds_max,
@@ -135,25 +137,25 @@ class Stage:
         return books
 
     def compare(self, rows):
-        sent = {index: [] for index in WORN}
+        sent = {index: [] for index in self.worn}
         with open(os.path.join(self.out, "frames.jsonl")) as file:
             for entry in map(json.loads, file):
                 sent.setdefault(entry["strap"], []).append(entry["hex"])
-        stored = {index: [] for index in WORN}
+        stored = {index: [] for index in self.worn}
         database = sqlite3.connect(os.path.join(self.out, "queue.sqlite"))
         for address, frame in database.execute("""
                 SELECT n.address, s.frame FROM sample s JOIN segment g ON g.id = s.segment
                 JOIN assignment a ON a.id = g.assignment JOIN sensor n ON n.id = a.sensor
                 ORDER BY g.run, s.uptime_us, s.id"""):
             stored[int(address[-2:], 16) - 1].append(bytes(frame).hex())
-        for index in WORN:
+        for index in self.worn:
             kept = set(stored[index])
             check(len(kept) == len(stored[index]), f"strap {index}: a frame is there twice")
             for first, last in [(a, b) for i, a, b in self.must_be if i == index]:
                 missing = [f for f in sent[index][first:last] if f not in kept]
                 check(not missing, f"strap {index}: {len(missing)} of frames {first} to {last} are missing")
         for patient in PATIENTS:
-            worn = sum(len(stored[i]) for i, (_, who) in WORN.items() if who == patient)
+            worn = sum(len(stored[i]) for i, (_, who) in self.worn.items() if who == patient)
             there = sum(row["patient"] == patient for row in rows)
             check(worn == there, f"patient {patient} wore {worn} samples and has {there}")
 
