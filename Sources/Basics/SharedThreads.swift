@@ -23,29 +23,7 @@ public enum SharedThreads {
         }
     #else
         /// Call it before the first task of the program is made.
-        public static func install() {
-            cth_install(
-                { job in
-                    if let job { threads.run(unsafeBitCast(job, to: UnownedJob.self)) }
-                },
-                { job, seconds, nanoseconds, toleranceSeconds, toleranceNanoseconds, clock in
-                    guard let job else { return }
-                    let time = Duration.seconds(seconds) + .nanoseconds(nanoseconds)
-                    let tolerance =
-                        Duration.seconds(toleranceSeconds) + .nanoseconds(toleranceNanoseconds)
-                    threads.run(
-                        unsafeBitCast(job, to: UnownedJob.self), at: .now() + left(to: time, clock),
-                        tolerance: max(.zero, tolerance))
-                })
-        }
-
-        private static func left(to time: Duration, _ clock: Int32) -> Duration {
-            guard clock != CTH_FROM_NOW else { return time }
-            var now = timespec()
-            clock_gettime(
-                clock == Int32(CTH_SUSPENDING.rawValue) ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, &now)
-            return time - .seconds(now.tv_sec) - .nanoseconds(now.tv_nsec)
-        }
+        public static func install() { cth_install(runNow, runLater) }
     #endif
 }
 
@@ -58,5 +36,29 @@ public enum SharedThreads {
         ) {
             SharedThreads.threads.run(job, at: instant, tolerance: tolerance, clock: clock)
         }
+    }
+#else
+    private func runNow(_ job: UnsafeMutableRawPointer?) {
+        guard let job else { return }
+        SharedThreads.threads.run(unsafeBitCast(job, to: UnownedJob.self))
+    }
+
+    private func runLater(
+        _ job: UnsafeMutableRawPointer?, _ seconds: Int64, _ nanoseconds: Int64,
+        _ toleranceSeconds: Int64, _ toleranceNanoseconds: Int64, _ clock: Int32
+    ) {
+        guard let job else { return }
+        let time = Duration.seconds(seconds) + .nanoseconds(nanoseconds)
+        let tolerance = Duration.seconds(toleranceSeconds) + .nanoseconds(toleranceNanoseconds)
+        SharedThreads.threads.run(
+            unsafeBitCast(job, to: UnownedJob.self), at: .now() + left(to: time, clock),
+            tolerance: max(.zero, tolerance))
+    }
+
+    private func left(to time: Duration, _ clock: Int32) -> Duration {
+        guard clock != CTH_FROM_NOW else { return time }
+        var now = timespec()
+        clock_gettime(clock == CTH_SUSPENDING ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, &now)
+        return time - .seconds(now.tv_sec) - .nanoseconds(now.tv_nsec)
     }
 #endif

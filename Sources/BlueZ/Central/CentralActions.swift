@@ -43,7 +43,8 @@ extension Central {
         case .requestSlot:
             guard let adapter = link.adapter else { return }
             link.slotAdapter = adapter
-            handle(.request(link.address), radioAt: adapter)
+            let isAwaited = inspectionTimes[link.inspection] != nil
+            handle(.request(link.address, isAwaited: isAwaited), radioAt: adapter)
         case .withdrawSlot: releaseSlot(of: link)
         case .connect(let attempt): connect(link, attempt)
         case .refresh: refresh(link)

@@ -19,7 +19,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     enum Event: Sendable, Hashable {
         case usable(Bool)
         case wantScan(Bool)
-        case request(Key)
+        /// It wants to connect; one that a person waits for goes before the others.
+        case request(Key, isAwaited: Bool)
         /// Not wanted any more, granted or not.
         case withdraw(Key)
         /// The connect is over. Its key may have asked for another one meanwhile.
@@ -55,6 +56,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
     private(set) var scan = Scan.off
     private(set) var holder: Key?
     private(set) var queue: [Key] = []
+    /// Those in the queue that a person waits for: they are its beginning.
+    private var awaited: Set<Key> = []
     private var isUsable = false
     private var isScanWanted = false
     private var isHeld = false
@@ -100,8 +103,8 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             connectsInRow = 0
         case .wantScan(let isWanted):
             isScanWanted = isWanted
-        case .request(let key):
-            if !queue.contains(key) { queue.append(key) }
+        case .request(let key, let isAwaited):
+            enqueue(key, isAwaited: isAwaited)
         case .withdraw(let key):
             queue.removeAll { $0 == key }
             if holder == key { holder = nil }
@@ -137,6 +140,15 @@ struct AdapterRadio<Key: Hashable & Sendable>: Sendable {
             break
         }
         return decide(at: now)
+    }
+
+    private mutating func enqueue(_ key: Key, isAwaited: Bool) {
+        guard !queue.contains(key) || isAwaited && !awaited.contains(key) else { return }
+        queue.removeAll { $0 == key }
+        awaited.formIntersection(queue)
+        let place = isAwaited ? queue.prefix(while: awaited.contains).count : queue.count
+        queue.insert(key, at: place)
+        if isAwaited { awaited.insert(key) }
     }
 
     private mutating func decide(at now: Uptime) -> [Action] {

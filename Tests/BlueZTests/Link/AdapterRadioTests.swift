@@ -37,7 +37,7 @@ struct AdapterRadioTests {
     @Test("pauses the scan, waits 250 ms, connects, and scans again")
     mutating func pausing() {
         startScan()
-        #expect(tell(.request("a")) == [.stopScan])
+        #expect(tell(.request("a", isAwaited: false)) == [.stopScan])
         #expect(tell(.scanStopped) == [])
         #expect(wait(249_999) == [])
         #expect(wait(1) == [.grant("a")])
@@ -46,19 +46,33 @@ struct AdapterRadioTests {
 
     @Test("one connect at a time, in the order of asking")
     mutating func queueing() {
-        #expect(tell(.request("a")) == [.grant("a")])
-        #expect(tell(.request("b")) == [])
-        #expect(tell(.request("c")) == [])
-        #expect(tell(.request("b")) == [])
+        #expect(tell(.request("a", isAwaited: false)) == [.grant("a")])
+        #expect(tell(.request("b", isAwaited: false)) == [])
+        #expect(tell(.request("c", isAwaited: false)) == [])
+        #expect(tell(.request("b", isAwaited: false)) == [])
         #expect(tell(.withdraw("b")) == [])
         #expect(tell(.done("a")) == [.grant("c")])
         #expect(tell(.done("c")) == [])
     }
 
+    /// An absent strap that was tried again and again took the turn of the one that a technician paired.
+    @Test("who a person waits for is next, whoever asked before")
+    mutating func awaited() {
+        #expect(tell(.request("a", isAwaited: false)) == [.grant("a")])
+        #expect(tell(.request("b", isAwaited: false)) == [])
+        #expect(tell(.request("c", isAwaited: true)) == [])
+        #expect(tell(.request("d", isAwaited: true)) == [])
+        #expect(tell(.request("b", isAwaited: true)) == [])
+        #expect(radio.queue == ["c", "d", "b"])
+        #expect(tell(.done("a")) == [.grant("c")])
+        #expect(tell(.request("c", isAwaited: false)) == [])
+        #expect(radio.queue == ["d", "b", "c"])
+    }
+
     @Test("who fails may ask again before it is done, and is not lost")
     mutating func askingAgain() {
-        #expect(tell(.request("a")) == [.grant("a")])
-        #expect(tell(.request("a")) == [])
+        #expect(tell(.request("a", isAwaited: false)) == [.grant("a")])
+        #expect(tell(.request("a", isAwaited: false)) == [])
         #expect(tell(.done("a")) == [.grant("a")])
         #expect(tell(.withdraw("a")) == [])
         #expect(radio.holder == nil)
@@ -67,7 +81,7 @@ struct AdapterRadioTests {
     @Test("a scan that is being started is not stopped before it has")
     mutating func requestWhileStarting() {
         #expect(tell(.wantScan(true)) == [.startScan])
-        #expect(tell(.request("a")) == [])
+        #expect(tell(.request("a", isAwaited: false)) == [])
         #expect(tell(.scanStarted) == [.stopScan])
     }
 
@@ -101,12 +115,12 @@ struct AdapterRadioTests {
     @Test("connects do not starve the scan")
     mutating func fairness() {
         startScan()
-        #expect(tell(.request("0")) == [.stopScan])
+        #expect(tell(.request("0", isAwaited: false)) == [.stopScan])
         #expect(tell(.scanStopped) == [])
         var actions = wait(250_000)
         for number in 0..<Radio.connectsInRowMax {
             #expect(actions == [.grant("\(number)")])
-            _ = tell(.request("\(number + 1)"))
+            _ = tell(.request("\(number + 1)", isAwaited: false))
             actions = tell(.done("\(number)"))
         }
         #expect(actions == [.startScan])
@@ -121,7 +135,7 @@ struct AdapterRadioTests {
     mutating func unusable() {
         startScan()
         #expect(tell(.usable(false)) == [])
-        #expect(tell(.request("a")) == [])
+        #expect(tell(.request("a", isAwaited: false)) == [])
         #expect(radio.nextDeadline == nil)
         #expect(tell(.usable(true)) == [.grant("a")] || radio.scan == .starting)
     }
