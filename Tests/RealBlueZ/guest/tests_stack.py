@@ -123,6 +123,7 @@ def cold_start(fixture):
             return not missing
 
         check(until(RESUME_SECONDS_MAX, durable, pause=0.1), f"no sample of {len(missing)} straps")
+        fixture.expect_streaming()
     seconds = ninth_of_ten(took)
     fixture.figure("start to a sample of each strap, 9 of 10", seconds, COLD_START_SECONDS_MAX, "s")
     return f"{seconds} s; {min(took):.1f} to {max(took):.1f} s"
