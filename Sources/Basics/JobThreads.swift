@@ -193,27 +193,18 @@ final class JobThreads: @unchecked Sendable {
     }
 
     private func begin() {
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(self)
         while true {
-            let error = pthread_create(
-                &thread, nil,
-                { context in
-                    guard let context else { return nil }
-                    Unmanaged<JobThreads>.fromOpaque(context).takeRetainedValue().loop()
-                    return nil
-                }, context.toOpaque())
-            if error == 0 { break }
-            guard state.threads.isEmpty else { return context.release() }
-            // Nobody would ever run what waits.
-            usleep(Self.shortagePause)
+            switch OwnThread.start(label, { [self] in loop() }) {
+            case .success(let thread): return state.threads.append(thread)
+            case .failure:
+                guard state.threads.isEmpty else { return }
+                // Nobody would ever run what waits.
+                usleep(Self.shortagePause)
+            }
         }
-        pthread_detach(thread)
-        state.threads.append(thread)
     }
 
     private func loop() {
-        ThreadName.set(label)
         pthread_mutex_lock(mutex)
         while true {
             if !state.timers.isEmpty { state.takeDue(.now()) }

@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import Synchronization
 import Testing
 
@@ -102,6 +103,32 @@ import Testing
         let until = ContinuousClock.now + .seconds(30)
         while threads != nil, .now < until { await Task.yield() }
         #expect(threads == nil)
+    }
+
+    /// Three of seven stacks cost 2 MiB each, where the kernel gives huge pages to what can hold one.
+    @Test func noStackCanHoldAHugePage() async throws {
+        let bytes = await withCheckedContinuation { continuation in
+            let started = OwnThread.start("stack") {
+                var local = 0
+                let address = withUnsafePointer(to: &local) { UInt(bitPattern: $0) }
+                continuation.resume(returning: Self.bytesMapped(around: address))
+            }
+            if case .failure = started { continuation.resume(returning: nil) }
+        }
+        #expect(try #require(bytes) < 2 << 20)
+    }
+
+    private static func bytesMapped(around address: UInt) -> UInt? {
+        guard let file = fopen("/proc/self/maps", "r") else { return nil }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 512)
+        while fgets(&line, 512, file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
+            let ends = text.prefix { $0 != " " }.split(separator: "-")
+                .compactMap { UInt($0, radix: 16) }
+            if ends.count == 2, ends[0]..<ends[1] ~= address { return ends[1] - ends[0] }
+        }
+        return nil
     }
 
     @Test func nothingIsLostBetweenManyThreads() async {

@@ -47,38 +47,20 @@ struct BusThread {
         address: String, requests: BusRequests, mailbox: Mailbox<DBusMessage>
     ) async throws(DBusFault) {
         let result: Result<Void, DBusFault> = await withCheckedContinuation { opened in
-            let body = ThreadBody { run(address, requests, mailbox, opened) }
-            var thread = pthread_t()
-            let context = Unmanaged.passRetained(body)
-            let error = pthread_create(
-                &thread, nil,
-                { context in
-                    guard let context else { return nil }
-                    let body = Unmanaged<ThreadBody>.fromOpaque(context).takeRetainedValue()
-                    body.run()
-                    return nil
-                }, context.toOpaque())
-            guard error == 0 else {
-                context.release()
-                let fault = DBusFault(name: DBusFault.limitsExceeded, text: "no thread: \(error)")
+            let started = OwnThread.start("bus") { run(address, requests, mailbox, opened) }
+            if case .failure(let shortage) = started {
+                let fault = DBusFault(
+                    name: DBusFault.limitsExceeded, text: "no thread: \(shortage.code)")
                 opened.resume(returning: .failure(fault))
-                return
             }
-            pthread_detach(thread)
         }
         try result.get()
-    }
-
-    private final class ThreadBody: Sendable {
-        let run: @Sendable () -> Void
-        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
     private static func run(
         _ address: String, _ requests: BusRequests, _ mailbox: Mailbox<DBusMessage>,
         _ opened: CheckedContinuation<Result<Void, DBusFault>, Never>
     ) {
-        ThreadName.set("bus")
         var fault = cbz_fault()
         guard let bus = cbz_bus_open(address, messageSizeMax, &fault) else {
             requests.close()
