@@ -34,7 +34,10 @@ public enum OwnThread {
 
     /// Starts it.
     ///
-    /// - Parameter name: what `top -H` and a debugger show; the kernel keeps 15 bytes.
+    /// - Parameters:
+    ///   - name: what `top -H` and a debugger show; the kernel keeps 15 bytes.
+    ///   - run: what it does.
+    /// - Returns: the thread, or why there is none.
     public static func start(
         _ name: String, _ run: @escaping @Sendable () -> Void
     ) -> Result<pthread_t, Shortage> {

@@ -9,8 +9,8 @@ extension SampleQueue {
     static let handOverTime = Duration.milliseconds(500)
     /// The same while the store takes nothing, is salvaged or is broken.
     static let troubledTendPause = Duration.seconds(1)
-    /// What is due within this is done at once: a wake-up less each time. With more, commits would be more, and
-    /// each writes to the card: 13 % with 1.25 s.
+    /// What is due within this is done at once: a wake-up less each time. With more there would be more commits, and
+    /// each writes to the card.
     static let tendSlack = Duration.milliseconds(500)
 
     /// Does what is due, commits, the clock and a look at the next rows, and says how the store does and
