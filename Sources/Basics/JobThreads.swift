@@ -27,7 +27,7 @@ final class NoExecutor: JobRunner {
 /// - Important: `@unchecked Sendable`: ``state`` is read and written by who holds ``mutex`` alone; the pointers
 ///   never change, and live as long as the last thread.
 final class JobThreads: @unchecked Sendable {
-    private typealias Bell = UnsafeMutablePointer<pthread_cond_t>
+    private typealias Condition = UnsafeMutablePointer<pthread_cond_t>
 
     private struct Job {
         let job: UnownedJob
@@ -97,8 +97,8 @@ final class JobThreads: @unchecked Sendable {
     private let lookPause: Duration
     private var state = State()
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let watchBell = Bell.allocate(capacity: 1)
-    private let othersBell = Bell.allocate(capacity: 1)
+    private let watchCondition = Condition.allocate(capacity: 1)
+    private let othersCondition = Condition.allocate(capacity: 1)
 
     /// - Parameter label: what a debugger shows.
     /// - Parameter threadsMax: how many jobs run at a time, at least 1.
@@ -112,17 +112,17 @@ final class JobThreads: @unchecked Sendable {
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(watchBell, &attributes)
-        pthread_cond_init(othersBell, &attributes)
+        pthread_cond_init(watchCondition, &attributes)
+        pthread_cond_init(othersCondition, &attributes)
         pthread_condattr_destroy(&attributes)
     }
 
     deinit {
-        pthread_cond_destroy(othersBell)
-        pthread_cond_destroy(watchBell)
+        pthread_cond_destroy(othersCondition)
+        pthread_cond_destroy(watchCondition)
         pthread_mutex_destroy(mutex)
-        othersBell.deallocate()
-        watchBell.deallocate()
+        othersCondition.deallocate()
+        watchCondition.deallocate()
         mutex.deallocate()
     }
 
@@ -131,7 +131,7 @@ final class JobThreads: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         state.jobs.append(Job(job: job, runner: runner))
         // A thread of these takes the first itself, after the job that it runs now.
-        unlock(ringing: !isOwn || state.jobs.count - state.first > 1 ? nextBell() : nil)
+        unlock(signalling: !isOwn || state.jobs.count - state.first > 1 ? conditionToSignal() : nil)
     }
 
     /// Runs a job, which wakes a task that sleeps, when it is due, or up to `tolerance` later.
@@ -142,7 +142,7 @@ final class JobThreads: @unchecked Sendable {
         let isFirst = state.timers.allSatisfy { timer.latest < $0.latest }
         state.timers.append(timer)
         // A thread of these looks at the timers before it waits, unless another one waits already.
-        unlock(ringing: isFirst && (!isOwn || state.hasWatch) ? nextBell() : nil)
+        unlock(signalling: isFirst && (!isOwn || state.hasWatch) ? conditionToSignal() : nil)
     }
 
     /// The same at an instant of a clock of the standard library.
@@ -159,23 +159,23 @@ final class JobThreads: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         state.isEnding = true
         pthread_mutex_unlock(mutex)
-        pthread_cond_broadcast(watchBell)
-        pthread_cond_broadcast(othersBell)
+        pthread_cond_broadcast(watchCondition)
+        pthread_cond_broadcast(othersCondition)
     }
 
     // MARK: - Threads
 
     private var isOwn: Bool { state.threads.contains(pthread_self()) }
 
-    /// The bell of a thread that is to take the next job; nil where there is none, or where one begins.
-    private func nextBell() -> Bell? {
+    /// What to signal so that another thread takes the next job; nil if none waits, or if one was started.
+    private func conditionToSignal() -> Condition? {
         if state.hasWatch, !state.isWatchCalled {
             state.isWatchCalled = true
-            return watchBell
+            return watchCondition
         }
         if state.othersCalled < state.othersWaiting {
             state.othersCalled += 1
-            return othersBell
+            return othersCondition
         }
         if state.threads.count < threadsMax {
             // Two from the first job on: the second one looks after the first.
@@ -187,9 +187,9 @@ final class JobThreads: @unchecked Sendable {
     }
 
     /// Lets go of the lock first: a thread that wakes needs it.
-    private func unlock(ringing bell: Bell?) {
+    private func unlock(signalling condition: Condition?) {
         pthread_mutex_unlock(mutex)
-        if let bell { pthread_cond_signal(bell) }
+        if let condition { pthread_cond_signal(condition) }
     }
 
     private func begin() {
@@ -226,7 +226,7 @@ final class JobThreads: @unchecked Sendable {
     /// Lets go of the lock.
     private func runNext() {
         let next = state.next()
-        unlock(ringing: state.hasJobs ? nextBell() : nil)
+        unlock(signalling: state.hasJobs ? conditionToSignal() : nil)
         if let next { next.runner.run(next.job) }
     }
 
@@ -237,7 +237,7 @@ final class JobThreads: @unchecked Sendable {
         // Whether it is the only one that can look after those at work.
         let isAlone = state.othersWaiting == 0 && state.threads.count > 1
         let look = isAlone ? Uptime.now() + lookPause : nil
-        wait(watchBell, until: [timer, look].compactMap(\.self).min())
+        wait(watchCondition, until: [timer, look].compactMap(\.self).min())
         state.hasWatch = false
         state.isWatchCalled = false
     }
@@ -246,19 +246,19 @@ final class JobThreads: @unchecked Sendable {
         let isLookout = !state.hasLookout
         if isLookout { state.hasLookout = true }
         state.othersWaiting += 1
-        wait(othersBell, until: isLookout ? Uptime.now() + lookPause : nil)
+        wait(othersCondition, until: isLookout ? Uptime.now() + lookPause : nil)
         state.othersWaiting -= 1
         if isLookout {
             state.hasLookout = false
             // Another one looks while it works.
-            if state.hasJobs, state.othersWaiting > 0 { pthread_cond_signal(othersBell) }
+            if state.hasJobs, state.othersWaiting > 0 { pthread_cond_signal(othersCondition) }
         }
         if state.othersCalled > 0 { state.othersCalled -= 1 }
     }
 
-    private func wait(_ bell: Bell, until time: Uptime?) {
+    private func wait(_ condition: Condition, until time: Uptime?) {
         guard let time else {
-            pthread_cond_wait(bell, mutex)
+            pthread_cond_wait(condition, mutex)
             return
         }
         let left = max(.zero, time - .now())
@@ -272,6 +272,6 @@ final class JobThreads: @unchecked Sendable {
             until.tv_sec += 1
             until.tv_nsec -= 1_000_000_000
         }
-        pthread_cond_timedwait(bell, mutex, &until)
+        pthread_cond_timedwait(condition, mutex, &until)
     }
 }

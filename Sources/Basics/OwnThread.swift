@@ -10,7 +10,7 @@ public enum OwnThread {
         public let code: Int32
     }
 
-    /// Below the 2 MiB of a huge page: the kernel may give one to a larger stack, of which 30 KiB are used.
+    /// Less than the 2 MiB of a huge page: the kernel may give one to a larger stack, of which little is used.
     private static let stackBytes = 1 << 20
 
     private final class Body: Sendable {
@@ -37,7 +37,7 @@ public enum OwnThread {
     /// - Parameters:
     ///   - name: what `top -H` and a debugger show; the kernel keeps 15 bytes.
     ///   - run: what it does.
-    /// - Returns: the thread, or why there is none.
+    /// - Returns: the thread, or the error if it could not be started.
     public static func start(
         _ name: String, _ run: @escaping @Sendable () -> Void
     ) -> Result<pthread_t, Shortage> {

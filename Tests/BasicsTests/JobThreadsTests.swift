@@ -105,7 +105,7 @@ import Testing
         #expect(threads == nil)
     }
 
-    /// Three of seven stacks cost 2 MiB each, where the kernel gives huge pages to what can hold one.
+    /// With stacks of 8 MiB the gateway once had 14 MiB of its own instead of 6, by where they happened to lie.
     @Test func noStackCanHoldAHugePage() async throws {
         let bytes = await withCheckedContinuation { continuation in
             let started = OwnThread.start("stack") {

@@ -30,8 +30,8 @@ struct RetryingServer: Service {
         var first = Duration.seconds(1)
         /// The longest pause: an address that appears late is served within this time.
         var longest = Duration.seconds(30)
-        /// Between two looks whether the place is still there, and half as much again if other work is done
-        /// then. Each wakes the machine up, and a socket is removed by mistake, if ever.
+        /// Between two looks whether the place is still there; up to half as much longer, to share a wake-up with
+        /// other work. A socket is removed by mistake, if ever.
         var look = Duration.seconds(10)
     }
 
