@@ -1,13 +1,16 @@
 #include "CMosquitto.h"
 
 #include <CLoad.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 
 #define FUNCTIONS(X) \
     X(mosquitto_lib_init) X(mosquitto_new) X(mosquitto_destroy) X(mosquitto_user_data_set) \
     X(mosquitto_int_option) X(mosquitto_void_option) X(mosquitto_username_pw_set) X(mosquitto_will_set) \
     X(mosquitto_connect_async) X(mosquitto_connect_bind_v5) X(mosquitto_property_add_int32) \
-    X(mosquitto_property_free_all) X(mosquitto_disconnect) X(mosquitto_loop) X(mosquitto_subscribe) \
+    X(mosquitto_property_free_all) X(mosquitto_disconnect) X(mosquitto_socket) X(mosquitto_want_write) \
+    X(mosquitto_loop_read) X(mosquitto_loop_write) X(mosquitto_loop_misc) X(mosquitto_subscribe) \
     X(mosquitto_publish) X(mosquitto_connect_v5_callback_set) X(mosquitto_publish_v5_callback_set) \
     X(mosquitto_subscribe_v5_callback_set) X(mosquitto_message_v5_callback_set) \
     X(mosquitto_disconnect_v5_callback_set)
@@ -74,7 +77,21 @@ int cmosquitto_connect_with_packet_max(
 int cmosquitto_disconnect(struct mosquitto *client) { return lib.mosquitto_disconnect(client); }
 
 int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max) {
-    return lib.mosquitto_loop(client, timeout_ms, packets_max);
+    struct pollfd wait = {.fd = lib.mosquitto_socket(client), .events = POLLIN};
+    if (wait.fd < 0) return MOSQ_ERR_NO_CONN;
+    if (lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
+    int count = poll(&wait, 1, timeout_ms);
+    if (count < 0 && errno != EINTR) return MOSQ_ERR_ERRNO;
+    // Whoever reads or writes finds out about an error or a hang-up.
+    if (count > 0 && wait.revents & ~POLLOUT) {
+        int code = lib.mosquitto_loop_read(client, packets_max);
+        if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
+    }
+    if (count > 0 && wait.revents & POLLOUT) {
+        int code = lib.mosquitto_loop_write(client, packets_max);
+        if (code != MOSQ_ERR_SUCCESS) return code;
+    }
+    return lib.mosquitto_loop_misc(client);
 }
 
 int cmosquitto_subscribe(struct mosquitto *client, int *id, const char *filter, int qos) {

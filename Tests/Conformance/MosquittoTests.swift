@@ -1,4 +1,5 @@
 import Basics
+import Foundation
 import Logging
 import OfflineQueue
 import Testbed
@@ -84,12 +85,25 @@ import Uplink
         }
     }
 
+    /// libmosquitto's own loop selects, which knows no socket of a higher number than 1,023.
+    @Test func aBrokerIsReachedWhileAThousandFilesAreOpen() async throws {
+        let open = try (0..<1_024).map { _ in
+            try #require(FileHandle(forReadingAtPath: "/dev/null"))
+        }
+        try await Self.with { system in
+            let destination = try system.destination().make(Self.parts)
+            let answer = await destination.deliver([Self.point(71)], alone: false)
+            #expect(answer == .entries([EntryAnswer(.stored)]))
+            await destination.finish()
+        }
+        withExtendedLifetime(open) {}
+    }
+
     @Test func whatTheRulesRefuseLaterIsHeld() async throws {
         try await Self.with(["gateway": "attic"]) { system in
             let destination = try system.destination().make(Self.parts)
-            #expect(
-                await destination.deliver([Self.point(71)], alone: false)
-                    == .held(.forbidden, retryAt: nil))
+            let answer = await destination.deliver([Self.point(71)], alone: false)
+            #expect(answer == .held(.forbidden, retryAt: nil))
             #expect(await destination.isMended(.forbidden) == false)
             await destination.finish()
             let counts = try await system.counts()

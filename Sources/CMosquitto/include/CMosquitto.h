@@ -28,6 +28,7 @@ int cmosquitto_connect_async(struct mosquitto *client, const char *host, int por
 int cmosquitto_connect_with_packet_max(
     struct mosquitto *client, const char *host, int port, int keep_alive, uint32_t packet_bytes_max);
 int cmosquitto_disconnect(struct mosquitto *client);
+// As mosquitto_loop, but with poll: that one selects, and fails where the socket's number is 1024 or more.
 int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max);
 int cmosquitto_subscribe(struct mosquitto *client, int *id, const char *filter, int qos);
 int cmosquitto_publish(
