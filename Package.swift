@@ -38,10 +38,12 @@ let package = Package(
         .executable(name: "fleet-simulation", targets: ["FleetSimulation"]),
         .executable(name: "gateway-demo", targets: ["GatewayDemo"]),
         .executable(name: "latency-bench", targets: ["LatencyBench"]),
+        .executable(name: "queue-bench", targets: ["QueueBench"]),
         .executable(name: "record-bench", targets: ["RecordBench"]),
         .executable(name: "simulated-day", targets: ["SimulatedDay"]),
         .executable(name: "soak", targets: ["Soak"]),
         .executable(name: "stand-in-exchange", targets: ["StandInExchange"]),
+        .executable(name: "uplink-bench", targets: ["UplinkBench"]),
         .library(name: "GATTHeartRate", targets: ["GATTHeartRate"]),
         .library(name: "FastTime", type: .dynamic, targets: ["FastTime"]),
     ],
@@ -177,6 +179,18 @@ let package = Package(
         .executableTarget(
             name: "LatencyBench", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/latency-sources", swiftSettings: settings),
+        .executableTarget(
+            name: "QueueBench",
+            dependencies: [
+                "Basics", "GATTHeartRate", "OfflineQueue",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            path: "Benchmarks/queue-sources", exclude: ["figures.py", "peer.py"],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "UplinkBench", dependencies: ["Basics", "Uplink"],
+            path: "Benchmarks/uplink-sources", exclude: ["figures.py", "peer.py"],
+            swiftSettings: settings),
         .executableTarget(
             name: "Soak", dependencies: ["Figures", "Testbed"],
             path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: settings),

@@ -169,8 +169,7 @@ func destinations(_ directory: String, _ count: Int) async throws {
                 // As the runner does: most further destinations know a repetition whenever it comes.
                 if delivery == deliveries[0] {
                     try await queue.beginRequest(enrollment: delivery)
-                    try await queue.settle(
-                        enrollment: delivery, outcomes, upload: upload, isAnswered: true)
+                    try await queue.settle(enrollment: delivery, outcomes, upload: upload)
                 } else {
                     try await queue.settleSoon(enrollment: delivery, outcomes, upload: upload)
                 }
