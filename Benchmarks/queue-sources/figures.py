@@ -13,6 +13,8 @@ FURTHER_PART_MAX = 0.1
 # A store with a long backlog, in milliseconds.
 OPEN_MAX = 1000
 NEXT_BATCH_MAX = 10
+# Samples that a call brings, as from the radio, beside rows that a commit of sqlite3's has.
+TOGETHER_TIMES_MAX = 1.5
 # Memory with a long backlog beside memory with a short one.
 MEMORY_TIMES_MAX = 1.2
 
@@ -41,6 +43,7 @@ def timed(name, work):
 
 
 rows = f"{values['backlog_rows']:,.0f} rows"
+group = values.get("sqlite3_group_append_us")
 figures = [
     figure(
         "bytes a sample, 8 at 1 Hz", f"≤ {BYTES_MAX}", values["bytes_per_sample"], BYTES_MAX, "B",
@@ -51,6 +54,10 @@ figures = [
         values["delivered_bytes_0"] * FURTHER_PART_MAX, "B",
         {"delivered to one": values["delivered_bytes_0"]}),
     timed("append a sample", "append"),
+    figure(
+        "the same, five to a call", f"≤ {TOGETHER_TIMES_MAX}×", values["append_together_us"],
+        group and group * TOGETHER_TIMES_MAX, "µs", {OTHERS["sqlite3_group"]: group} if group else {},
+        TIMING_NOISE),
     timed("settle a sample", "settle"),
     figure(f"open a store of {rows}", "≤ 1 s", values["open_ms"], OPEN_MAX, "ms"),
     figure(f"its next batch of 100", "≤ 10 ms", values["next_batch_ms"], NEXT_BATCH_MAX, "ms"),

@@ -17,6 +17,9 @@ final class FixtureClock: GatewayClock {
     }
 }
 
+/// What eight straps at 1 Hz send while the radio gathers frames, 0.6 s: so many reach the store in one call.
+let handedOver = 5
+
 /// 72 beats a minute and one interval.
 enum Beat { static let frame: [UInt8] = [0x10, 72, 0x40, 0x03] }
 
@@ -55,16 +58,22 @@ func wear(_ queue: SampleQueue) async throws -> (delivery: Int64, assignments: [
     return (delivery, assignments)
 }
 
-/// `count` samples of eight straps at 1 Hz.
-func record(_ queue: SampleQueue, _ assignments: [Int64], _ count: Int) async throws {
+/// `count` samples of eight straps at 1 Hz, so many to a call.
+func record(
+    _ queue: SampleQueue, _ assignments: [Int64], _ count: Int, atOnce: Int = 1
+) async throws {
     let clock = FixtureClock()
+    var arrivals: [Arrival] = []
     for number in 0..<count {
         FixtureClock.uptime += 125_000
-        try await queue.append(
-            contentsOf: CollectionOfOne(
-                Arrival(
-                    assignmentID: assignments[number % assignments.count], at: clock.read(),
-                    frame: Beat.frame)))
+        arrivals.append(
+            Arrival(
+                assignmentID: assignments[number % assignments.count], at: clock.read(),
+                frame: Beat.frame))
+        if arrivals.count == atOnce || number == count - 1 {
+            try await queue.append(contentsOf: arrivals)
+            arrivals.removeAll(keepingCapacity: true)
+        }
     }
     try await queue.flush()
 }
@@ -83,8 +92,12 @@ func throughput(_ directory: String, _ count: Int) async throws {
     let queue = try openQueue(directory + "/queue.sqlite")
     let (delivery, assignments) = try await wear(queue)
     let appending = try await seconds { try await record(queue, assignments, count) }
-    let settling = try await seconds { try await deliver(queue, delivery) }
+    let together = try await seconds {
+        try await record(queue, assignments, count, atOnce: handedOver)
+    }
+    let settling = try await seconds { try await deliver(queue, delivery) } / 2
     try await queue.close()
+    print("append_together_us", together / Double(count) * 1e6)
     print("append_us", appending / Double(count) * 1e6)
     print("settle_us", settling / Double(count) * 1e6)
 }

@@ -11,7 +11,8 @@ import Foundation
 // the two apart:
 //
 //   - A checksum continues that of the frame before. A frame that continues a commit was written after
-//     that commit had been synced: if it is there, everything before it was on the disk.
+//     that commit had been synced: if it is there, everything before it was on the disk. Not so where it
+//     has the page of the frame before: a commit's last frame is repeated up to the next block of the disk.
 //   - The index of the log ("-shm") has the number of frames that were committed, written after they
 //     were synced. It may be older than the log, never newer.
 //
@@ -168,7 +169,9 @@ struct WriteAheadLog: Sendable {
     private var lastProven: Int? {
         guard prefix < frames.count else { return nil }
         return frames.indices.dropFirst(prefix + 1).last { index in
-            frames[index].isGood && frames[index - 1].isCurrent && frames[index - 1].commit > 0
+            let (frame, before) = (frames[index], frames[index - 1])
+            return frame.isGood && before.isCurrent && before.commit > 0
+                && frame.page != before.page
         }
     }
 

@@ -29,12 +29,23 @@ struct LogDamageTests {
         /// Changes one byte of a frame, counted from 0; the first 24 are its header.
         mutating func flip(frame: Int, byte: Int) { log[32 + frame * 1048 + byte] ^= 0x10 }
 
-        /// The frames that end a commit.
-        var commits: [Int] {
+        /// The frames that end a commit: of each the first, which is repeated up to the next block, and the last.
+        var commits: [ClosedRange<Int>] {
             let log = log
-            return (0..<frames).filter { frame in
-                log[(32 + frame * 1048 + 4)..<(32 + frame * 1048 + 8)].contains { $0 != 0 }
+            func part(_ frame: Int, _ bytes: Range<Int>) -> ArraySlice<UInt8> {
+                log[32 + frame * 1048 + bytes.lowerBound..<32 + frame * 1048 + bytes.upperBound]
             }
+            var found: [ClosedRange<Int>] = []
+            for frame in 0..<frames where part(frame, 4..<8).contains(where: { $0 != 0 }) {
+                if let last = found.last, last.upperBound == frame - 1,
+                    part(frame, 0..<4).elementsEqual(part(frame - 1, 0..<4))
+                {
+                    found[found.count - 1] = last.lowerBound...frame
+                } else {
+                    found.append(frame...frame)
+                }
+            }
+            return found
         }
     }
 
@@ -165,19 +176,19 @@ struct LogDamageTests {
     /// any order: nothing of that was acknowledged.
     @Test func aTornTailIsNoDamage() async throws {
         let killed = try await kill()
-        let commits = killed.commits
-        let (before, last) = (commits[commits.count - 2], commits[commits.count - 1])
-        try #require(last - before >= 2)
-        var torn: [(String, [UInt8])] = []
+        let (before, last) = try #require(killed.commits.suffix(2).pair)
+        try #require(last.lowerBound - before.upperBound >= 2 && last.count > 1)
+        var torn: [(comment: String, log: [UInt8], lost: Int)] = []
         for cut in [1, 500, 1048, 1048 + 30] {
-            torn.append(("cut by \(cut)", Array(killed.log.dropLast(cut))))
+            let end = 32 + (last.lowerBound + 1) * 1048
+            torn.append(("cut by \(cut)", Array(killed.log.prefix(end - cut)), 3))
         }
-        for frame in (before + 1)...last {
+        for frame in (before.upperBound + 1)...last.upperBound {
             var log = killed.log
             for at in (32 + frame * 1048)..<(32 + (frame + 1) * 1048) { log[at] = 0 }
-            torn.append(("without frame \(frame)", log))
+            torn.append(("without frame \(frame)", log, frame <= last.lowerBound ? 3 : 0))
         }
-        for (comment, log) in torn {
+        for (comment, log, lost) in torn {
             var after = killed
             after.log = log
             after.files["-shm"] = nil
@@ -185,9 +196,21 @@ struct LogDamageTests {
             #expect(try SampleQueue.verify(path: store.path).isClean, "\(comment)")
             let queue = try await store.open(clock, bootID: "boot-3")
             #expect(await queue.health().salvage == nil, "\(comment)")
-            #expect(try await queue.balance().stored == killed.rows - 3, "\(comment)")
+            #expect(try await queue.balance().stored == killed.rows - lost, "\(comment)")
             #expect(try await queue.audit().isClean, "\(comment)")
             try await queue.abandon()
+        }
+    }
+
+    /// A card that is cut off while it writes a block may lose what was in the block before.
+    @Test func eachCommitBeginsInABlockOfTheDiskOfItsOwn() async throws {
+        let commits = try await kill().commits
+        #expect(commits.count > 30)
+        for (before, commit) in zip(commits, commits.dropFirst()) {
+            // What a power cut may take: the block in which the commit ends.
+            let end = 32 + (before.lowerBound + 1) * 1048
+            let block = (end + 4095) / 4096 * 4096
+            #expect(32 + (before.upperBound + 1) * 1048 >= block, "\(before) before \(commit)")
         }
     }
 
@@ -213,6 +236,14 @@ struct LogDamageTests {
         let copy = try SampleQueue(path: store.path + ".copy", clock: clock, bootID: "boot-2")
         #expect(await copy.health().salvage == nil)
         #expect(try await copy.balance().stored == 105)
+    }
+}
+
+extension Collection {
+    /// The first and the last of two.
+    fileprivate var pair: (Element, Element)? {
+        guard count == 2, let first else { return nil }
+        return (first, self[index(after: startIndex)])
     }
 }
 
