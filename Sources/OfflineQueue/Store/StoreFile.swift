@@ -10,9 +10,13 @@ enum StoreFile {
     /// eight straps. Later is cheaper, as a page changed often is copied once; but the log is what
     /// the next start reads.
     static let walPagesMax = 2048
-    /// Bytes that the log keeps when it is begun anew: twice what it has by then. A log that is cut off and grows
-    /// again costs the file system commits of its own.
-    static let walBytesMax = 2 * walPagesMax * WriteAheadLog.frameBytes
+    /// Bytes that the log has from the start: room for ``walPagesMax`` pages and the commit that passes them. With
+    /// each commit that lengthens a log, the file system writes one of its own.
+    static let walBytes = (walPagesMax + 64) * WriteAheadLog.frameBytes
+    /// The least that a file system writes, and a kernel keeps.
+    private static let diskBlockBytes = 4096
+    /// Bytes that it keeps when it is begun anew.
+    static let walBytesMax = 2 * walBytes
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
     static let cacheKibibytes = 512
 
@@ -37,6 +41,7 @@ enum StoreFile {
                 closeKeepingLog(database, path)
                 throw error
             }
+            lengthenLog(path)
             FaultPoint.migrated.reach()
             #if DEBUG
                 database.inDatabase(FaultPoint.watchCheckpoints)
@@ -204,6 +209,29 @@ enum StoreFile {
         let database = try DatabaseQueue(path: path, configuration: configuration)
         try Schema.migrator.migrate(database)
         return database
+    }
+
+    /// Fills the log up to ``walBytes`` with zeros, which SQLite takes for its end. Where there is no room for that,
+    /// it stays as it is.
+    private static func lengthenLog(_ path: String) {
+        let descriptor = Glibc.open(path + "-wal", O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        // SQLite has no lock on the log itself, which this would release.
+        defer { Glibc.close(descriptor) }
+        let length = lseek(descriptor, 0, SEEK_END)
+        guard length >= 0, length < walBytes else { return }
+        // Block by block: of what is written at once, a newer kernel makes one large page in its cache, and all of
+        // it counts as written when a part changes.
+        let zeros = [UInt8](repeating: 0, count: diskBlockBytes)
+        var end = Int(length)
+        while end < walBytes {
+            let count = diskBlockBytes - end % diskBlockBytes
+            guard write(descriptor, zeros, count) == count else {
+                ftruncate(descriptor, length)
+                return
+            }
+            end += count
+        }
     }
 
     /// Bytes of the write-ahead log beside the store; 0 if there is none.

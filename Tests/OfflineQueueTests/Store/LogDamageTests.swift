@@ -23,8 +23,11 @@ struct LogDamageTests {
             get { [UInt8](files["-wal"] ?? Data()) }
             set { files["-wal"] = Data(newValue) }
         }
-        /// Frames in the log.
-        var frames: Int { (log.count - 32) / 1048 }
+        /// Frames in the log, before the zeros.
+        var frames: Int {
+            let used = log.lastIndex { $0 != 0 } ?? 0
+            return (used - 32) / 1048 + 1
+        }
 
         /// Changes one byte of a frame, counted from 0; the first 24 are its header.
         mutating func flip(frame: Int, byte: Int) { log[32 + frame * 1048 + byte] ^= 0x10 }
@@ -36,7 +39,7 @@ struct LogDamageTests {
                 log[32 + frame * 1048 + bytes.lowerBound..<32 + frame * 1048 + bytes.upperBound]
             }
             var found: [ClosedRange<Int>] = []
-            for frame in 0..<frames where part(frame, 4..<8).contains(where: { $0 != 0 }) {
+            for frame in 0..<(log.count - 32) / 1048 where part(frame, 4..<8).contains(where: { $0 != 0 }) {
                 if let last = found.last, last.upperBound == frame - 1,
                     part(frame, 0..<4).elementsEqual(part(frame - 1, 0..<4))
                 {
@@ -200,6 +203,28 @@ struct LogDamageTests {
             #expect(try await queue.audit().isClean, "\(comment)")
             try await queue.abandon()
         }
+    }
+
+    @Test func theLogHasItsLengthFromTheStartAndKeepsIt() async throws {
+        func length() throws -> Int {
+            let values = try URL(fileURLWithPath: store.path + "-wal").resourceValues(
+                forKeys: [.fileSizeKey])
+            return values.fileSize ?? 0
+        }
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let atFirst = try length()
+        #expect(atFirst >= 2048 * 1048)
+        for _ in 0..<3 {
+            for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+            try await queue.flush()
+            try await queue.beginLogAnew()
+            #expect(try length() == atFirst)
+        }
+        try await queue.abandon()
+        let next = try await store.open(clock, bootID: "boot-2")
+        #expect(try length() == atFirst)
+        #expect(try await next.balance().stored == 300)
     }
 
     /// A card that is cut off while it writes a block may lose what was in the block before.
