@@ -32,14 +32,16 @@ struct LogDamageTests {
         /// Changes one byte of a frame, counted from 0; the first 24 are its header.
         mutating func flip(frame: Int, byte: Int) { log[32 + frame * 1048 + byte] ^= 0x10 }
 
-        /// The frames that end a commit: of each the first, which is repeated up to the next block, and the last.
+        /// The frames that end a commit: of each the first, which is repeated up to the next block,
+        /// and the last.
         var commits: [ClosedRange<Int>] {
             let log = log
             func part(_ frame: Int, _ bytes: Range<Int>) -> ArraySlice<UInt8> {
                 log[32 + frame * 1048 + bytes.lowerBound..<32 + frame * 1048 + bytes.upperBound]
             }
             var found: [ClosedRange<Int>] = []
-            for frame in 0..<(log.count - 32) / 1048 where part(frame, 4..<8).contains(where: { $0 != 0 }) {
+            let all = 0..<(log.count - 32) / 1048
+            for frame in all where part(frame, 4..<8).contains(where: { $0 != 0 }) {
                 if let last = found.last, last.upperBound == frame - 1,
                     part(frame, 0..<4).elementsEqual(part(frame - 1, 0..<4))
                 {
