@@ -10,6 +10,9 @@ struct Provocation: Sendable {
     /// On a file system of its own, which takes root.
     var onSmallDisk = false
     var settings: [String: String] = [:]
+    /// How far the beginning that is shown may be from the moment it was provoked, seconds of the gateway:
+    /// most items have a patience of their own, and a debug build under load its delays.
+    var sinceSecondsMax = 1_200.0
     /// A piece of its advice.
     let advice: String
     /// Makes it real. The daemon is started here.
@@ -97,7 +100,10 @@ struct Provocation: Sendable {
             try await world.gateway.start()
             world.clock?.loseWall(by: .zero)
         },
-        "store-unwritable": Provocation(onSmallDisk: true, advice: "Free space") { world in
+        // The log, which has its length from the start, takes what comes in the first half hour.
+        "store-unwritable": Provocation(
+            onSmallDisk: true, sinceSecondsMax: 3_000, advice: "Free space"
+        ) { world in
             try await world.record()
             try await world.disk?.fill()
         },

@@ -7,9 +7,6 @@ import Testing
 @Suite struct HealthTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
-    /// How far the beginning that is shown may be from the moment it was provoked, seconds of the gateway:
-    /// most items have a patience of their own, and a debug build under load its delays.
-    private static let sinceSecondsMax = 1_200.0
 
     @Test(arguments: Provocation.all.keys.sorted())
     func aConditionIsSaidWithSinceWhenAndWhatToDo(name: String) async throws {
@@ -33,7 +30,7 @@ import Testing
             let since = try Date(item.since, strategy: .iso8601).timeIntervalSince1970
             // In whole seconds, and from the look before, 15 s ago at most.
             #expect(since >= before - 16 && since <= clock.date.timeIntervalSince1970)
-            #expect(before + Self.sinceSecondsMax > since)
+            #expect(before + provocation.sinceSecondsMax > since)
             let text = try await world.gateway.command(["status"])
             #expect(text.status == 1 && text.output.contains(item.advice.prefix(20)))
             // Some seconds later it is the same one, not a new one.

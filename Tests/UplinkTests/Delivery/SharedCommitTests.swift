@@ -173,16 +173,18 @@ import Testing
         }
 
         /// Transactions in the write-ahead log: frames that say how large the file is after them, by SQLite's
-        /// "The WAL-Index File Format".
+        /// "The WAL-Index File Format"; the last of a transaction may be repeated.
         private func commitsInLog() throws -> Int {
             let log = try Data(contentsOf: URL(filePath: scratch.path + "/q.sqlite-wal"))
             func number(_ offset: Int) -> Int {
                 log[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) }
             }
             let page = number(8)
-            var (offset, commits) = (32, 0)
+            var (offset, commits, ended) = (32, 0, 0)
             while offset + 24 + page <= log.count, log[offset + 8..<offset + 16] == log[16..<24] {
-                if number(offset + 4) != 0 { commits += 1 }
+                let isEnd = number(offset + 4) != 0
+                if isEnd, number(offset) != ended { commits += 1 }
+                ended = isEnd ? number(offset) : 0
                 offset += 24 + page
             }
             return commits
