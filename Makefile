@@ -4,7 +4,7 @@ DEMO_SECONDS ?= 60
 DESTINATIONS ?=
 FLAKY_ROUNDS ?= 10
 export DEMO_SECONDS DESTINATIONS
-BUILD = swift build -c release --static-swift-stdlib --product
+BUILD = deploy/build --product
 # The one program with a privilege is C alone: linked by Swift it would carry Swift's runtime.
 CLANG = $$(dirname "$$(readlink -f "$$(command -v swiftc)")")/clang
 RESET = -O2 -Wall -Wextra -Werror -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE -pie \
@@ -116,7 +116,7 @@ fleet:                 ## up to ten thousand gateways and an exchange, by simula
 release:               ## every program
 	@deploy/setup
 	@deploy/icu
-	swift build -c release --static-swift-stdlib
+	deploy/build
 
 gateway:               ## the programs of the package
 	@deploy/setup

@@ -19,6 +19,8 @@ let compact: [LinkerSetting] = [
             "-Xlinker", "--no-warn-symbol-ordering",
         ], .when(configuration: .release))
 ]
+// Commands, pages and text: what runs for each frame is in other targets.
+let small: [SwiftSetting] = [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
 // Where Debian has them. With pkg-config the program would be linked with the library, too, which CLoad loads.
 let dbusHeaders: [CSetting] = [
@@ -148,7 +150,7 @@ let package = Package(
                 .embedInCode("Live/Page/fleet.html"), .embedInCode("Live/Page/fleet.js"),
                 .embedInCode("Live/Page/enroll.html"),
             ],
-            swiftSettings: settings, linkerSettings: compact),
+            swiftSettings: settings + small, linkerSettings: compact),
 
         // The one part with privilege.
         .executableTarget(
