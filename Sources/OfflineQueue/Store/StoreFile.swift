@@ -283,6 +283,8 @@ enum StoreFile {
         // It must outlive the file, whose end nobody tells. A process opens a store a few times.
         let cautious = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         cautious.initialize(to: methods.pointee)
+        // A newer SQLite may have more methods than were copied.
+        cautious.pointee.iVersion = min(methods.pointee.iVersion, 3)
         cautious.pointee.xDeviceCharacteristics = { _ in 0 }
         file.pointee.pMethods = UnsafePointer(cautious)
     }
