@@ -4,6 +4,7 @@ import os
 import random
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 
@@ -36,8 +37,9 @@ def free_port():
 
 
 class Card(Box):
-    def __init__(self, image, disk, out, work, straps):
+    def __init__(self, image, disk, out, work, straps, plugin):
         self.image, self.work = image, work
+        self.plugin, self.counts = plugin, os.path.join(work, "instructions")
         super().__init__(None, disk, out, work, straps)
         self.port, self.tunnels = free_port(), []
         self.key = os.path.join(work, "key")
@@ -63,6 +65,11 @@ class Card(Box):
 
     # MARK: Power
 
+    def instructions(self):
+        """Those of all processors since the machine was first switched on."""
+        with open(self.counts, "rb") as file:
+            return sum(struct.unpack("8Q", file.read(64)))
+
     def start(self):
         listing = subprocess.run(["mdir", "-b", "-i", self.disk + BOOT_PARTITION], capture_output=True, text=True,
                                  check=True).stdout
@@ -83,6 +90,7 @@ class Card(Box):
              "-device", "virtio-blk-pci,drive=disk", "-device", "virtio-rng-pci", "-device", "i6300esb",
              "-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22", "-device", "virtio-net-pci,netdev=net",
              "-device", "virtio-serial-pci,max_ports=8",
+             "-plugin", f"{self.plugin},counts={self.counts}",
              *(part for number, hci in enumerate(ADAPTERS, 1) for part in (
                  "-chardev", f"socket,id={hci},path={self.sockets[hci]}",
                  "-device", f"virtconsole,chardev={hci},nr={number}")),
