@@ -13,7 +13,8 @@ let settings: [SwiftSetting] = [
 let compact: [LinkerSetting] = [
     .unsafeFlags(
         [
-            "-use-ld=lld", "-Xlinker", "-O2", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe",
+            "-use-ld=lld", "-Xlinker", "-O2", "-Xlinker", "--no-export-dynamic", "-Xlinker",
+            "--icf=safe",
             "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
             "-Xlinker", "--symbol-ordering-file=\(Context.packageDirectory)/deploy/order.txt",
             "-Xlinker", "--no-warn-symbol-ordering",
