@@ -228,6 +228,7 @@ bench:                 ## figures beside their goals and their peers, as one tab
 order: gateway FastTime soak ## which functions the gateway calls, for the linker: deploy/order.txt
 	@deploy/setup --order
 	deploy/order .build/release/edge-gateway .build/release/soak
+	rm .build/release/edge-gateway # which the next build links in that order
 
 clean:
 	rm -rf .build .build-*
