@@ -230,7 +230,7 @@ struct LogDamageTests {
     }
 
     /// A card that is cut off while it writes a block may lose what was in the block before.
-    @Test func eachCommitBeginsInABlockOfTheDiskOfItsOwn() async throws {
+    @Test func eachCommitBeginsInADiskBlockOfItsOwn() async throws {
         let commits = try await kill().commits
         #expect(commits.count > 30)
         for (before, commit) in zip(commits, commits.dropFirst()) {
