@@ -8,8 +8,8 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 // The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
-// table of what it exports to nobody, equal functions once, and side by side those that run (deploy/order). Packed
-// relocations need glibc 2.36 (Debian 12).
+// table of what it exports to nobody, equal functions and ends of strings once, and side by side the functions that
+// run (deploy/order). Packed relocations need glibc 2.36 (Debian 12).
 let compact: [LinkerSetting] = [
     .unsafeFlags(
         [
