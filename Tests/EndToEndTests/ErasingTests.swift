@@ -48,7 +48,7 @@ import Testing
             try await fixture.exchange.restoreNetwork()
             #expect(await fixture.gateway.stop().status == 0)
             try await fixture.gateway.start()
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             #expect(status.balance.balanced && status.sensors.count == 1)
             #expect(
                 await fixture.exchange.storedCount(patient: TestWorld.patients[1])

@@ -16,7 +16,7 @@ import Testing
                 try await fixture.gateway.start()
             }
             try await fixture.eventually("streaming again") { $0.balance.stored >= committed + 2 }
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             #expect(status.balance.stored >= committed)
             // The exchange may have samples of a request whose settlement the kill prevented: they
             // were sent again under the same identity.
@@ -65,7 +65,7 @@ import Testing
             }
             let before = try await fixture.gateway.status().balance.received
             try await fixture.bluez.setDaemon(running: true)
-            try await fixture.eventually("samples again", withinSeconds: 15) {
+            try await fixture.eventually("samples again") {
                 $0.balance.received > before
             }
         }
@@ -81,7 +81,7 @@ import Testing
             }
             let before = try await fixture.gateway.status().balance.received
             try await fixture.bus.restart()
-            try await fixture.eventually("samples again", withinSeconds: 30) {
+            try await fixture.eventually("samples again") {
                 $0.balance.received > before
             }
         }
@@ -119,7 +119,7 @@ import Testing
         try await Self.onSmallDisk { fixture, filler in
             _ = try await Self.fill(fixture, filler)
             try Self.makeRoom(filler)
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
             let sent = await fixture.bluez.framesSentCount(TestWorld.addresses[0])
             #expect(status.balance.received == sent, "what waited in memory is there")
@@ -138,7 +138,7 @@ import Testing
                     && status.balance.buffered >= 2
             }.balance
             try Self.makeRoom(filler)
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
             #expect(status.balance.stored >= before.stored + before.buffered + again.buffered)
         }
@@ -166,7 +166,7 @@ import Testing
             try await fixture.eventually("both deliver") { status in
                 status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > 0 }
             }
-            await fixture.expectExactlyOnce(try await fixture.settle(withinSeconds: 90).balance)
+            await fixture.expectExactlyOnce(try await fixture.settle().balance)
         }
     }
 

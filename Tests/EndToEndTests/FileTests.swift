@@ -16,7 +16,7 @@ import Testing
             try await fixture.eventually("more") {
                 $0.balance.stored >= before.balance.stored + 4
             }
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             #expect(status.balance.addsUp)
             var rates = 0
             var intervals = 0

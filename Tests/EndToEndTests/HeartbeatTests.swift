@@ -55,7 +55,7 @@ import Testing
             try await fixture.eventually("a backlog") { $0.balance.unsent >= 6 }
             #expect(await fixture.exchange.storedCount() == before)
             try await fixture.exchange.restoreNetwork()
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
             let times = await fixture.exchange.stored.compactMap(\.effectiveTime)
             #expect(times == times.sorted(), "oldest first")
@@ -83,7 +83,7 @@ import Testing
             await fixture.bluez.setNoise(
                 TestWorld.addresses[0], FrameNoise(framesPerMalformed: 2, framesPerEmpty: 3))
             try await fixture.put(on: 0)
-            try await fixture.eventually("garbage", withinSeconds: 40) {
+            try await fixture.eventually("garbage") {
                 $0.balance.undecodable >= 3 && $0.balance.stored >= 5
             }
             let status = try await fixture.settle()

@@ -140,7 +140,7 @@ import Testing
                 client.send("GET /v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             }
             let clock = ContinuousClock()
-            let deadline = clock.now + .seconds(30)
+            let deadline = clock.now + .seconds(120)
             var status = 0
             while status != 200, clock.now < deadline {
                 status = try await ControlSocketTests.ask(fixture, "/v1/live", ["--max-time", "1"])

@@ -43,7 +43,7 @@ import Testing
             try await fixture.eventually("streaming again") { status in
                 status.sensors.allSatisfy { $0.stored >= 7 }
             }
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
             for (index, patient) in TestWorld.patients.enumerated() {
                 let sensor = status.sensors.first { $0.address == TestWorld.addresses[index] }
@@ -142,7 +142,7 @@ import Testing
             try await fixture.eventually("released", withinSeconds: 120) { status in
                 !status.health.contains { $0.name == "patient-held" }
             }
-            let end = try await fixture.settle(withinSeconds: 90)
+            let end = try await fixture.settle()
             await fixture.expectExactlyOnce(end.balance)
             let times = await fixture.exchange.stored.filter { $0.patient == 40002 }
                 .compactMap(\.effectiveTime)
@@ -178,7 +178,7 @@ import Testing
             try await fixture.eventually("released", withinSeconds: 120) {
                 $0.balance.held["no-consent"] == nil
             }
-            let status = try await fixture.settle(withinSeconds: 90)
+            let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
         }
     }

@@ -183,7 +183,7 @@ import Testing
                     #expect(imported.added == (turn == 0 ? uuids.count : 0))
                     #expect(imported.known == (turn == 0 ? 0 : uuids.count))
                 }
-                let deadline = ContinuousClock.now + .seconds(30)
+                let deadline = ContinuousClock.now + .seconds(120)
                 while await fixture.exchange.storedCount() < uuids.count,
                     ContinuousClock.now < deadline
                 {
