@@ -20,6 +20,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case clockUntrusted = "clock-untrusted"
     case storeUnreadable = "store-unreadable"
     case storeUnwritable = "store-unwritable"
+    case diskNearlyFull = "disk-nearly-full"
     case storeStalled = "store-stalled"
     case storeMissing = "store-missing"
     case storeDamaged = "store-damaged"
@@ -171,6 +172,11 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error, "the disk takes no samples; they wait in memory, 8,192 at most",
                 "free space on the disk, or replace the card",
                 explains: .theStore)
+        case .diskNearlyFull:
+            Row(
+                .warning,
+                "less than 32 MB are free on the disk of the state directory; samples are still stored",
+                "free space on the disk, before new samples find none")
         case .storeStalled:
             Row(
                 .error, "frames come and nothing has been written for a minute",

@@ -16,6 +16,12 @@ extension HealthRules {
                         "\(fault.message); \(store.buffered.counted("sample waits", "samples wait")) in memory, "
                         + "\(store.refused) are lost", advice: fault.advice))
         }
+        if let bytes = store.scarceBytes, store.writeFault == nil {
+            found.append(
+                HealthCondition(
+                    .diskNearlyFull,
+                    message: "the disk is nearly full: \(bytes >> 20) MB are free"))
+        }
         if let missing = store.missing {
             found.append(HealthCondition(.storeMissing, message: missing))
         }

@@ -87,6 +87,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var readFault: String?
         /// Why the last commit failed, and what a person does about it.
         public var writeFault: Fault?
+        /// Bytes left on its disk, if there are few; nil otherwise.
+        public var scarceBytes: Int64?
         /// Samples that wait in memory.
         public var buffered = 0
         /// Frames of this run that neither disk nor memory could take.

@@ -135,6 +135,7 @@ extension HealthSnapshot.Store {
         writeFault = health.fault.map {
             Fault(message: "\($0.operation): \($0.cause)", advice: $0.code.advice)
         }
+        scarceBytes = health.room.flatMap { $0.isNearlyFull ? $0.freeBytes : nil }
         buffered = health.buffered
         refused = health.refused
         damagedRows = health.damagedRows

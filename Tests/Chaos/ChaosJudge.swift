@@ -32,6 +32,8 @@ struct ChaosJudge {
         if !isPruned {
             for hole in try store.holes(run.clock) { fault("ledger of gaps", hole) }
         }
+        let said = run.log.said.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+        summary.append("status said, in so many minutes: \(said.joined(separator: ", "))")
         for falseWell in run.log.falseWells { fault("health", falseWell) }
         let audit = try SampleQueue.verify(path: store.path)
         if !audit.isClean { fault("store", "\(audit)") }

@@ -11,6 +11,7 @@ final class ChaosLog: Sendable {
         var notes: [String] = []
         var unexpectedDeaths = 0
         var falseWells: [String] = []
+        var said: [String: Int] = [:]
     }
     private let state = Mutex(State())
     private let clock: FastClock
@@ -27,6 +28,11 @@ final class ChaosLog: Sendable {
 
     /// What did not flow while the gateway said that it was well.
     var falseWells: [String] { state.withLock { $0.falseWells } }
+
+    /// How many of the looks, one a minute, found each health item.
+    var said: [String: Int] { state.withLock { $0.said } }
+
+    func said(_ name: String) { state.withLock { $0.said[name, default: 0] += 1 } }
 
     func wellThough(_ text: String) {
         note("well, though \(text)")

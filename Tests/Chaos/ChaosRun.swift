@@ -148,7 +148,9 @@ final class ChaosRun: Sendable {
         var wells = 0
         while straps.isSending {
             await clock.sleep(until: clock.seconds + 60)
-            let isWell = (try? await gateway.status())?.well ?? false
+            let status = try? await gateway.status()
+            for item in status?.health ?? [] { log.said(item.name) }
+            let isWell = status?.well ?? false
             wells = isWell ? wells + 1 : 0
             let rows = await exchange.stored
             for patient in Self.patients {

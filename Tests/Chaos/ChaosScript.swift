@@ -83,7 +83,9 @@ struct ChaosScript {
         switch kind {
         case .networkCut, .strapAway: 1200
         case .consentWithdrawn, .clockWrong: 900
-        case .diskFull, .reboot: 600
+        // The store's log, which has its length from the start, takes half an hour of samples on a full disk.
+        case .diskFull: 3600
+        case .reboot: 600
         case .exchangeFault: 300
         case .bluetoothdRestart, .busRestart: 60
         default: 1

@@ -107,6 +107,10 @@ struct Provocation: Sendable {
             try await world.record()
             try await world.disk?.fill()
         },
+        "disk-nearly-full": Provocation(onSmallDisk: true, advice: "free space on the disk") {
+            try await $0.record()
+            try await $0.disk?.fill()
+        },
         "queue-80-percent": Provocation(settings: smallStore, advice: "restore delivery") {
             try await fill($0, to: 0.85)
             try await $0.gateway.start()

@@ -64,6 +64,7 @@ import Testing
         Row(.storeUnwritable) {
             $0.store.writeFault = .init(message: "commit: full", advice: "Free space")
         },
+        Row(.diskNearlyFull) { $0.store.scarceBytes = 31 << 20 },
         Row(.storeStalled) {
             $0.store.buffered = 70
             $0.store.uncommittedTime = .seconds(61)

@@ -361,6 +361,8 @@ extension QueueError {
 public struct DiskRoom: Sendable, Hashable {
     /// With less than this the disk counts as full: SQLite needs as much at once, for the index of its log.
     private static let bytesMin: Int64 = 64 << 10
+    /// With less than this the disk is nearly full: eight straps without a network need as much for half a day.
+    private static let bytesLow: Int64 = 32 << 20
 
     /// Bytes that this user may still take.
     public let freeBytes: Int64
@@ -386,4 +388,7 @@ public struct DiskRoom: Sendable, Hashable {
 
     /// Whether nothing can be written for want of room.
     public var isFull: Bool { freeBytes < Self.bytesMin || isWithoutInodes }
+
+    /// Whether a person had better make room.
+    public var isNearlyFull: Bool { freeBytes < Self.bytesLow || isWithoutInodes }
 }
