@@ -5,9 +5,9 @@ public struct DeliverySettings: Sendable, Hashable {
     /// Most samples in a request. At 20 ms a sample, the slowest exchange measured, 100 take 2 s of
     /// the 30 s after which it kills its worker.
     public var batchSamplesMax = 100
-    /// A request that takes longer halves the next one.
+    /// A request that takes longer halves the next one; a full one that does not lets it grow again.
     public var slow = Duration.seconds(5)
-    /// A full request that takes less lets the next one grow again.
+    /// An exchange that answers a look so soon has nobody else waiting.
     public var quick = Duration.milliseconds(2_500)
     /// Before the same samples are sent again when their fate is unknown.
     /// The exchange may still be working on them, for 30 s at most; a second request meanwhile makes
@@ -88,7 +88,8 @@ struct DeliveryPace: Sendable {
     /// How long the last request took.
     private var latest = Duration.zero
 
-    /// How much a request grows at a time, samples.
+    /// How much a request grows at a time, samples. Of deliveries that share an exchange the larger requests
+    /// lose more by each halving than the smaller ones, so all become the same.
     static let growth = 10
     /// Slowness alone makes no request smaller than this, samples. Most likely others are being served:
     /// then small requests do not help, since each costs the exchange as much as two samples do, and a
@@ -113,7 +114,7 @@ struct DeliveryPace: Sendable {
         latest = time
         guard time > settings.slow else {
             (slowInRow, rest, larger, isSteadilySlow) = (0, .zero, nil, false)
-            if time < settings.quick, count >= size {
+            if count >= size {
                 size = min(size + Self.growth, ceiling)
             }
             return

@@ -14,9 +14,29 @@ import Testing
             sizes.append(pace.size)
             pace.took(.milliseconds(150) * pace.size, count: pace.size)
         }
-        #expect(sizes == [100, 50, 25, 25])
+        #expect(sizes == [100, 50, 25, 35])
         for _ in 0..<3 { pace.took(.seconds(1), count: pace.size) }
         #expect(pace.size == 55)
+    }
+
+    /// Those that came first kept requests four times as large as the others.
+    @Test func deliveriesThatShareAnExchangeAreServedAlike() {
+        var paces = Array(repeating: DeliveryPace(DeliverySettings()), count: 8)
+        var served = Array(repeating: 0, count: 8)
+        // Two workers take 18 ms a sample, and the requests in turn.
+        var free = [Duration.zero, .zero]
+        var asked = Array(repeating: Duration.zero, count: 8)
+        for turn in 0..<60 * 8 {
+            let who = turn % 8
+            let worker = free[0] <= free[1] ? 0 : 1
+            let begin = max(free[worker], asked[who])
+            let count = paces[who].size
+            free[worker] = begin + .milliseconds(18) * count
+            paces[who].took(free[worker] - asked[who], count: count)
+            asked[who] = free[worker]
+            if turn >= 20 * 8 { served[who] += count }
+        }
+        #expect((served.max() ?? 0) <= (served.min() ?? 0) * 5 / 4, "\(served)")
     }
 
     @Test func anExchangeThatIsAlwaysSlowGetsFullBundlesWithoutARest() {
