@@ -13,6 +13,8 @@ struct Backlog {
 
     /// How many samples there are.
     let samples: Int
+    /// Which of several straps has them, from 0.
+    var strap = 0
 
     /// Writes the file.
     func write(to path: String, patient: Int) throws {
@@ -21,13 +23,14 @@ struct Backlog {
         for index in 0..<samples {
             let age = Int64(samples - index) * Self.intervalMicroseconds
             let bpm = 55 + index * 7 % 60
-            let run = UInt64(index / Self.samplesPerRun)
+            let run = UInt64(strap << 16 + index / Self.samplesPerRun)
             let number = index % Self.samplesPerRun + 1
             text += #"{"uuid":"\#(Self.identity(Self.nonce + run, number))""#
             text += #","time":"\#(Self.time(end, age))""#
             let uptime = Int64(number) * Self.intervalMicroseconds
             text += #","boot":"boot-\#(run)","uptime_us":\#(uptime)"#
-            text += #","sensor":"C0:00:00:00:00:01","assignment":1,"patient":"\#(patient)""#
+            text +=
+                #","sensor":"C0:00:00:00:00:0\#(strap + 1)","assignment":1,"patient":"\#(patient)""#
             text += #","flags":0,"frame":"06\#(String(bpm, radix: 16))","state":"pending"}"# + "\n"
         }
         text += #"{"samples":\#(samples),"damaged":0}"# + "\n"

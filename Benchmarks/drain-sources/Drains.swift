@@ -24,32 +24,23 @@ struct GatewayDrain {
     private static let settlePause = Duration.seconds(5)
     /// It looks into its store once a second until then.
     private static let requestPatience = Duration.seconds(30)
-    /// The last bundle's samples are settled by then.
+    /// What the last answer costs the gateway is done by then.
     private static let endPause = Duration.seconds(1)
+    /// That it was delivered is written with a commit that follows within 5 s.
+    private static let settlePatience = Duration.seconds(30)
 
     func cost(of backlog: Backlog) async throws -> DrainCost {
-        let bus = try await PrivateBus.start()
-        let exchange = try await StandInExchange.start()
-        let gateway = try GatewayProcess(binary: binary, busAddress: bus.address)
-        return try await gateway.removed {
+        try await DrainWorld.with(binary, deliveries: 1) { gateway, exchange in
             try await fill(gateway, exchange, backlog)
             return try await drain(gateway, exchange, backlog)
-        } then: {
-            await exchange.stop()
-            await bus.stop()
         }
     }
 
     private func fill(
         _ gateway: GatewayProcess, _ exchange: StandInExchange, _ backlog: Backlog
     ) async throws {
-        let file = gateway.directory.appending(path: "backlog.ndjson").path
-        try backlog.write(to: file, patient: DrainWorld.patient)
         try await gateway.start(with: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
-        let link = await exchange.invite(patient: DrainWorld.patient)
-        try await gateway.succeed(["enroll", "-"], input: link)
-        await exchange.cutNetwork()
-        try await gateway.succeed(["queue", "import", file])
+        try await DrainWorld.fill(gateway, exchange, [backlog])
         // After a request whose outcome is unknown, the next start waits for 30 s before it sends
         // the same samples: time to look at it while it waits.
         try await waitForRequest(gateway)
@@ -90,13 +81,24 @@ struct GatewayDrain {
         // As long again with nothing to do.
         try await Task.sleep(for: .seconds(wall))
         let idle = try Reading(pid)
-        let balance = try await gateway.status().balance
-        let isSettled = balance.delivered == backlog.samples && balance.unsent == 0
+        let isSettled = try await isSettled(gateway, backlog)
         return DrainCost(
             cpuSeconds: (after - before) - (idle - after) / (idle.at - after.at).inSeconds
                 * (after.at - before.at).inSeconds,
             peakKiB: peakKiB, wallSeconds: wall, bundles: await DrainWorld.bundles(at: exchange),
             faults: await DrainWorld.faults(backlog.samples, at: exchange) + (isSettled ? 0 : 1))
+    }
+}
+
+extension GatewayDrain {
+    private func isSettled(_ gateway: GatewayProcess, _ backlog: Backlog) async throws -> Bool {
+        let deadline = ContinuousClock.now + Self.settlePatience
+        while ContinuousClock.now < deadline {
+            let balance = try await gateway.status().balance
+            if balance.delivered == backlog.samples, balance.unsent == 0 { return true }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+        return false
     }
 }
 
@@ -109,7 +111,14 @@ struct PeerDrain {
     private static let patience = Duration.seconds(120)
 
     func cost(of backlog: Backlog) async throws -> DrainCost {
-        let exchange = try await StandInExchange.start()
+        try await with(backlog) { try await drain($0, $1, backlog) }
+    }
+
+    /// Starts it beside an exchange with `backlog` in its store, which it sends when it is let go on.
+    func with<Value: Sendable>(
+        _ backlog: Backlog, _ body: (ChildProcess, StandInExchange) async throws -> Value
+    ) async throws -> Value {
+        let exchange = try await StandInExchange.start(seed: .withPatients(1))
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "peer-\(UInt32.random(in: 0 ... .max))")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -125,10 +134,11 @@ struct PeerDrain {
                 token, "\(DrainWorld.device)", "\(DrainWorld.patient)",
             ], environment: ProcessInfo.processInfo.environment, log: log)
         do {
-            let cost = try await drain(process, exchange, backlog)
+            try await waitUntilStopped(process)
+            let value = try await body(process, exchange)
             await process.stop()
             await exchange.stop()
-            return cost
+            return value
         } catch {
             await process.stop()
             await exchange.stop()
@@ -140,7 +150,6 @@ struct PeerDrain {
     private func drain(
         _ process: ChildProcess, _ exchange: StandInExchange, _ backlog: Backlog
     ) async throws -> DrainCost {
-        try await waitUntilStopped(process)
         let idleKiB = try ProcessFigures.memory(of: process.pid).residentKiB
         try ProcessFigures.resetPeak(of: process.pid)
         let before = try Reading(process.pid)
@@ -167,13 +176,45 @@ struct PeerDrain {
 
 /// What both have in common.
 enum DrainWorld {
-    /// A patient of the stand-in, and the device for the invitation.
-    static let patient = 40001
+    /// The peer's patient, and the device for the invitation.
+    static let patient = ExchangeSeed.patient(0)
     static let device = 70007
     /// Between two looks at the exchange: what the time is measured to.
     private static let lookPause = Duration.milliseconds(5)
     /// A client that brings nothing for so long does not come.
     private static let silence = Duration.seconds(90)
+
+    /// Runs `body` with a gateway that has not been started, and an exchange with so many patients.
+    static func with<Value: Sendable>(
+        _ binary: URL, deliveries: Int,
+        _ body: (GatewayProcess, StandInExchange) async throws -> Value
+    ) async throws -> Value {
+        let bus = try await PrivateBus.start()
+        let exchange = try await StandInExchange.start(seed: .withPatients(deliveries))
+        let gateway = try GatewayProcess(binary: binary, busAddress: bus.address)
+        return try await gateway.removed {
+            try await body(gateway, exchange)
+        } then: {
+            await exchange.stop()
+            await bus.stop()
+        }
+    }
+
+    /// Enrolls a patient for each backlog and imports it, without a network in the end.
+    static func fill(
+        _ gateway: GatewayProcess, _ exchange: StandInExchange, _ backlogs: [Backlog]
+    ) async throws {
+        for number in backlogs.indices {
+            let link = await exchange.invite(patient: ExchangeSeed.patient(number))
+            try await gateway.succeed(["enroll", "-", "--name", "e\(number)"], input: link)
+        }
+        await exchange.cutNetwork()
+        for (number, backlog) in backlogs.enumerated() {
+            let file = gateway.directory.appending(path: "backlog.ndjson").path
+            try backlog.write(to: file, patient: ExchangeSeed.patient(number))
+            try await gateway.succeed(["queue", "import", file, "--enrollment", "e\(number)"])
+        }
+    }
 
     /// Waits until the exchange has so many observations; how long after the first bundle that was.
     static func secondsToStore(_ count: Int, at exchange: StandInExchange) async throws -> Double {

@@ -38,7 +38,8 @@ struct LatencyRun {
                 SimulatedStrap(
                     address: $1, name: "Strap \($0 + 1)", heart: heart, firstBeat: $0 * 500)
             })
-        let exchange = try await StandInExchange.start(seed: Self.seed)
+        let exchange = try await StandInExchange.start(
+            seed: .withPatients(Self.straps.count))
         let gateway = try GatewayProcess(
             binary: binary, busAddress: bus.address, settings: settings)
         return try await gateway.removed {
@@ -51,30 +52,12 @@ struct LatencyRun {
         }
     }
 
-    /// The stand-in's, with a patient for each strap.
-    private static var seed: ExchangeSeed {
-        var seed = ExchangeSeed.standard
-        for number in straps.indices {
-            let patient = firstPatient + number
-            var person = seed.patients[0]
-            (person.id, person.userID) = (patient, firstUser + number)
-            person.email = "\(patient)@example.com"
-            seed.patients.append(person)
-            seed.studies[0].patients.append(patient)
-            seed.consents.append((patient, seed.studies[0].id, "omh:heart-rate:2.0"))
-        }
-        return seed
-    }
-
-    private static let firstPatient = 40101
-    private static let firstUser = 10101
-
     private func begin(
         _ gateway: GatewayProcess, _ exchange: StandInExchange, _ bluez: SimulatedBlueZ
     ) async throws {
         try await gateway.start()
         for (number, strap) in Self.straps.enumerated() {
-            let link = await exchange.invite(patient: Self.firstPatient + number)
+            let link = await exchange.invite(patient: ExchangeSeed.patient(number))
             let name = "e\(number)"
             try await gateway.succeed(["enroll", "-", "--name", name], input: link)
             try await gateway.succeed(["pair", strap, "--enrollment", name])

@@ -20,22 +20,11 @@ enum RelayFixture {
     ).base64EncodedString()
 
     /// The patient of a gateway with this number.
-    static func patient(_ index: Int) -> Int { 41_000 + index }
+    static func patient(_ index: Int) -> Int { ExchangeSeed.patient(index) }
 
     /// An exchange with so many patients who have consented.
     static func exchange(patients: Int) async throws -> StandInExchange {
-        var seed = ExchangeSeed.standard
-        let numbers = (0..<patients).map(patient)
-        let peter = seed.patients[0]
-        seed.patients += numbers.map { number in
-            var patient = peter
-            (patient.id, patient.userID) = (number, 100_000 + number)
-            patient.email = "p\(number)@example.com"
-            return patient
-        }
-        seed.studies[0].patients += numbers
-        seed.consents += numbers.map { ($0, 30001, "omh:heart-rate:2.0") }
-        return try await StandInExchange.start(seed: seed)
+        try await StandInExchange.start(seed: .withPatients(patients))
     }
 
     static func network(_ cluster: NATSCluster, patience: Duration = .seconds(60)) -> CurlSettings {

@@ -193,6 +193,25 @@ struct ExchangeFaultTests {
         await session.exchange.stop()
     }
 
+    @Test("one worker works on one request after the other")
+    func oneWorker() async throws {
+        let gate = Gate()
+        let session = try await EnrolledExchange(time: gate.time)
+        await session.exchange.setPace(perEntry: .milliseconds(6))
+        await session.exchange.setWorkers(1)
+        let before = await session.exchange.requests.count
+        async let first = session.post(Self.bundle(1))
+        await gate.waitUntilATaskSleeps()
+        async let second = session.post(Self.bundle(1))
+        while await session.exchange.requests.count < before + 2 { await Task.yield() }
+        gate.open()
+        #expect(await first?.verdicts == ["201 Created"])
+        #expect(await second?.verdicts.first?.hasPrefix("409") == true)
+        #expect(await session.exchange.overlappingRequests == 0)
+        #expect(await session.exchange.worked > .zero)
+        await session.exchange.stop()
+    }
+
     @Test("two requests with the same samples at once leave orphans, for ever")
     func orphanRace() async throws {
         let gate = Gate()

@@ -97,6 +97,23 @@ public struct ExchangeSeed: Sendable {
     /// The codes each patient has consented to: patient, study, code.
     public var consents: [(patient: Int, study: Int, code: String)]
 
+    /// ``standard`` with `count` more patients, who have consented to heart rate: ``patient(_:)`` names them.
+    public static func withPatients(_ count: Int) -> ExchangeSeed {
+        var seed = standard
+        for number in 0..<count {
+            var person = seed.patients[0]
+            (person.id, person.userID) = (patient(number), 100_000 + patient(number))
+            person.email = "p\(person.id)@example.com"
+            seed.patients.append(person)
+            seed.studies[0].patients.append(person.id)
+            seed.consents.append((person.id, seed.studies[0].id, "omh:heart-rate:2.0"))
+        }
+        return seed
+    }
+
+    /// The id of a patient of ``withPatients(_:)``, who are counted from 0.
+    public static func patient(_ number: Int) -> Int { 41_000 + number }
+
     /// Patients 40001 (Peter), 40002 (Pamela) and 40003 (of another organization), devices 70001
     /// to 70007, study 30001 on blood pressure and heart rate.
     public static let standard = ExchangeSeed(

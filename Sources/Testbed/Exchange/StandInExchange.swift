@@ -79,6 +79,7 @@ public actor StandInExchange {
     var poisoned: Set<ExchangeIdentifier> = []
     var refused: Set<String> = []
     var pacePerEntry = Duration.zero
+    var workers = ExchangeWorkers()
     let accessTokenLifetimeSeconds = 1_209_600
     var advertisedTokenEndpoint: String?
     var inFlight: [ExchangeIdentifier: Int] = [:]
@@ -152,7 +153,9 @@ public actor StandInExchange {
                 path: endpoint.shownPath(request.path),
                 route: route, entries: nil, status: nil))
         let fault = faults.take(for: route, now: now)
+        await takeWorker()
         let (answer, delivery) = await answer(request, at: endpoint, number, fault)
+        workers.release()
         if delivery == .whole { record(number) { $0.status = answer.status } }
         return (answer, delivery)
     }
