@@ -20,7 +20,7 @@ let compact: [LinkerSetting] = [
             "-Xlinker", "--no-warn-symbol-ordering",
         ], .when(configuration: .release))
 ]
-// Commands, pages and text: what runs for each frame is in other targets.
+// Commands, pages, health and deliveries: what runs for each frame is in other targets.
 let small: [SwiftSetting] = [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
 // Where Debian has them. With pkg-config the program would be linked with the library, too, which CLoad loads.
@@ -103,7 +103,7 @@ let package = Package(
         // Whether all is well.
         .target(
             name: "Health", dependencies: ["Basics", "BlueZ", "OfflineQueue", "Recording"],
-            swiftSettings: settings),
+            swiftSettings: settings + small),
 
         // Delivery.
         .target(name: "CCrypto", dependencies: ["CLoad"], cSettings: shim),
@@ -117,7 +117,7 @@ let package = Package(
                 "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings),
+            swiftSettings: settings + small),
 
         // The product.
         .target(name: "CQREncode", dependencies: ["CLoad"], cSettings: shim),
