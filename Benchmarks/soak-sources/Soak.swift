@@ -98,7 +98,7 @@ struct Soak {
             text += "\(minute),\(try await look()),\(isUp ? "up" : "cut")\n"
             await exchange.forgetRequests()
             for strap in Self.straps { await bluez.forgetFramesSent(strap) }
-            if minute % 60 == 0 { print(text.split(separator: "\n").last ?? "") }
+            if minute % 60 == 0 { print(text.split(separator: "\n").last.map { String($0) } ?? "") }
             // What there is can be looked at meanwhile.
             try text.write(toFile: path, atomically: true, encoding: .utf8)
         }
