@@ -390,5 +390,5 @@ public struct DiskRoom: Sendable, Hashable {
     public var isFull: Bool { freeBytes < Self.bytesMin || isWithoutInodes }
 
     /// Whether a person had better make room.
-    public var isNearlyFull: Bool { freeBytes < Self.bytesLow || isWithoutInodes }
+    public var isNearlyFull: Bool { freeBytes < Self.bytesLow }
 }
