@@ -6,8 +6,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "figures"))
 from figure import TIMING_NOISE, figure, read_values, write
 
-# Bytes written a sample.
-BYTES_MAX = 400
+# Bytes written a sample: by the store, and with what ext4's journal adds and the log is filled with at the start.
+BYTES_MAX = 230
+DEVICE_BYTES_MAX = 300
 # What a further destination may add to the bytes written for a sample that is recorded and delivered to one.
 FURTHER_PART_MAX = 0.1
 # A store with a long backlog, in milliseconds.
@@ -68,5 +69,6 @@ figures = [
 ]
 if "device_bytes" in values:
     figures.insert(1, figure(
-        "the same at the device, journal", f"≤ {BYTES_MAX}", values["device_bytes"], BYTES_MAX, "B"))
+        "the same at the device, journal", f"≤ {DEVICE_BYTES_MAX}", values["device_bytes"],
+        DEVICE_BYTES_MAX, "B"))
 write("queue", figures)

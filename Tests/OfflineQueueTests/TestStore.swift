@@ -23,7 +23,7 @@ final class ManualClock: GatewayClock {
 
     func advance(seconds: Double) {
         reading.withLock {
-            let length = Duration.microseconds(Int64(seconds * 1_000_000))
+            let length = Duration.microseconds(Int64((seconds * 1_000_000).rounded()))
             $0.uptime += length
             $0.wall += length
         }
@@ -52,6 +52,18 @@ final class TestStore: Sendable {
     }
 
     deinit { try? FileManager.default.removeItem(at: directory) }
+
+    /// Makes an empty store with pages of that size, as an older version does.
+    func make(pageBytes: Int) throws {
+        let database = try DatabaseQueue(path: path)
+        try database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA journal_mode = WAL")
+        }
+        try database.close()
+    }
+
+    /// Bytes of its pages.
+    func pageBytes() throws -> Int { try number("PRAGMA page_size") }
 
     /// Opens the store. A queue that was dropped without being closed, as by a kill, holds its lock
     /// until its last job is over: it is waited for.
@@ -158,4 +170,9 @@ extension SampleQueue {
             all += batch
         }
     }
+}
+
+extension Data {
+    /// Bytes of a page, if these are those of a store.
+    var pageBytes: Int { Int(self[16]) << 8 | Int(self[17]) }
 }

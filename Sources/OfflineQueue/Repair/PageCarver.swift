@@ -14,9 +14,12 @@ struct CarvedRow: Sendable, Hashable {
 }
 
 /// Reads rows out of single pages, without the tree that should lead there: what is left when the tree
-/// is broken. Every byte is hostile. Rows that run over into other pages are left out; a sample never
-/// does, since the longest takes two thirds of a page.
+/// is broken. Every byte is hostile. A row that runs over into other pages is read only where its caller has a
+/// checksum to go by: nothing else says that those pages are still of the same row.
 enum PageCarver {
+    /// Reads so many octets of a row from the page with that number on, and those that follow it.
+    typealias Overflow = (_ page: UInt32, _ count: Int) -> [UInt8]?
+
     /// The type octet of a page that holds rows of a table.
     private static let tableLeaf: UInt8 = 0x0D
     /// Types of pages that hold no rows of a table but are in order.
@@ -28,7 +31,9 @@ enum PageCarver {
     ///
     /// `isWhole` is false if the page is no page of rows or some of them cannot be read: then its
     /// samples may be looked for octet by octet.
-    static func rows(of page: [UInt8], isFirst: Bool) -> (rows: [CarvedRow], isWhole: Bool) {
+    static func rows(
+        of page: [UInt8], isFirst: Bool, _ overflow: Overflow? = nil
+    ) -> (rows: [CarvedRow], isWhole: Bool) {
         let base = isFirst ? 100 : 0
         guard page.count > base + 8 else { return ([], true) }
         guard page[base] == tableLeaf else { return ([], otherTypes.contains(page[base])) }
@@ -40,13 +45,18 @@ enum PageCarver {
         for index in 0..<count {
             let at = base + 8 + 2 * index
             let offset = Int(page[at]) << 8 | Int(page[at + 1])
-            guard offset >= pointersEnd, let row = row(in: page, at: offset) else {
+            guard offset >= pointersEnd, let row = row(in: page, at: offset, overflow) else {
                 isWhole = false
                 continue
             }
             rows.append(row)
         }
         return (rows, isWhole)
+    }
+
+    /// Whether it begins as a page of a table or an index does.
+    static func isTree(_ page: [UInt8]) -> Bool {
+        page.first.map { $0 == tableLeaf || otherTypes.contains($0) } ?? false
     }
 
     /// Every octet of a damaged page that could begin a row with that many values. Nearly all of what
@@ -60,19 +70,44 @@ enum PageCarver {
         }
     }
 
-    /// The row whose cell begins at `offset`, if it lies in the page as a whole.
-    static func row(in page: [UInt8], at offset: Int) -> CarvedRow? {
-        var reader = PageReader(page: page, at: offset, end: page.count)
-        guard let length = reader.varint(), let rowID = reader.varint(),
-            length >= 2, length <= Int64(page.count - reader.at)
+    /// The row whose cell begins at `offset`; nil if it runs over and there is no `overflow`, or is no row.
+    static func row(in page: [UInt8], at offset: Int, _ overflow: Overflow? = nil) -> CarvedRow? {
+        var reader = PageReader(page, from: offset, to: page.count)
+        guard let length = reader.varint(), let rowID = reader.varint(), length >= 2,
+            length <= payloadMax
         else { return nil }
-        let end = reader.at + Int(length)
-        let start = reader.at
+        let here = localOctets(of: Int(length), inPagesOf: page.count)
+        let end = reader.at + here
+        guard end <= page.count else { return nil }
+        if here == length { return row(rowID, PageReader(page, from: reader.at, to: end)) }
+        guard let overflow, end + 4 <= page.count else { return nil }
+        let next = page[end..<(end + 4)].reduce(0) { $0 << 8 | UInt32($1) }
+        guard let rest = overflow(next, Int(length) - here) else { return nil }
+        let payload = page[reader.at..<end] + rest
+        return row(rowID, PageReader(Array(payload), from: 0, to: payload.count))
+    }
+
+    /// A longer row is none of a sample, and of the others' only those in one page are read.
+    private static let payloadMax = 4096
+
+    /// How much of a row lies in its own page (file format, §1.6).
+    private static func localOctets(of length: Int, inPagesOf size: Int) -> Int {
+        let most = size - 35
+        guard length > most else { return length }
+        let least = (size - 12) * 32 / 255 - 23
+        let even = least + (length - least) % (size - 4)
+        return even <= most ? even : least
+    }
+
+    private static func row(_ rowID: Int64, _ payload: PageReader) -> CarvedRow? {
+        var reader = payload
+        let length = Int64(payload.end - payload.at)
         guard let headLength = reader.varint(), headLength >= 2, headLength <= length else {
             return nil
         }
-        var head = PageReader(page: page, at: reader.at, end: start + Int(headLength))
-        var body = PageReader(page: page, at: start + Int(headLength), end: end)
+        let split = payload.at + Int(headLength)
+        var head = PageReader(payload.page, from: reader.at, to: split)
+        var body = PageReader(payload.page, from: split, to: payload.end)
         var values: [StoredValue] = []
         while head.at < head.end {
             guard values.count < columnsMax, let type = head.varint(),
@@ -80,7 +115,7 @@ enum PageCarver {
             else { return nil }
             values.append(value)
         }
-        return body.at == end ? CarvedRow(rowID: rowID, values: values) : nil
+        return body.at == payload.end ? CarvedRow(rowID: rowID, values: values) : nil
     }
 }
 
@@ -90,9 +125,9 @@ private struct PageReader {
     private(set) var at: Int
     let end: Int
 
-    init(page: [UInt8], at: Int, end: Int) {
+    init(_ page: [UInt8], from start: Int, to end: Int) {
         self.page = page
-        self.at = at
+        at = start
         self.end = min(end, page.count)
     }
 

@@ -66,9 +66,12 @@ struct Salvage: Sendable {
         try database.write { db in
             var writer = SalvageWriter(source, shapes: shapes)
             try writer.insertRegistry(db)
-            try StorePages(path: path).forEach(log) { page, isFirst in
+            let pages = StorePages(path: path)
+            let overflow = pages.overflow(log)
+            try pages.forEach(log) { page, isFirst in
                 onPage()
-                try writer.insertSamples(of: page, isFirst: isFirst, keepsSettled: keepsSettled, db)
+                let rows = PageCarver.rows(of: page, isFirst: isFirst, overflow)
+                try writer.insertSamples(rows, of: page, keepsSettled: keepsSettled, db)
             }
             try writer.finish(db)
             try SampleQueue.forgetErasedLosses(db)
@@ -219,10 +222,10 @@ private struct SalvageWriter {
     // MARK: - Samples
 
     mutating func insertSamples(
-        of page: [UInt8], isFirst: Bool, keepsSettled: Bool, _ db: Database
+        _ carved: (rows: [CarvedRow], isWhole: Bool), of page: [UInt8], keepsSettled: Bool,
+        _ db: Database
     ) throws {
-        let (rows, isWhole) = PageCarver.rows(of: page, isFirst: isFirst)
-        for row in rows {
+        for row in carved.rows {
             guard let sample = SampleRow(row) else { continue }
             if sample.isIntact {
                 try insert(sample, keepsSettled: keepsSettled, db)
@@ -230,7 +233,7 @@ private struct SalvageWriter {
                 damagedIDs.insert(sample.id)
             }
         }
-        guard !isWhole else { return }
+        guard !carved.isWhole else { return }
         for row in PageCarver.candidates(in: page, values: SampleColumn.storedCounts) {
             guard let sample = SampleRow(row), sample.isIntact else { continue }
             try insert(sample, keepsSettled: keepsSettled, db)

@@ -209,6 +209,8 @@ struct SalvageView {
             let frames = log.usable
             var status = stat()
             if stat(store, &status) == 0, status.st_size > 0 {
+                guard frames.isEmpty || StorePages(path: store).pageBytes(log) == log.pageBytes
+                else { return nil }
                 guard link(store, path) == 0 else { return nil }
                 if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }
             } else {
@@ -235,11 +237,11 @@ struct SalvageView {
         defer { try? file.close() }
         let wanted = Set(frames)
         try StorePages.read(
-            store + "-wal", skip: WriteAheadLog.headerBytes, stride: WriteAheadLog.frameBytes
+            store + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes
         ) { bytes, index in
             guard wanted.contains(index) else { return }
             let page = UInt64(log.frames[index].page)
-            try file.seek(toOffset: (page - 1) * UInt64(StoreFile.pageBytes))
+            try file.seek(toOffset: (page - 1) * UInt64(log.pageBytes))
             try file.write(contentsOf: bytes[WriteAheadLog.frameHeaderBytes...])
         }
     }

@@ -12,6 +12,9 @@ enum StoreLimit {
     /// Bytes of a sample's row without its frame, at most: seven fields with their types, the
     /// row's number and length, and the page's pointer to it.
     static let rowBytesMax = 64
+    /// A longer row takes pages that no other row shares, the last of which it fills only in part.
+    private static let ownPageBytesMax = (StoreFile.pageSizes.min() ?? 0) - 35
+    private static let overflowPageBytesMax = StoreFile.pageSizes.max() ?? 0
     /// Room made beyond what is needed, so that not every commit has to.
     static let roomStepBytes = 65_536
     /// Ids by which the oldest are dropped at a time: about a commit's worth.
@@ -30,7 +33,8 @@ enum StoreLimit {
     /// Bytes a frame takes in the store, at the most.
     static func cost(_ arrival: Arrival) -> Int64 {
         let text = min(arrival.fault?.utf8.count ?? 0, 4 * SampleQueue.textCharactersMax)
-        return Int64(min(arrival.frame.count, Arrival.frameBytesMax) + rowBytesMax + text)
+        let bytes = min(arrival.frame.count, Arrival.frameBytesMax) + rowBytesMax + text
+        return Int64(bytes > ownPageBytesMax ? bytes + overflowPageBytesMax : bytes)
     }
 
     /// Makes room for `needed` bytes as the settings say, and tells how many bytes there are.

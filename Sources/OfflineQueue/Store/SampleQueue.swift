@@ -21,7 +21,7 @@ import GRDB
 //     waits at the end is set aside in a file, and taken up once by the next start.
 //  9. SQLite opens no file before the gateway has examined it, and none that is damaged (WriteAheadLog).
 //
-// Format (one SQLite file, pages of 1,024 bytes; times are Int64 microseconds)
+// Format (one SQLite file, pages of 512 bytes; times are Int64 microseconds)
 //
 //     boot        a start of the kernel: its id, and its offset UTC − uptime once it is trusted
 //     run         a start of the program: its boot and the random nonce that identities are made of
@@ -89,7 +89,7 @@ public struct QueueSettings: Sendable, Hashable {
     public var asideDirectories: [String] = []
     /// Whether there are other signs of a store having been here, such as tokens.
     public var isStoreExpected = false
-    /// Cap on the file in pages of 1,024 bytes; nil for none but the disk's.
+    /// Cap on the file in pages; nil for none but the disk's.
     public var pageCountMax: Int?
 
     /// The defaults.

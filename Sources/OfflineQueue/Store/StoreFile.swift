@@ -4,19 +4,16 @@ import GRDBSQLite
 
 /// The file on disk: who may open it, with which modes, and how SQLite treats it.
 enum StoreFile {
-    /// Small pages: a commit of a few rows writes a few pages, and a page is the least it can write.
-    static let pageBytes = 1024
-    /// Pages in the write-ahead log before SQLite copies them home: 2 MiB, about twenty minutes of
+    /// Sizes of pages that a store may have: that of a new one first, then that of stores which older versions
+    /// made. A store keeps its own. The smallest is best: a commit of a few rows writes a few pages, and a page is
+    /// the least it can write.
+    static let pageSizes = [512, 1024]
+    /// Bytes of pages in the write-ahead log before SQLite copies them home: 2 MiB, about twenty minutes of
     /// eight straps. Later is cheaper, as a page changed often is copied once; but the log is what
     /// the next start reads.
-    static let walPagesMax = 2048
-    /// Bytes that the log has from the start: room for ``walPagesMax`` pages and the commit that passes them. With
-    /// each commit that lengthens a log, the file system writes one of its own.
-    static let walBytes = (walPagesMax + 64) * WriteAheadLog.frameBytes
+    private static let walPageBytesMax = 2 << 20
     /// The least that a file system writes, and a kernel keeps.
     private static let diskBlockBytes = 4096
-    /// Bytes that it keeps when it is begun anew.
-    static let walBytesMax = 2 * walBytes
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
     static let cacheKibibytes = 512
 
@@ -41,7 +38,7 @@ enum StoreFile {
                 closeKeepingLog(database, path)
                 throw error
             }
-            lengthenLog(path)
+            lengthenLog(path, try database.read(pageBytes))
             FaultPoint.migrated.reach()
             #if DEBUG
                 database.inDatabase(FaultPoint.watchCheckpoints)
@@ -186,17 +183,31 @@ enum StoreFile {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw QueueError(errno: errno, "open store") }
         defer { _ = Glibc.close(descriptor) }
-        // The magic text, and the size of a page (file format, §1.3).
-        let magic = Array("SQLite format 3\0".utf8) + [UInt8(pageBytes >> 8), 0]
-        var header = [UInt8](repeating: 0, count: magic.count)
+        var header = [UInt8](repeating: 0, count: headerBytes)
         switch read(descriptor, &header, header.count) {
         case 0 where logBytes(path) == 0: break
         case 0:
             throw QueueError(.corrupt, "open store", "the file is empty, and its log is not")
-        case magic.count where header == magic: break
+        case headerBytes where pageBytes(inHeader: header) != nil: break
         case -1: throw QueueError(errno: errno, "open store")
         default: throw QueueError(.corrupt, "open store", "the file is no database")
         }
+    }
+
+    /// The magic text, and the size of a page (file format, §1.3).
+    static let headerBytes = 18
+
+    /// The size of a page by the first octets of a store; nil if these are of no store.
+    static func pageBytes(inHeader header: [UInt8]) -> Int? {
+        guard header.count >= headerBytes, header.starts(with: "SQLite format 3\0".utf8) else {
+            return nil
+        }
+        let size = Int(header[16]) << 8 | Int(header[17])
+        return pageSizes.contains(size) ? size : nil
+    }
+
+    private static func pageBytes(_ db: Database) throws -> Int {
+        try Int.fetchOne(db, sql: "PRAGMA page_size") ?? pageSizes[0]
     }
 
     /// A new store at `path` to be filled in one go and synced by the caller: nothing is checked or
@@ -211,9 +222,16 @@ enum StoreFile {
         return database
     }
 
-    /// Fills the log up to ``walBytes`` with zeros, which SQLite takes for its end. Where there is no room for that,
-    /// it stays as it is.
-    private static func lengthenLog(_ path: String) {
+    /// Bytes that the log has from the start: room for the pages that it may have, and for the commit that passes
+    /// them. With each commit that lengthens a log, the file system writes one of its own.
+    static func walBytes(_ pageBytes: Int) -> Int {
+        (walPageBytesMax / pageBytes + 64) * (WriteAheadLog.frameHeaderBytes + pageBytes)
+    }
+
+    /// Fills the log with zeros, which SQLite takes for its end. Where there is no room for that, it stays as it
+    /// is.
+    private static func lengthenLog(_ path: String, _ pageBytes: Int) {
+        let walBytes = walBytes(pageBytes)
         let descriptor = Glibc.open(path + "-wal", O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return }
         // SQLite has no lock on the log itself, which this would release.
@@ -253,12 +271,13 @@ enum StoreFile {
         configuration.prepareDatabase { db in
             promiseNothing(db)
             // The page size counts only before the first table is made, and before WAL mode.
-            try db.execute(sql: "PRAGMA page_size = \(pageBytes)")
+            try db.execute(sql: "PRAGMA page_size = \(pageSizes[0])")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
+            let pageBytes = try pageBytes(db)
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA cell_size_check = ON")
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPagesMax)")
-            try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPageBytesMax / pageBytes)")
+            try db.execute(sql: "PRAGMA journal_size_limit = \(2 * walBytes(pageBytes))")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
             // Debian's SQLite zeroes what it deletes; "fast" does so only where it costs no write.
             try db.execute(sql: "PRAGMA secure_delete = FAST")
@@ -271,7 +290,7 @@ enum StoreFile {
 
     /// Has SQLite not rely on what it takes for granted of any disk: that a write which a power cut interrupts
     /// leaves the bytes before and behind it alone. A card writes blocks of 4 KiB at least, so each commit begins
-    /// in a block of its own; where it began in the last block of the one before, it wrote 2.4 blocks, now 2.1.
+    /// in a block of its own (docs/decisions.md).
     ///
     /// Not by the `psow` of a URI, with which SQLite would also write all pages of a block of which one has
     /// changed. It asks once for that, when it has opened the file, and again when it opens the log

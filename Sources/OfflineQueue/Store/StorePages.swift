@@ -16,7 +16,7 @@ struct StorePages {
     ) throws(QueueError) {
         do {
             try forEachFrame(of: log, where: { !log.frames[$0].isCurrent }, body)
-            try Self.read(path, skip: 0, stride: StoreFile.pageBytes) { bytes, index in
+            try Self.read(path, skip: 0, stride: pageBytes(log)) { bytes, index in
                 try body(bytes, index == 0)
             }
             try forEachFrame(of: log, where: { log.frames[$0].isCurrent }, body)
@@ -31,13 +31,68 @@ struct StorePages {
         _ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void
     ) throws {
         try Self.read(
-            path + "-wal", skip: WriteAheadLog.headerBytes, stride: WriteAheadLog.frameBytes
+            path + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes
         ) { bytes, index in
-            guard bytes.count == WriteAheadLog.frameBytes, index < log.frames.count,
+            guard bytes.count == log.frameBytes, index < log.frames.count,
                 isWanted(index)
             else { return }
             try body(Array(bytes[WriteAheadLog.frameHeaderBytes...]), log.frames[index].page == 1)
         }
+    }
+
+    /// Reads what a row has in further pages, the newest sound version of each.
+    func overflow(_ log: WriteAheadLog) -> PageCarver.Overflow {
+        let pageBytes = pageBytes(log)
+        return { first, count in
+            var octets: [UInt8] = []
+            var next = first
+            // Each adds some: a ring of pages ends, too.
+            while octets.count < count {
+                guard let page = page(next, log, pageBytes) else { return nil }
+                next = page[..<4].reduce(0) { $0 << 8 | UInt32($1) }
+                octets += page[4...].prefix(count - octets.count)
+            }
+            return octets
+        }
+    }
+
+    /// The newest sound version of a page, counted from 1; nil if there is none.
+    private func page(_ number: UInt32, _ log: WriteAheadLog, _ pageBytes: Int) -> [UInt8]? {
+        guard number > 0 else { return nil }
+        if let frame = log.frames.lastIndex(where: { $0.isGood && $0.page == number }) {
+            let start = WriteAheadLog.headerBytes + frame * log.frameBytes
+            return Self.octets(
+                path + "-wal", from: start + WriteAheadLog.frameHeaderBytes, count: log.pageBytes)
+        }
+        return Self.octets(path, from: Int(number - 1) * pageBytes, count: pageBytes)
+    }
+
+    /// Bytes of a page of the file: by its header; where that is damaged by its log; and without either by what
+    /// lies where pages of the smallest size begin, and no others.
+    func pageBytes(_ log: WriteAheadLog) -> Int {
+        if let size = StoreFile.pageBytes(inHeader: Self.firstOctets(path)) { return size }
+        if log.hasHeader { return log.pageBytes }
+        let (small, next) = (StoreFile.pageSizes[0], StoreFile.pageSizes[1])
+        var (trees, others) = (0, 0)
+        try? Self.read(path, skip: 0, stride: small) { piece, index in
+            guard index * small % next != 0, piece.contains(where: { $0 != 0 }) else { return }
+            if PageCarver.isTree(piece) { trees += 1 } else { others += 1 }
+        }
+        guard trees + others > 0 else { return log.pageBytes }
+        return trees > others ? small : next
+    }
+
+    /// As many as tell what a file is; fewer where the file has no more.
+    static func firstOctets(_ path: String) -> [UInt8] {
+        octets(path, from: 0, count: StoreFile.headerBytes) ?? []
+    }
+
+    private static func octets(_ path: String, from start: Int, count: Int) -> [UInt8]? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var octets = [UInt8](repeating: 0, count: count)
+        return pread(descriptor, &octets, count, off_t(start)) == count ? octets : nil
     }
 
     /// Calls `body` with each piece of `stride` bytes and its number; the last may be shorter. Pieces that

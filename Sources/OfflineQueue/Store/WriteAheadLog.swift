@@ -4,7 +4,7 @@ import Foundation
 //
 //     header  magic, version, page size, checkpoint number, two salts, checksum          32 bytes
 //     frame   page number, pages of the file after a commit (else 0), the salts, checksum 24 bytes
-//             the page                                                                  1,024 bytes
+//             the page
 //
 // SQLite takes the frames up to the first whose salts or checksum are wrong, and reports nothing of
 // those behind it. That is right after a power cut, and wrong when a byte has changed since. What tells
@@ -22,7 +22,6 @@ import Foundation
 struct WriteAheadLog: Sendable {
     static let headerBytes = 32
     static let frameHeaderBytes = 24
-    static let frameBytes = frameHeaderBytes + StoreFile.pageBytes
     private static let magic: UInt32 = 0x377F_0682
     private static let version: UInt32 = 3_007_000
 
@@ -42,6 +41,10 @@ struct WriteAheadLog: Sendable {
 
     /// Bytes of the file; 0 if it is not there.
     private(set) var bytes = 0
+    /// Bytes of a page, by the header; without one, by what makes the most of the frames.
+    private(set) var pageBytes = StoreFile.pageSizes[0]
+    /// Bytes of a frame.
+    var frameBytes: Int { Self.frameHeaderBytes + pageBytes }
     private(set) var hasHeader = false
     private(set) var frames: [Frame] = []
     /// The frames that SQLite would take, whether or not they end a commit.
@@ -53,14 +56,19 @@ struct WriteAheadLog: Sendable {
     private var isAnythingWritten = false
     private var isSwapped = false
     private var durable: WriteAheadLogIndex?
+    /// Bytes of a page of the store itself, if it was asked and can tell.
+    private var storePageBytes: Int?
 
     /// Reads the log of the store at `path`.
     ///
-    /// - Parameter readsIndex: whether to compare with the log's index. Not in a process that has the store
-    ///   open: to close the index would give up SQLite's locks on it.
+    /// - Parameter readsIndex: whether to compare with the log's index and the store. Not in a process that has
+    ///   the store open: to close either would give up SQLite's locks on it.
     init(of path: String, readsIndex: Bool) {
         func index() -> WriteAheadLogIndex? {
             readsIndex ? WriteAheadLogIndex(path: path + "-shm") : nil
+        }
+        if readsIndex {
+            storePageBytes = StoreFile.pageBytes(inHeader: StorePages.firstOctets(path))
         }
         for _ in 0..<Self.attemptsMax {
             // Before the log: it may grow meanwhile, and must not seem to be too short.
@@ -84,39 +92,55 @@ struct WriteAheadLog: Sendable {
     }
 
     private mutating func read(_ path: String) {
-        frames = []
-        (hasHeader, isAnythingWritten, prefix, committed) = (false, false, 0, 0)
+        (hasHeader, isSwapped, salts) = (false, false, [])
         var status = stat()
         bytes = stat(path, &status) == 0 ? Int(status.st_size) : 0
         header = Self.header(path)
-        var before: (UInt32, UInt32)?
+        var stored: (UInt32, UInt32)?
         if header.count == Self.headerBytes {
             let magic = Self.number(header, 0)
             isSwapped = magic == Self.magic | 1
             let sum = Self.checksum(header[0..<24], (0, 0), isSwapped: isSwapped)
-            let stored = (Self.number(header, 24), Self.number(header, 28))
+            stored = (Self.number(header, 24), Self.number(header, 28))
+            let size = Int(Self.number(header, 8))
             hasHeader =
                 magic & ~1 == Self.magic && Self.number(header, 4) == Self.version
-                && Self.number(header, 8) == UInt32(StoreFile.pageBytes) && sum == stored
+                && StoreFile.pageSizes.contains(size) && stored.map { sum == $0 } == true
             if hasHeader {
                 salts = Array(header[16..<24])
-                before = stored
+                pageBytes = size
             } else {
                 isSwapped = false
-                salts = []
-                before = stored
             }
         }
-        try? StorePages.read(path, skip: Self.headerBytes, stride: Self.frameBytes) {
-            bytes, index in
+        guard !hasHeader else { return readFrames(path, after: stored) }
+        let counts = StoreFile.pageSizes.map { size in
+            pageBytes = size
+            readFrames(path, after: stored)
+            return frames.count { $0.isLinked && $0.page > 0 }
+        }
+        let best = zip(StoreFile.pageSizes, counts).max { $0.1 < $1.1 }?.0
+        if let best, best != pageBytes {
+            pageBytes = best
+            readFrames(path, after: stored)
+        }
+    }
+
+    private mutating func readFrames(_ path: String, after header: (UInt32, UInt32)?) {
+        frames = []
+        (isAnythingWritten, prefix, committed) = (false, 0, 0)
+        var before = header
+        try? StorePages.read(path, skip: Self.headerBytes, stride: frameBytes) { bytes, index in
             add(bytes, index, &before)
         }
         // A log without a header is known by its first frame that continues another. The first of all has
         // nothing to continue then: it is taken as it is.
-        if !hasHeader, let linked = frames.indices.dropFirst().first(where: { frames[$0].isLinked })
-        {
-            salts = frames[linked].salts
-            if linked == 1 { frames[0].isLinked = true }
+        if !hasHeader {
+            salts = []
+            if let linked = frames.indices.dropFirst().first(where: { frames[$0].isLinked }) {
+                salts = frames[linked].salts
+                if linked == 1 { frames[0].isLinked = true }
+            }
         }
         for index in frames.indices {
             frames[index].isCurrent = !salts.isEmpty && frames[index].salts == salts
@@ -136,7 +160,7 @@ struct WriteAheadLog: Sendable {
             frames.append(Frame())
             before = nil
         }
-        guard bytes.count == Self.frameBytes else { return }
+        guard bytes.count == frameBytes else { return }
         var frame = Frame(
             page: Self.number(bytes, 0), commit: Self.number(bytes, 4), salts: Array(bytes[8..<16]))
         let stored = (Self.number(bytes, 16), Self.number(bytes, 20))
@@ -157,6 +181,10 @@ struct WriteAheadLog: Sendable {
                 return "the write-ahead log is missing or was cut off"
             }
             return nil
+        }
+        if let storePageBytes, storePageBytes != pageBytes {
+            let sizes = "pages of \(pageBytes) bytes, the store of \(storePageBytes)"
+            return "the write-ahead log has \(sizes)"
         }
         if let durable, durable.salts == salts, durable.committed > committed {
             return "the write-ahead log has \(committed) sound frames of \(durable.committed)"
@@ -192,7 +220,7 @@ struct WriteAheadLog: Sendable {
     /// Writes a log that has frames of this one.
     func write(_ indices: [Int], of path: String, to target: String) throws {
         var header = [UInt8]()
-        for word in [Self.magic, Self.version, UInt32(StoreFile.pageBytes), 0] {
+        for word in [Self.magic, Self.version, UInt32(pageBytes), 0] {
             header += Self.bytes(word)
         }
         header += salts.isEmpty ? [UInt8](repeating: 1, count: 8) : salts
@@ -206,7 +234,7 @@ struct WriteAheadLog: Sendable {
         defer { try? file.close() }
         try file.seekToEnd()
         let wanted = Set(indices)
-        try StorePages.read(path + "-wal", skip: Self.headerBytes, stride: Self.frameBytes) {
+        try StorePages.read(path + "-wal", skip: Self.headerBytes, stride: frameBytes) {
             bytes, index in
             guard wanted.contains(index) else { return }
             var frame = Array(bytes[0..<8])

@@ -224,7 +224,7 @@ struct FurtherDestinationTests {
         let before = try await scene.balance(scene.elsewhere)
         try await scene.queue.close()
         let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
-        try handle.write(contentsOf: Data(count: 1024))
+        try handle.write(contentsOf: Data(count: 512))
         try handle.close()
 
         let queue = try await store.open(clock, bootID: "boot-2")

@@ -245,7 +245,7 @@ struct GapTests {
     @Test(arguments: [false, true])
     func anAssignmentThatEndsBeforeItsSamplesAreStored(isKilled: Bool) async throws {
         var settings = QueueSettings()
-        settings.pageCountMax = 60
+        settings.pageCountMax = 120
         var queue = try await store.open(clock, settings: settings)
         let worn = try await Worn(queue)
         while await queue.health().fault == nil {

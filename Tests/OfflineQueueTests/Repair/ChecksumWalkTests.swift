@@ -89,9 +89,10 @@ struct ChecksumWalkTests {
         try await queue.emptyLog()
         let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
         let pages = try store.number("PRAGMA page_count")
+        let pageBytes = try store.pageBytes()
         // Leaves of samples are the most there is.
         for page in [pages / 2, pages / 2 + 1] {
-            try handle.seek(toOffset: UInt64(page) * 1024)
+            try handle.seek(toOffset: UInt64(page * pageBytes))
             try handle.write(contentsOf: Data(repeating: 0xA5, count: 8))
         }
         try handle.close()

@@ -17,8 +17,10 @@ struct DamageFuzzTests {
     }()
 
     /// The damaged store opens, whatever comes out of it went in, and it takes new samples.
-    @Test func neverTrapsNorInventsASample() async throws {
+    @Test(arguments: StoreFile.pageSizes)
+    func neverTrapsNorInventsASample(pageBytes: Int) async throws {
         let store = try TestStore()
+        try store.make(pageBytes: pageBytes)
         let clock = ManualClock()
         let world = try await SalvageWorld(store, clock)
         let base = try await Copy(store, world, clock)
@@ -74,7 +76,12 @@ struct DamageFuzzTests {
             let isLog = Int.random(in: 0..<4, using: &random) == 0
             let kind = Int.random(in: 0..<5, using: &random)
             if kind == 0 { isSubtle = true }
-            if isLog { damage(&log, kind, &random) } else { damage(&file, kind, &random) }
+            let size = Data(base.file.prefix(18)).pageBytes
+            if isLog {
+                damage(&log, kind, size, &random)
+            } else {
+                damage(&file, kind, size, &random)
+            }
         }
         try Data(file).write(to: URL(fileURLWithPath: store.path))
         try Data(log).write(to: URL(fileURLWithPath: store.path + "-wal"))
@@ -141,21 +148,22 @@ struct DamageFuzzTests {
     }
 
     private static func damage(
-        _ bytes: inout [UInt8], _ kind: Int, _ random: inout SeededRandom
+        _ bytes: inout [UInt8], _ kind: Int, _ size: Int, _ random: inout SeededRandom
     ) {
         guard bytes.count > 2_048 else { return }
-        let page = Int.random(in: 0..<(bytes.count / 1024), using: &random) * 1024
+        let page = Int.random(in: 0..<(bytes.count / size), using: &random) * size
         switch kind {
         case 0:
             for _ in 0..<Int.random(in: 1...8, using: &random) {
                 let at = Int.random(in: 0..<bytes.count, using: &random)
                 bytes[at] ^= 1 << UInt8.random(in: 0..<8, using: &random)
             }
-        case 1: for at in page..<(page + 1024) { bytes[at] = 0 }
-        case 2: for at in page..<(page + 512) { bytes[at] = .random(in: 0...255, using: &random) }
+        case 1: for at in page..<(page + size) { bytes[at] = 0 }
+        case 2:
+            for at in page..<(page + size / 2) { bytes[at] = .random(in: 0...255, using: &random) }
         case 3:
-            let other = Int.random(in: 0..<(bytes.count / 1024), using: &random) * 1024
-            bytes.replaceSubrange(page..<(page + 1024), with: Array(bytes[other..<(other + 1024)]))
+            let other = Int.random(in: 0..<(bytes.count / size), using: &random) * size
+            bytes.replaceSubrange(page..<(page + size), with: Array(bytes[other..<(other + size)]))
         default: bytes.removeLast(Int.random(in: 1..<(bytes.count / 4), using: &random))
         }
     }

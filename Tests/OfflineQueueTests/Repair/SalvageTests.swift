@@ -20,9 +20,10 @@ struct SalvageTests {
 
     /// Overwrites a page, counted from 0.
     private func overwrite(page: Int, with byte: UInt8 = 0) throws {
+        let pageBytes = try Data(contentsOf: url).pageBytes
         let handle = try FileHandle(forUpdating: url)
-        try handle.seek(toOffset: UInt64(page) * 1024)
-        try handle.write(contentsOf: Data(repeating: byte, count: 1024))
+        try handle.seek(toOffset: UInt64(page * pageBytes))
+        try handle.write(contentsOf: Data(repeating: byte, count: pageBytes))
         try handle.close()
     }
 
@@ -41,7 +42,10 @@ struct SalvageTests {
         Set(samples.map { "\($0.uuid) \($0.time) \($0.frame) \($0.patient ?? "")" })
     }
 
-    @Test func aStoreWithoutItsFirstPageIsSalvagedWhole() async throws {
+    /// Its size of a page stands in the first one.
+    @Test(arguments: StoreFile.pageSizes)
+    func aStoreWithoutItsFirstPageIsSalvagedWhole(pageBytes: Int) async throws {
+        try store.make(pageBytes: pageBytes)
         let world = try await SalvageWorld(store, clock)
         try overwrite(page: 0)
         let queue = try await store.open(clock, bootID: "boot-2")
@@ -99,15 +103,55 @@ struct SalvageTests {
     @Test func aPageTornInHalfGivesTheRowsOfItsOtherHalf() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaves = try pages(of: "sample", leaves: true)
+        let pageBytes = try store.pageBytes()
         let handle = try FileHandle(forUpdating: url)
-        try handle.seek(toOffset: UInt64(leaves[leaves.count - 4]) * 1024)
-        try handle.write(contentsOf: Data(count: 512))
+        try handle.seek(toOffset: UInt64(leaves[leaves.count - 4] * pageBytes))
+        try handle.write(contentsOf: Data(count: pageBytes / 2))
         try handle.close()
         try overwrite(page: 0)
         let queue = try await store.open(clock, bootID: "boot-2")
         let report = try #require(await queue.health().salvage)
         let perPage = world.rows / leaves.count
         #expect((1..<perPage).contains(report.lost), "\(report) \(world.rows)")
+        #expect(try await queue.audit().isClean)
+    }
+
+    /// They lie in pages of their own, of which the log has the newer ones.
+    @Test(arguments: StoreFile.pageSizes)
+    func theLongestFramesAreSalvagedToo(pageBytes: Int) async throws {
+        try store.make(pageBytes: pageBytes)
+        var queue = try await store.open(clock, bootID: "boot-1")
+        let worn = try await Worn(queue)
+        func arrive(_ count: Int) async throws {
+            let frame = [0, 72] + (2..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+            try await queue.append(
+                Arrival(
+                    assignmentID: worn.assignment.id, at: clock.read(), frame: frame))
+            clock.advance(seconds: 1)
+        }
+        let lengths = [20, 300, 420, 440, 470, 512]
+        for length in lengths { try await arrive(length) }
+        try await queue.close()
+        queue = try await store.open(clock, bootID: "boot-1")
+        for length in lengths { try await arrive(length) }
+        try await queue.flush()
+        let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
+        try #require(sent.count == 12)
+        let log = try Data(contentsOf: URL(fileURLWithPath: store.path + "-wal"))
+        let file = try Data(contentsOf: url)
+        try await queue.abandon()
+        for companion in ["-shm", "-wal"] {
+            try? FileManager.default.removeItem(atPath: store.path + companion)
+        }
+        try file.write(to: url)
+        try log.write(to: URL(fileURLWithPath: store.path + "-wal"))
+        try overwrite(page: 0)
+
+        queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.carried == 12 && report.lost == 0 && report.damaged == 0, "\(report)")
+        let after = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100)
+        #expect(after.map(\.frame) == sent.map(\.frame))
         #expect(try await queue.audit().isClean)
     }
 
@@ -141,7 +185,8 @@ struct SalvageTests {
         try overwrite(page: 0)
         // The first page is in the log too, so break that as well.
         var bad = log
-        for frame in stride(from: 32, to: log.count - 1047, by: 1048)
+        let frameBytes = 24 + file.pageBytes
+        for frame in stride(from: 32, to: log.count - frameBytes + 1, by: frameBytes)
         where log[frame + 3] == 1 && log[frame + 2] == 0 {
             bad.resetBytes(in: (frame + 24)..<(frame + 124))
         }

@@ -241,7 +241,7 @@ struct AbsenceTests {
         func damage() throws {
             let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
             try handle.seek(toOffset: 0)
-            if isAtStart { try handle.write(contentsOf: Data(count: 1024)) }
+            if isAtStart { try handle.write(contentsOf: Data(count: 512)) }
             try handle.close()
         }
         try damage()

@@ -23,24 +23,25 @@ struct LogDamageTests {
             get { [UInt8](files["-wal"] ?? Data()) }
             set { files["-wal"] = Data(newValue) }
         }
+        var frameBytes: Int { 24 + (files[""]?.pageBytes ?? 0) }
         /// Frames in the log, before the zeros.
         var frames: Int {
             let used = log.lastIndex { $0 != 0 } ?? 0
-            return (used - 32) / 1048 + 1
+            return (used - 32) / frameBytes + 1
         }
 
         /// Changes one byte of a frame, counted from 0; the first 24 are its header.
-        mutating func flip(frame: Int, byte: Int) { log[32 + frame * 1048 + byte] ^= 0x10 }
+        mutating func flip(frame: Int, byte: Int) { log[32 + frame * frameBytes + byte] ^= 0x10 }
 
         /// The frames that end a commit: of each the first, which is repeated up to the next block,
         /// and the last.
         var commits: [ClosedRange<Int>] {
-            let log = log
+            let (log, frameBytes) = (log, frameBytes)
             func part(_ frame: Int, _ bytes: Range<Int>) -> ArraySlice<UInt8> {
-                log[32 + frame * 1048 + bytes.lowerBound..<32 + frame * 1048 + bytes.upperBound]
+                log.dropFirst(32 + frame * frameBytes + bytes.lowerBound).prefix(bytes.count)
             }
             var found: [ClosedRange<Int>] = []
-            let all = 0..<(log.count - 32) / 1048
+            let all = 0..<(log.count - 32) / frameBytes
             for frame in all where part(frame, 4..<8).contains(where: { $0 != 0 }) {
                 if let last = found.last, last.upperBound == frame - 1,
                     part(frame, 0..<4).elementsEqual(part(frame - 1, 0..<4))
@@ -54,7 +55,10 @@ struct LogDamageTests {
         }
     }
 
-    private func kill(commits: Int = 40) async throws -> Killed {
+    private func kill(
+        commits: Int = 40, pageBytes: Int = StoreFile.pageSizes[0]
+    ) async throws -> Killed {
+        try store.make(pageBytes: pageBytes)
         var killed = Killed(world: try await SalvageWorld(store, clock))
         let queue = try await store.open(clock, bootID: "boot-2")
         for bpm in 0..<commits {
@@ -119,9 +123,14 @@ struct LogDamageTests {
     }
 
     /// In the page, in its number, the commit mark, the salts and the checksum of a frame.
-    @Test(arguments: [(0, 24), (1, 700), (9, 2), (20, 7), (33, 10), (47, 21), (60, 1_000)])
-    func aByteFlippedInTheLogLosesNothingBehindIt(frame: Int, byte: Int) async throws {
-        var killed = try await kill()
+    @Test(
+        arguments: StoreFile.pageSizes,
+        [(0, 24), (1, 400), (9, 2), (20, 7), (33, 10), (47, 21), (60, 500)])
+    func aByteFlippedInTheLogLosesNothingBehindIt(
+        pageBytes: Int, _ place: (frame: Int, byte: Int)
+    ) async throws {
+        let (frame, byte) = place
+        var killed = try await kill(pageBytes: pageBytes)
         try #require(killed.frames > 65)
         killed.flip(frame: frame, byte: byte)
         try await expectSalvage(killed, lost: 1, "frame \(frame), byte \(byte)")
@@ -129,13 +138,13 @@ struct LogDamageTests {
 
     @Test func aByteFlippedInTheLastCommitIsFoundByTheIndexOfTheLog() async throws {
         var killed = try await kill()
-        killed.flip(frame: killed.frames - 2, byte: 600)
+        killed.flip(frame: killed.frames - 2, byte: 300)
         try await expectSalvage(killed, lost: 3, "last commit")
     }
 
-    @Test(arguments: [0, 4, 8, 12, 16, 20, 24, 31])
-    func aByteFlippedInTheHeaderOfTheLogLosesNothing(byte: Int) async throws {
-        var killed = try await kill()
+    @Test(arguments: StoreFile.pageSizes, [0, 4, 8, 10, 12, 16, 20, 24, 31])
+    func aByteFlippedInTheHeaderOfTheLogLosesNothing(pageBytes: Int, byte: Int) async throws {
+        var killed = try await kill(pageBytes: pageBytes)
         killed.log[byte] ^= 0x01
         try await expectSalvage(killed, lost: 0, "header byte \(byte)")
     }
@@ -157,7 +166,7 @@ struct LogDamageTests {
         #expect(try await next.deliverAll(worn.enrollment.id).count == 100)
     }
 
-    @Test(arguments: [0, 20, 32, 32 + 1048 * 5, 32 + 1048 * 40 + 500])
+    @Test(arguments: [0, 20, 32, 32 + 536 * 5, 32 + 536 * 40 + 500])
     func aLogThatWasCutIsReported(bytes: Int) async throws {
         var killed = try await kill()
         killed.log = Array(killed.log.prefix(bytes))
@@ -167,6 +176,26 @@ struct LogDamageTests {
         let queue = try await store.open(clock, bootID: "boot-3")
         #expect(await queue.health().salvage != nil)
         #expect(try await queue.audit().isClean)
+    }
+
+    /// SQLite would read each page of it at the wrong place.
+    @Test func aLogWithPagesOfAnotherSizeIsReported() async throws {
+        var killed = try await kill()
+        let other = try TestStore()
+        try other.make(pageBytes: StoreFile.pageSizes[1])
+        let queue = try await other.open(clock, bootID: "boot-9")
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        killed.files["-wal"] = try Data(contentsOf: URL(fileURLWithPath: other.path + "-wal"))
+        killed.files["-shm"] = nil
+        try await queue.abandon()
+        try put(killed)
+        let found = try SampleQueue.verify(path: store.path)
+        #expect(found.differences.first?.contains("pages of 1024 bytes, the store of 512") == true)
+        let salvaged = try await store.open(clock, bootID: "boot-3")
+        let report = try #require(await salvaged.health().salvage)
+        #expect(report.carried >= killed.world.rows, "\(report) \(killed.world.rows)")
     }
 
     @Test func aLogThatWasRemovedIsReported() async throws {
@@ -179,18 +208,20 @@ struct LogDamageTests {
 
     /// After a power cut the index may be that of long ago, and the last commit may be there in parts, in
     /// any order: nothing of that was acknowledged.
-    @Test func aTornTailIsNoDamage() async throws {
-        let killed = try await kill()
+    @Test(arguments: StoreFile.pageSizes)
+    func aTornTailIsNoDamage(pageBytes: Int) async throws {
+        let killed = try await kill(pageBytes: pageBytes)
         let (before, last) = try #require(killed.commits.suffix(2).pair)
         try #require(last.lowerBound - before.upperBound >= 2 && last.count > 1)
         var torn: [(comment: String, log: [UInt8], lost: Int)] = []
-        for cut in [1, 500, 1048, 1048 + 30] {
-            let end = 32 + (last.lowerBound + 1) * 1048
+        let frameBytes = killed.frameBytes
+        for cut in [1, 500, frameBytes, frameBytes + 30] {
+            let end = 32 + (last.lowerBound + 1) * frameBytes
             torn.append(("cut by \(cut)", Array(killed.log.prefix(end - cut)), 3))
         }
         for frame in (before.upperBound + 1)...last.upperBound {
             var log = killed.log
-            for at in (32 + frame * 1048)..<(32 + (frame + 1) * 1048) { log[at] = 0 }
+            for at in (32 + frame * frameBytes)..<(32 + (frame + 1) * frameBytes) { log[at] = 0 }
             torn.append(("without frame \(frame)", log, frame <= last.lowerBound ? 3 : 0))
         }
         for (comment, log, lost) in torn {
@@ -207,7 +238,9 @@ struct LogDamageTests {
         }
     }
 
-    @Test func theLogHasItsLengthFromTheStartAndKeepsIt() async throws {
+    @Test(arguments: StoreFile.pageSizes)
+    func theLogHasItsLengthFromTheStartAndKeepsIt(pageBytes: Int) async throws {
+        try store.make(pageBytes: pageBytes)
         func length() throws -> Int {
             let values = try URL(fileURLWithPath: store.path + "-wal").resourceValues(
                 forKeys: [.fileSizeKey])
@@ -216,7 +249,7 @@ struct LogDamageTests {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         let atFirst = try length()
-        #expect(atFirst >= 2048 * 1048)
+        #expect(atFirst >= 2 << 20)
         for _ in 0..<3 {
             for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
             try await queue.flush()
@@ -230,14 +263,17 @@ struct LogDamageTests {
     }
 
     /// A card that is cut off while it writes a block may lose what was in the block before.
-    @Test func eachCommitBeginsInADiskBlockOfItsOwn() async throws {
-        let commits = try await kill().commits
+    @Test(arguments: StoreFile.pageSizes)
+    func eachCommitBeginsInADiskBlockOfItsOwn(pageBytes: Int) async throws {
+        let killed = try await kill(pageBytes: pageBytes)
+        let (commits, frameBytes) = (killed.commits, killed.frameBytes)
         #expect(commits.count > 30)
         for (before, commit) in zip(commits, commits.dropFirst()) {
             // What a power cut may take: the block in which the commit ends.
-            let end = 32 + (before.lowerBound + 1) * 1048
+            let end = 32 + (before.lowerBound + 1) * frameBytes
             let block = (end + 4095) / 4096 * 4096
-            #expect(32 + (before.upperBound + 1) * 1048 >= block, "\(before) before \(commit)")
+            let next = 32 + (before.upperBound + 1) * frameBytes
+            #expect(next >= block, "\(before) before \(commit)")
         }
     }
 
