@@ -33,7 +33,9 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
-    private var isWatched = false
+    var isWatched = false
+    /// For whom frames gather on the present connection.
+    var gatheringFor = FrameAudience.aFirstFrame
     private var pause: Task<Void, Never>?
 
     var isDaemonPresent = false
@@ -92,7 +94,7 @@ public actor Central {
             do throws(DBusFault) {
                 let client = BlueZClient(
                     connection: try await connect(), generation: generation, clock: clock,
-                    isWatched: isWatched, tasks: settings.tasks)
+                    tasks: settings.tasks)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }
@@ -117,9 +119,9 @@ public actor Central {
     }
 
     /// Frames are handed over sooner, which costs more, while a screen shows rates.
-    public func setWatched(_ isWatched: Bool) async {
+    public func setWatched(_ isWatched: Bool) {
         self.isWatched = isWatched
-        await client?.setWatched(isWatched)
+        settleAudience()
     }
 
     private func finish(_ client: BlueZClient?) async {
@@ -130,6 +132,8 @@ public actor Central {
 
     private func serve(_ client: BlueZClient) async {
         self.client = client
+        gatheringFor = .aFirstFrame
+        settleAudience()
         mailbox.post([.bus(isPresent: true)])
         await withTaskCancellationHandler {
             for await batch in client.events() { take(batch) }
@@ -254,9 +258,10 @@ public actor Central {
 
     // MARK: Time
 
-    /// Brings scanning and the alarm into line with what the links want now.
+    /// Brings scanning, gathering and the alarm into line with what the links want now.
     func settle() {
         settleScans()
+        settleAudience()
         pulse.expectsFrames = links.values.contains { $0.machine.isStreaming }
         var deadlines = radios.values.compactMap(\.nextDeadline)
         deadlines += powers.values.compactMap(\.nextDeadline)
