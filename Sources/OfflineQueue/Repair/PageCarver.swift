@@ -76,7 +76,9 @@ enum PageCarver {
         guard let length = reader.varint(), let rowID = reader.varint(), length >= 2,
             length <= payloadMax
         else { return nil }
-        let here = localOctets(of: Int(length), inPagesOf: page.count)
+        // The rest of a file that was cut off is no page: nothing says where a longer row would go on.
+        let isPage = StoreFile.pageSizes.contains(page.count)
+        let here = isPage ? localOctets(of: Int(length), inPagesOf: page.count) : Int(length)
         let end = reader.at + here
         guard end <= page.count else { return nil }
         if here == length { return row(rowID, PageReader(page, from: reader.at, to: end)) }

@@ -33,6 +33,28 @@ struct DamageFuzzTests {
         }
     }
 
+    /// A page of rows that is noise otherwise, or a piece of one, with noise where longer rows go on.
+    @Test func noPageAndNoPieceOfOneTraps() {
+        var random = SeededRandom(seed: 5)
+        func noise(_ count: Int) -> [UInt8] {
+            (0..<count).map { _ in .random(in: 0...255, using: &random) }
+        }
+        var found = 0
+        for round in 0..<5_000 {
+            var page = noise(round % 2 == 0 ? 512 : Int.random(in: 0...1024, using: &random))
+            for (at, byte) in [(0, 0x0D), (3, 0), (4, round % 7)] where at < page.count {
+                page[at] = UInt8(byte)
+            }
+            let more = noise(64)
+            let rows = PageCarver.rows(of: page, isFirst: false) { number, count in
+                number % 5 == 0 ? nil : (0..<count).map { more[$0 % more.count] }
+            }.rows
+            found += rows.count
+            if round % 50 == 0 { found += PageCarver.candidates(in: page, values: 1...20).count }
+        }
+        #expect(found > 0)
+    }
+
     /// The bytes of a store as a power cut leaves it: file and log.
     struct Copy {
         let file: [UInt8]
