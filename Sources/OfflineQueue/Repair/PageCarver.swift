@@ -78,7 +78,9 @@ enum PageCarver {
         else { return nil }
         // The rest of a file that was cut off is no page: nothing says where a longer row would go on.
         let isPage = StoreFile.pageSizes.contains(page.count)
-        let here = isPage ? localOctets(of: Int(length), inPagesOf: page.count) : Int(length)
+        let here =
+            isPage
+            ? StoreFile.localBytes(ofRow: Int(length), pageBytes: page.count) : Int(length)
         let end = reader.at + here
         guard end <= page.count else { return nil }
         if here == length { return row(rowID, PageReader(page, from: reader.at, to: end)) }
@@ -91,15 +93,6 @@ enum PageCarver {
 
     /// A longer row is none of a sample, and of the others' only those in one page are read.
     private static let payloadMax = 4096
-
-    /// How much of a row lies in its own page (file format, §1.6).
-    private static func localOctets(of length: Int, inPagesOf size: Int) -> Int {
-        let most = size - 35
-        guard length > most else { return length }
-        let least = (size - 12) * 32 / 255 - 23
-        let even = least + (length - least) % (size - 4)
-        return even <= most ? even : least
-    }
 
     private static func row(_ rowID: Int64, _ payload: PageReader) -> CarvedRow? {
         var reader = payload

@@ -18,7 +18,7 @@ public struct StoreFill: Sendable, Hashable {
     public var usedBytes: Int64
     /// Of these, about how many belong to samples that are delivered or dropped and go first.
     public var reclaimableBytes: Int64
-    /// The write-ahead log beside the file, which the limit does not cover: normally about 2 MiB at
+    /// The write-ahead log beside the file, which the limit does not cover: normally about 1 MiB at
     /// most, more while another program reads the store for long.
     public var logBytes: Int64
     /// ``QueueSettings/maxBytes``.

@@ -12,9 +12,6 @@ enum StoreLimit {
     /// Bytes of a sample's row without its frame, at most: seven fields with their types, the
     /// row's number and length, and the page's pointer to it.
     static let rowBytesMax = 64
-    /// A longer row takes pages that no other row shares, the last of which it fills only in part.
-    private static let ownPageBytesMax = (StoreFile.pageSizes.min() ?? 0) - 35
-    private static let overflowPageBytesMax = StoreFile.pageSizes.max() ?? 0
     /// Room made beyond what is needed, so that not every commit has to.
     static let roomStepBytes = 65_536
     /// Ids by which the oldest are dropped at a time: about a commit's worth.
@@ -34,7 +31,11 @@ enum StoreLimit {
     static func cost(_ arrival: Arrival) -> Int64 {
         let text = min(arrival.fault?.utf8.count ?? 0, 4 * SampleQueue.textCharactersMax)
         let bytes = min(arrival.frame.count, Arrival.frameBytesMax) + rowBytesMax + text
-        return Int64(bytes > ownPageBytesMax ? bytes + overflowPageBytesMax : bytes)
+        let pageBytes = StoreFile.pageSizes[0]
+        let own = StoreFile.localBytes(ofRow: bytes, pageBytes: pageBytes)
+        // The rest takes whole pages, less the four octets that each begins with.
+        let pages = (bytes - own + pageBytes - 5) / (pageBytes - 4)
+        return Int64(own + pages * pageBytes)
     }
 
     /// Makes room for `needed` bytes as the settings say, and tells how many bytes there are.

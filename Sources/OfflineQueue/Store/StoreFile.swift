@@ -8,10 +8,9 @@ enum StoreFile {
     /// made. A store keeps its own. The smallest is best: a commit of a few rows writes a few pages, and a page is
     /// the least it can write.
     static let pageSizes = [512, 1024]
-    /// Bytes of pages in the write-ahead log before SQLite copies them home: 2 MiB, about twenty minutes of
-    /// eight straps. Later is cheaper, as a page changed often is copied once; but the log is what
-    /// the next start reads.
-    private static let walPageBytesMax = 2 << 20
+    /// Pages in the write-ahead log before SQLite copies them home: about a quarter of an hour of eight straps.
+    /// Twice as many would save one byte in a hundred; the log is what the next start reads.
+    static let walPagesMax = 2048
     /// The least that a file system writes, and a kernel keeps.
     private static let diskBlockBytes = 4096
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
@@ -206,6 +205,16 @@ enum StoreFile {
         return pageSizes.contains(size) ? size : nil
     }
 
+    /// How much of a row lies in its own page; the rest runs over into pages of its own, each with the number of the
+    /// next in four octets (file format, §1.6).
+    static func localBytes(ofRow length: Int, pageBytes: Int) -> Int {
+        let most = pageBytes - 35
+        guard length > most else { return length }
+        let least = (pageBytes - 12) * 32 / 255 - 23
+        let even = least + (length - least) % (pageBytes - 4)
+        return even <= most ? even : least
+    }
+
     private static func pageBytes(_ db: Database) throws -> Int {
         try Int.fetchOne(db, sql: "PRAGMA page_size") ?? pageSizes[0]
     }
@@ -225,7 +234,7 @@ enum StoreFile {
     /// Bytes that the log has from the start: room for the pages that it may have, and for the commit that passes
     /// them. With each commit that lengthens a log, the file system writes one of its own.
     static func walBytes(_ pageBytes: Int) -> Int {
-        (walPageBytesMax / pageBytes + 64) * (WriteAheadLog.frameHeaderBytes + pageBytes)
+        (walPagesMax + 64) * (WriteAheadLog.frameHeaderBytes + pageBytes)
     }
 
     /// Fills the log with zeros, which SQLite takes for its end. Where there is no room for that, it stays as it
@@ -276,7 +285,7 @@ enum StoreFile {
             let pageBytes = try pageBytes(db)
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA cell_size_check = ON")
-            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPageBytesMax / pageBytes)")
+            try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walPagesMax)")
             try db.execute(sql: "PRAGMA journal_size_limit = \(2 * walBytes(pageBytes))")
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
             // Debian's SQLite zeroes what it deletes; "fast" does so only where it costs no write.
