@@ -34,7 +34,7 @@ extension Central {
         let isAwaited = links.values.contains {
             $0.isTemporary || ($0.machine.isStreaming && !$0.machine.hasFrame)
         }
-        return isAwaited ? .aFirstFrame : .theStore(within: settings.frameAgeMax)
+        return isAwaited ? .aFirstFrame : .theStore(within: settings.storeCommitsWithin)
     }
 
     /// Has frames gather as long as those who wait for them allow.

@@ -34,12 +34,6 @@ struct Settings: Sendable {
     var radioResetSocket: String { text("radio.reset_socket") }
     var commitSamples: Int { integer("storage.commit_samples") }
     var commitInterval: Duration { .seconds(integer("storage.commit_seconds")) }
-    /// How old frames may be before the store gets them: who has it commit small groups wants them on the disk soon.
-    var frameAgeMax: Duration {
-        commitSamples < Self.smallCommitSamples ? .zero : commitInterval
-    }
-    /// More than eight straps at 1 Hz send while frames gather.
-    private static let smallCommitSamples = 64
     var keepDeliveredHours: Int { integer("storage.keep_delivered_hours") }
     var storeBytesMax: Int64 { Int64(integer("storage.max_megabytes")) << 20 }
     var fullPolicy: FullPolicy { FullPolicy(rawValue: text("storage.full_policy")) ?? .refuseNew }
