@@ -33,9 +33,7 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
-    var isWatched = false
-    /// For whom frames gather on the present connection.
-    var gatheringFor = FrameAudience.aFirstFrame
+    private var isWatched = false
     private var pause: Task<Void, Never>?
 
     var isDaemonPresent = false
@@ -94,7 +92,7 @@ public actor Central {
             do throws(DBusFault) {
                 let client = BlueZClient(
                     connection: try await connect(), generation: generation, clock: clock,
-                    tasks: settings.tasks)
+                    isWatched: isWatched, tasks: settings.tasks)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }
@@ -119,9 +117,9 @@ public actor Central {
     }
 
     /// Frames are handed over sooner, which costs more, while a screen shows rates.
-    public func setWatched(_ isWatched: Bool) {
+    public func setWatched(_ isWatched: Bool) async {
         self.isWatched = isWatched
-        settleAudience()
+        await client?.setWatched(isWatched)
     }
 
     private func finish(_ client: BlueZClient?) async {
@@ -132,8 +130,6 @@ public actor Central {
 
     private func serve(_ client: BlueZClient) async {
         self.client = client
-        gatheringFor = .aFirstFrame
-        settleAudience()
         mailbox.post([.bus(isPresent: true)])
         await withTaskCancellationHandler {
             for await batch in client.events() { take(batch) }
@@ -258,10 +254,9 @@ public actor Central {
 
     // MARK: Time
 
-    /// Brings scanning, gathering and the alarm into line with what the links want now.
+    /// Brings scanning and the alarm into line with what the links want now.
     func settle() {
         settleScans()
-        settleAudience()
         pulse.expectsFrames = links.values.contains { $0.machine.isStreaming }
         var deadlines = radios.values.compactMap(\.nextDeadline)
         deadlines += powers.values.compactMap(\.nextDeadline)

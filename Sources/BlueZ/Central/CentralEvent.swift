@@ -159,8 +159,6 @@ public struct CentralSettings: Sendable {
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
     /// Whether to ask for a notification socket first; signals are the fallback.
     public var wantsSocket = false
-    /// How old a frame may be when the store commits it: while nobody else waits, frames gather for a little less.
-    public var storeCommitsWithin = Duration.seconds(5)
     /// The patience and pauses of its links.
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.

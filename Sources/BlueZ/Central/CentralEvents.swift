@@ -3,7 +3,7 @@ import Basics
 /// From org.bluez to the links.
 extension Central {
     func take(_ batch: [BlueZEvent]) {
-        if isDaemonPresent { hearDaemon(at: heardTime(of: batch)) }
+        if isDaemonPresent { hearDaemon() }
         var frames: [CentralEvent] = []
         var isQuiet = true
         for event in batch {
@@ -11,8 +11,6 @@ extension Central {
                 guard let link = subscribers[path] else { continue }
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
-                    // Who waited for it need not any more.
-                    if !link.machine.hasFrame { isQuiet = false }
                     _ = link.machine.handle(.frame, at: uptime)
                 } else {
                     handle(.frame, link)
@@ -32,16 +30,6 @@ extension Central {
         }
         mailbox.post(frames)
         if !isQuiet { settle() }
-    }
-
-    /// When the last of a batch came: notifications have waited to be handed over.
-    private func heardTime(of batch: [BlueZEvent]) -> Uptime {
-        var latest: Uptime?
-        for event in batch {
-            guard case .notification(_, _, let uptime) = event else { return clock.now() }
-            latest = uptime
-        }
-        return latest ?? clock.now()
     }
 
     /// Takes anything but a notification; true if nothing came of it.

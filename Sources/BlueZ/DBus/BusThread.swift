@@ -21,12 +21,9 @@ struct BusThread {
     /// Messages that come closer than this are a crowd: eight sensors that send once a second are
     /// not, and are read at once.
     static let crowd = Duration.milliseconds(50)
-    /// When a message comes in the last such part of the time in which they gather, and so near to its end, all
-    /// are handed over: the thread need not wake once more for it. Of eight sensors at 1 Hz one comes so soon.
+    /// When a message comes in the last such part of the time in which they gather, all are handed over: the
+    /// thread need not wake once more for it.
     static let earlyPart = 8
-    static let earlyTime = Duration.milliseconds(150)
-    /// So many are handed over though their time has not come: they take memory.
-    static let gatheredMax = 256
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)
 
@@ -101,10 +98,8 @@ struct BusThread {
     }
 
     private func isHandOverDue(withNew: Bool) -> Bool {
-        guard gathered.count < Self.gatheredMax else { return true }
         guard !gathered.isEmpty else { return false }
-        let early = withNew ? min(gatherTime / Self.earlyPart, Self.earlyTime) : .zero
-        return gatheredUntil <= Uptime.now() + early
+        return gatheredUntil <= Uptime.now() + (withNew ? gatherTime / Self.earlyPart : .zero)
     }
 
     /// Whether messages that can wait follow one another closely; asked when one has come.
@@ -147,7 +142,6 @@ struct BusThread {
         case .gather(let time, let isPatient):
             gatherTime = time
             self.isPatient = isPatient
-            if let first = gathered.first { gatheredUntil = first.arrivedAt + time }
         case .listen(let socket):
             take([sockets.add(socket)].compactMap { $0 })
         case .letGo(let number):

@@ -4,10 +4,9 @@ import Basics
 ///
 /// While frames and adverts come it is not asked at all.
 struct DaemonPulse: Sendable, Hashable {
-    /// Nothing was heard for so long although straps stream: bluetoothd is asked. Above the time in which frames
-    /// gather, and the second until the first of them comes; below the time in which a silent strap's link is torn
-    /// down, so that a hang is not mistaken for it.
-    static let quiet = Duration.seconds(6)
+    /// Nothing was heard for so long although straps stream: bluetoothd is asked. Below the time in
+    /// which a silent strap's link is torn down, so that a hang is not mistaken for it.
+    static let quiet = Duration.seconds(4)
     /// The same while no strap streams.
     static let idle = Duration.seconds(20)
     /// How long the answer may take.

@@ -93,7 +93,6 @@ struct Daemon {
         central.tasks = tasks
         central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
         central.wantsSocket = wantsSocket()
-        central.storeCommitsWithin = settings.commitInterval
         let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
         central.adaptersOwed = owed.read()
         central.notesAdaptersOwed = { owed.write($0) }

@@ -3,7 +3,7 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// Takes over frames in order of arrival, and commits if a group is full or nearly old enough, or would be too
+    /// Takes over frames in order of arrival, and commits if a group is full or old enough, or would be too
     /// old at the next ``tend()``.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
@@ -22,9 +22,7 @@ extension SampleQueue {
                     arrival, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
             }
         }
-        guard let latest else { return }
-        let isNearlyDue = buffer.isDue(uptime: latest + Self.tendSlack)
-        if isNearlyDue || isDueBeforeNextTend {
+        if let latest, buffer.isDue(uptime: latest) || isDueBeforeNextTend {
             try? commitBuffer(uptime: latest)
         }
     }

@@ -5,6 +5,8 @@ import Synchronization
 /// The simulated bluetoothd on a bus in memory, for a client in the same process: no dbus-daemon, no
 /// threads, and no time but the one that its owner moves on. A day passes in seconds.
 public final class MemoryBus: Sendable {
+    /// How long patient signals gather. A day has fewer moments that way.
+    private static let gatherTime = Duration.seconds(1)
     private static let busName = "org.freedesktop.DBus"
     private static let daemonName = ":1.0"
 
@@ -16,7 +18,6 @@ public final class MemoryBus: Sendable {
     private struct Client {
         var inbox: AsyncStream<[DBusMessage]>.Continuation
         var isPatient: (@Sendable (DBusMessage) -> Bool)?
-        var gatherTime = Duration.zero
         var gathered: [DBusMessage] = []
         var gatheredSince: WorldTime?
         var waiting: [UInt32: Waiting] = [:]
@@ -51,7 +52,7 @@ public final class MemoryBus: Sendable {
         state.withLock { state in
             let clients = state.clients.values
             let gathering = clients.compactMap { client in
-                client.gatheredSince.map { $0 + client.gatherTime }
+                client.gatheredSince.map { $0 + Self.gatherTime }
             }
             let deadlines = clients.flatMap { $0.waiting.values.map(\.deadline) }
             return ([state.world.nextDue].compactMap { $0 } + gathering + deadlines).min()
@@ -64,8 +65,8 @@ public final class MemoryBus: Sendable {
         let overdue = state.withLock { state in
             var overdue: [CheckedContinuation<Result<DBusMessage, DBusFault>, Never>] = []
             for name in state.clients.keys {
-                if let client = state.clients[name], let since = client.gatheredSince,
-                    since + client.gatherTime <= time
+                if let since = state.clients[name]?.gatheredSince,
+                    since + Self.gatherTime <= time
                 {
                     Self.handOver(&state, to: name, [])
                 }
@@ -164,14 +165,8 @@ public final class MemoryBus: Sendable {
         }
     }
 
-    func gather(
-        of name: String, for pause: Duration,
-        _ isPatient: @escaping @Sendable (DBusMessage) -> Bool
-    ) {
-        state.withLock {
-            $0.clients[name]?.isPatient = isPatient
-            $0.clients[name]?.gatherTime = pause
-        }
+    func setPatience(of name: String, _ isPatient: @escaping @Sendable (DBusMessage) -> Bool) {
+        state.withLock { $0.clients[name]?.isPatient = isPatient }
     }
 
     func request(
@@ -316,7 +311,7 @@ private struct MemoryConnection: BusConnection {
     func incoming() -> AsyncStream<[DBusMessage]> { stream }
 
     func gather(for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool) {
-        bus.gather(of: name, for: pause, isPatient)
+        bus.setPatience(of: name, isPatient)
     }
 
     /// The bus has no descriptors: what a socket would bring comes as it is.

@@ -32,31 +32,7 @@ struct CentralTests {
         await stage.end()
     }
 
-    @Test("frames gather for seconds only while nobody but the store waits for them")
-    func audience() async throws {
-        let stage = try await Stage()
-        await stage.start()
-        await stage.watch()
-        #expect(await stage.until { $0.states().contains { $0.state.name == "streaming" } })
-        #expect(await stage.until { !$0.frames().isEmpty })
-        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
-        await stage.central.setWatched(true)
-        #expect(await stage.central.gatheringFor == .aScreen)
-        await stage.central.setWatched(false)
-        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
-        // A link that is made anew brings its first frame at once.
-        await stage.bluez.drop(Stage.strap)
-        #expect(
-            await stage.until { events in
-                events.states().count { $0.state.name == "streaming" } >= 2
-            })
-        let before = await stage.events.frames().count
-        #expect(await stage.until { $0.frames().count > before })
-        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
-        await stage.end()
-    }
-
-    /// They wait in the connection for seconds: a stop lost as much of every strap.
+    /// They wait half a second in the connection: a stop lost as much of every strap.
     @Test("frames that wait to be handed over when it stops are not lost")
     func stopLosesNoFrames() async throws {
         let stage = try await Stage()

@@ -170,34 +170,6 @@ struct DBusConnectionTests {
         }
     }
 
-    @Test("what has gathered is handed over when patience ends, and when it is much")
-    func endOfGathering() async throws {
-        let task = try await serve(service, name: "test.Echo") { .reply(to: $0, body: $0.body) }
-        defer { task.cancel() }
-        try await client.addMatch("type='signal',interface='test.Signals'")
-        func send(_ count: Int) async throws {
-            for _ in 0..<count {
-                service.send(.signal(path: "/s", interface: "test.Signals", member: "Patient"))
-            }
-            // The bus keeps the order: they are in the client's socket by now.
-            _ = try await call("Echo", [])
-        }
-        func handedOver() async -> Int {
-            for await batch in client.incoming() {
-                let count = batch.count { $0.interface == "test.Signals" }
-                if count > 0 { return count }
-            }
-            return 0
-        }
-        client.gather(for: .seconds(3600)) { _ in true }
-        try await send(3)
-        client.gather(for: .milliseconds(1)) { _ in true }
-        #expect(await handedOver() == 3)
-        client.gather(for: .seconds(3600)) { _ in true }
-        try await send(BusThread.gatheredMax)
-        #expect(await handedOver() > 0)
-    }
-
     @Test("what D-Bus does not allow is refused here and does not end the process")
     func invalidMessages() async throws {
         let badValues: [DBusValue] = [
