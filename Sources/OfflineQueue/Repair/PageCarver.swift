@@ -11,11 +11,19 @@ enum StoredValue: Sendable, Hashable {
 struct CarvedRow: Sendable, Hashable {
     var rowID: Int64
     var values: [StoredValue]
+
+    /// Whether its texts are texts: a page that a longer row goes on in may be damaged.
+    var isPlain: Bool {
+        values.allSatisfy { value in
+            guard case .text(let bytes) = value else { return true }
+            return !bytes.contains(0) && String(validating: bytes, as: UTF8.self) != nil
+        }
+    }
 }
 
 /// Reads rows out of single pages, without the tree that should lead there: what is left when the tree
-/// is broken. Every byte is hostile. A row that runs over into other pages is read only where its caller has a
-/// checksum to go by: nothing else says that those pages are still of the same row.
+/// is broken. Every byte is hostile. A row that runs over into other pages is read where its caller knows that those
+/// are still of the same row, or has a checksum to go by.
 enum PageCarver {
     /// Reads so many octets of a row from the page with that number on, and those that follow it.
     typealias Overflow = (_ page: UInt32, _ count: Int) -> [UInt8]?
@@ -91,8 +99,8 @@ enum PageCarver {
         return row(rowID, PageReader(Array(payload), from: 0, to: payload.count))
     }
 
-    /// A longer row is none of a sample, and of the others' only those in one page are read.
-    private static let payloadMax = 4096
+    /// No sample's row is longer, nor one of who wears what.
+    private static let payloadMax = 16_384
 
     private static func row(_ rowID: Int64, _ payload: PageReader) -> CarvedRow? {
         var reader = payload

@@ -66,12 +66,13 @@ struct Salvage: Sendable {
         try database.write { db in
             var writer = SalvageWriter(source, shapes: shapes)
             try writer.insertRegistry(db)
-            let pages = StorePages(path: path)
+            let pages = StorePages(path: path, log)
             let overflow = pages.overflow(log)
-            try pages.forEach(log) { page, isFirst in
+            try pages.forEach(log) { page in
                 onPage()
-                let rows = PageCarver.rows(of: page, isFirst: isFirst, overflow)
-                try writer.insertSamples(rows, of: page, keepsSettled: keepsSettled, db)
+                // A sample's checksum says whether what it goes on with is still its own.
+                let rows = PageCarver.rows(of: page.bytes, isFirst: page.isFirst, overflow)
+                try writer.insertSamples(rows, of: page.bytes, keepsSettled: keepsSettled, db)
             }
             try writer.finish(db)
             try SampleQueue.forgetErasedLosses(db)

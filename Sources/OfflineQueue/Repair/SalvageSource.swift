@@ -168,8 +168,13 @@ struct SalvageSource: Sendable {
         _ path: String, _ log: WriteAheadLog, _ shapes: [TableShape], from first: Int?
     ) throws(QueueError) {
         var carved: [String: [Int64: Values]] = [:]
-        func take(_ page: [UInt8], _ isFirst: Bool) {
-            for row in PageCarver.rows(of: page, isFirst: isFirst).rows where row.rowID > 0 {
+        let pages = StorePages(path: path, log)
+        let overflow = pages.overflow(log)
+        func take(_ page: StorePages.Found) {
+            // An older version may point to what is another row's by now.
+            let (found, _) = PageCarver.rows(
+                of: page.bytes, isFirst: page.isFirst, page.isNewest ? overflow : nil)
+            for row in found where row.rowID > 0 && row.isPlain {
                 let fitting = shapes.filter { $0.fits(row) }
                 guard let shape = fitting.first, fitting.count == 1 else { continue }
                 let values = shape.values(row)
@@ -177,7 +182,6 @@ struct SalvageSource: Sendable {
                 carved[shape.name, default: [:]][row.rowID] = values
             }
         }
-        let pages = StorePages(path: path)
         if let first {
             do {
                 try pages.forEachFrame(
@@ -209,7 +213,7 @@ struct SalvageView {
             let frames = log.usable
             var status = stat()
             if stat(store, &status) == 0, status.st_size > 0 {
-                guard frames.isEmpty || StorePages(path: store).pageBytes(log) == log.pageBytes
+                guard frames.isEmpty || StorePages(path: store, log).pageBytes == log.pageBytes
                 else { return nil }
                 guard link(store, path) == 0 else { return nil }
                 if !frames.isEmpty { try log.write(frames, of: store, to: path + "-wal") }

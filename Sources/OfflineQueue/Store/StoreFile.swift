@@ -9,7 +9,7 @@ enum StoreFile {
     /// the least it can write.
     static let pageSizes = [512, 1024]
     /// Pages in the write-ahead log before SQLite copies them home: about a quarter of an hour of eight straps.
-    /// Twice as many would save one byte in a hundred; the log is what the next start reads.
+    /// Twice as many would save 1 % of what is written; the log is what the next start reads.
     static let walPagesMax = 2048
     /// The least that a file system writes, and a kernel keeps.
     private static let diskBlockBytes = 4096

@@ -5,19 +5,36 @@ import Foundation
 struct StorePages {
     private static let chunkPages = 1024
 
-    let path: String
+    private let path: String
+    /// Bytes of a page of the file.
+    let pageBytes: Int
 
-    /// Calls `body` with each page and whether it is the first of the file. A part of the disk that
-    /// cannot be read is passed over.
+    init(path: String, _ log: WriteAheadLog) {
+        self.path = path
+        pageBytes = Self.pageBytes(path, log)
+    }
+
+    /// A page as it lies on the disk.
+    struct Found {
+        var bytes: [UInt8]
+        /// Whether it is the first of the file.
+        var isFirst: Bool
+        /// Whether there is no newer version of it: what it points to is still its own.
+        var isNewest: Bool
+    }
+
+    /// Calls `body` with each page. A part of the disk that cannot be read is passed over.
     ///
     /// First what is left in `log` from before its last checkpoint, then the file, then the log.
     func forEach(
-        _ log: WriteAheadLog, _ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void
+        _ log: WriteAheadLog, _ body: (_ page: Found) throws -> Void
     ) throws(QueueError) {
+        let newest = Self.newestFrames(of: log)
         do {
             try forEachFrame(of: log, where: { !log.frames[$0].isCurrent }, body)
-            try Self.read(path, skip: 0, stride: pageBytes(log)) { bytes, index in
-                try body(bytes, index == 0)
+            try Self.read(path, skip: 0, stride: pageBytes) { bytes, index in
+                let isNewest = newest[UInt32(truncatingIfNeeded: index + 1)] == nil
+                try body(Found(bytes: bytes, isFirst: index == 0, isNewest: isNewest))
             }
             try forEachFrame(of: log, where: { log.frames[$0].isCurrent }, body)
         } catch {
@@ -28,27 +45,41 @@ struct StorePages {
     /// Calls `body` with the page of each frame that is wanted, as ``forEach(_:_:)`` does.
     func forEachFrame(
         of log: WriteAheadLog, where isWanted: (Int) -> Bool,
-        _ body: (_ page: [UInt8], _ isFirst: Bool) throws -> Void
+        _ body: (_ page: Found) throws -> Void
     ) throws {
+        let newest = Self.newestFrames(of: log)
         try Self.read(
             path + "-wal", skip: WriteAheadLog.headerBytes, stride: log.frameBytes
         ) { bytes, index in
             guard bytes.count == log.frameBytes, index < log.frames.count,
                 isWanted(index)
             else { return }
-            try body(Array(bytes[WriteAheadLog.frameHeaderBytes...]), log.frames[index].page == 1)
+            let number = log.frames[index].page
+            try body(
+                Found(
+                    bytes: Array(bytes[WriteAheadLog.frameHeaderBytes...]), isFirst: number == 1,
+                    isNewest: newest[number] == index))
         }
+    }
+
+    /// The last sound frame of each page that the log has.
+    private static func newestFrames(of log: WriteAheadLog) -> [UInt32: Int] {
+        var newest: [UInt32: Int] = [:]
+        for (index, frame) in log.frames.enumerated() where frame.isGood {
+            newest[frame.page] = index
+        }
+        return newest
     }
 
     /// Reads what a row has in further pages, the newest sound version of each.
     func overflow(_ log: WriteAheadLog) -> PageCarver.Overflow {
-        let pageBytes = pageBytes(log)
+        let newest = Self.newestFrames(of: log)
         return { first, count in
             var octets: [UInt8] = []
             var next = first
             // Each adds some: a ring of pages ends, too.
             while octets.count < count {
-                guard let page = page(next, log, pageBytes) else { return nil }
+                guard let page = page(next, log, newest[next]) else { return nil }
                 next = page[..<4].reduce(0) { $0 << 8 | UInt32($1) }
                 octets += page[4...].prefix(count - octets.count)
             }
@@ -57,9 +88,9 @@ struct StorePages {
     }
 
     /// The newest sound version of a page, counted from 1; nil if there is none.
-    private func page(_ number: UInt32, _ log: WriteAheadLog, _ pageBytes: Int) -> [UInt8]? {
+    private func page(_ number: UInt32, _ log: WriteAheadLog, _ frame: Int?) -> [UInt8]? {
         guard number > 0 else { return nil }
-        if let frame = log.frames.lastIndex(where: { $0.isGood && $0.page == number }) {
+        if let frame {
             let start = WriteAheadLog.headerBytes + frame * log.frameBytes
             return Self.octets(
                 path + "-wal", from: start + WriteAheadLog.frameHeaderBytes, count: log.pageBytes)
@@ -69,18 +100,22 @@ struct StorePages {
 
     /// Bytes of a page of the file: by its header; where that is damaged by its log; and without either by what
     /// lies where pages of the smallest size begin, and no others.
-    func pageBytes(_ log: WriteAheadLog) -> Int {
-        if let size = StoreFile.pageBytes(inHeader: Self.firstOctets(path)) { return size }
+    private static func pageBytes(_ path: String, _ log: WriteAheadLog) -> Int {
+        if let size = StoreFile.pageBytes(inHeader: firstOctets(path)) { return size }
         if log.hasHeader { return log.pageBytes }
         let (small, next) = (StoreFile.pageSizes[0], StoreFile.pageSizes[1])
         var (trees, others) = (0, 0)
-        try? Self.read(path, skip: 0, stride: small) { piece, index in
+        try? read(path, skip: 0, stride: small) { piece, index in
+            guard trees + others < piecesMax else { throw CancellationError() }
             guard index * small % next != 0, piece.contains(where: { $0 != 0 }) else { return }
             if PageCarver.isTree(piece) { trees += 1 } else { others += 1 }
         }
         guard trees + others > 0 else { return log.pageBytes }
         return trees > others ? small : next
     }
+
+    /// So many pieces tell the size of a page.
+    private static let piecesMax = 4_096
 
     /// As many as tell what a file is; fewer where the file has no more.
     static func firstOctets(_ path: String) -> [UInt8] {

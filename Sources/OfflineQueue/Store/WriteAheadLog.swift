@@ -41,7 +41,7 @@ struct WriteAheadLog: Sendable {
 
     /// Bytes of the file; 0 if it is not there.
     private(set) var bytes = 0
-    /// Bytes of a page, by the header; without one, by what makes the most of the frames.
+    /// Bytes of a page, by the header; without one, by that of the store, or by what makes the most of the frames.
     private(set) var pageBytes = StoreFile.pageSizes[0]
     /// Bytes of a frame.
     var frameBytes: Int { Self.frameHeaderBytes + pageBytes }
@@ -113,7 +113,10 @@ struct WriteAheadLog: Sendable {
                 isSwapped = false
             }
         }
-        guard !hasHeader else { return readFrames(path, after: stored) }
+        if hasHeader || storePageBytes != nil {
+            if !hasHeader, let storePageBytes { pageBytes = storePageBytes }
+            return readFrames(path, after: stored)
+        }
         let counts = StoreFile.pageSizes.map { size in
             pageBytes = size
             readFrames(path, after: stored)

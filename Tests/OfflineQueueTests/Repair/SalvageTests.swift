@@ -155,6 +155,49 @@ struct SalvageTests {
         #expect(try await queue.audit().isClean)
     }
 
+    /// Its row runs over into another page, which an update has written anew. Where that one is damaged, too, nobody
+    /// is made up.
+    @Test(arguments: StoreFile.pageSizes, [false, true])
+    func anEnrollmentWithLongAddressesIsSalvaged(pageBytes: Int, isSpoilt: Bool) async throws {
+        try store.make(pageBytes: pageBytes)
+        var queue = try await store.open(clock, bootID: "boot-1")
+        func long(_ text: String) -> String { text + String(repeating: "x", count: 170) }
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "ward", origin: long("https://exchange.example/"),
+                fhirBase: long("https://exchange.example/FHIR/R5/"), patient: "40001", device: "7",
+                codeSystem: long("urn:code:"), code: "c", identifierSystem: long("urn:id:")))
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        for _ in 0..<20 { try await queue.beat(assignment, clock) }
+        try await queue.close()
+        try overwrite(page: 0)
+        if isSpoilt {
+            // Each page of that row but its first.
+            let file = try Data(contentsOf: url)
+            let text = Data(repeating: UInt8(ascii: "x"), count: 60)
+            for page in 1..<(file.count / pageBytes) {
+                let bytes = file[(page * pageBytes)..<((page + 1) * pageBytes)]
+                if bytes.first == 0, bytes.range(of: text) != nil {
+                    let handle = try FileHandle(forUpdating: url)
+                    try handle.seek(toOffset: UInt64(page * pageBytes + 100))
+                    try handle.write(contentsOf: Data(count: 40))
+                    try handle.close()
+                }
+            }
+        }
+        queue = try await store.open(clock, bootID: "boot-2")
+        #expect(await queue.health().salvage?.carried == 20)
+        let kept = try await queue.enrollments()
+        if isSpoilt, pageBytes == 512 {
+            #expect(kept.isEmpty)
+        } else {
+            #expect(kept.map(\.terms.patient) == ["40001"])
+            #expect(try await queue.deliverAll(enrollment.id).count == 20)
+        }
+        #expect(try await queue.audit().isClean)
+    }
+
     @Test func aRowThatFailsItsChecksumIsLeftAndCounted() async throws {
         let world = try await SalvageWorld(store, clock)
         try store.execute(
