@@ -28,15 +28,23 @@ struct RunStart: Sendable {
         wallOffset = try WallOffset.fetchOne(
             db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
         let previous = try PreviousRun(db)
-        try db.execute(
-            sql: """
-                INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
-                VALUES (?, ?, ?, ?)
-                """,
-            arguments: [
-                boot, Int64(bitPattern: nonce), reading.uptime, reading.trustedWall,
-            ])
-        run = db.lastInsertedRowID
+        // A commit that a full disk refused at its last bytes is in the log all the same, and counts when the
+        // store is opened again. The run is its own predecessor then, and nothing is left to be closed.
+        let begun = try Int64.fetchOne(
+            db, sql: "SELECT id FROM run WHERE nonce = ?", arguments: [Int64(bitPattern: nonce)])
+        if let begun {
+            run = begun
+        } else {
+            try db.execute(
+                sql: """
+                    INSERT INTO run (boot, nonce, started_uptime_us, started_wall_us)
+                    VALUES (?, ?, ?, ?)
+                    """,
+                arguments: [
+                    boot, Int64(bitPattern: nonce), reading.uptime, reading.trustedWall,
+                ])
+            run = db.lastInsertedRowID
+        }
         nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         salvage = try SalvageReport.latest(db)

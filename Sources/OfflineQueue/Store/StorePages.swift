@@ -117,7 +117,7 @@ struct StorePages {
     /// So many pieces tell the size of a page.
     private static let piecesMax = 4_096
 
-    /// As many as tell what a file is; fewer where the file has no more.
+    /// As many as tell what a file is; none if it has fewer.
     static func firstOctets(_ path: String) -> [UInt8] {
         octets(path, from: 0, count: StoreFile.headerBytes) ?? []
     }

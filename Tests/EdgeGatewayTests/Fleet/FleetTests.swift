@@ -25,7 +25,9 @@ import Uplink
                 name: "strap-silent", severity: "error", since: noon, sensor: 2,
                 message: "strap …00:02 has sent nothing", advice: "wear it"),
         ]
-        let report = FleetReport(status, at: noon)
+        var report = FleetReport(status, at: noon)
+        // By the clock of the sample it may have any digits, the rate's too.
+        report.oldestUndeliveredSeconds = 60
         let text = String(decoding: try ReportCoding.encoder().encode(report), as: UTF8.self)
         for hidden in ["A0:9E", "00:01", "00:02", "40001", "222", "bpm"] {
             #expect(!text.contains(hidden), "\(hidden)")

@@ -59,6 +59,33 @@ struct StoreFaultTests {
             settings == ["journal_mode": "wal", "synchronous": "2", "wal_autocheckpoint": "2048"])
     }
 
+    /// A full disk refuses the last bytes of the commit, and it counts when the store is opened again: each further
+    /// attempt failed by the run's nonce until the gateway was started anew.
+    @Test func aRunThatBeganThoughItsCommitFailedGoesOn() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.close()
+        clock.advance(seconds: 60)
+        let reading = clock.read()
+        let nonce = SampleIdentity.newNonce()
+        let database = try DatabaseQueue(path: store.path)
+        func begin() throws -> (start: RunStart, gaps: Int) {
+            try database.write { db in
+                let start = try RunStart(db, bootID: "boot-2", nonce: nonce, reading: reading)
+                return (start, try Int.fetchOne(db, sql: "SELECT count(*) FROM gap") ?? 0)
+            }
+        }
+        let first = try begin()
+        let second = try begin()
+        #expect(second.start.run == first.start.run)
+        #expect(second.start.nextSample == first.start.nextSample)
+        #expect(Set(second.start.ledgers.keys) == [worn.assignment.id])
+        #expect(second.gaps == first.gaps && first.gaps == 1, "the gateway was off")
+        try database.close()
+        #expect(try await store.open(clock, bootID: "boot-2").audit().isClean)
+    }
+
     @Test func aStoreOfAnOlderVersionKeepsItsPages() async throws {
         try store.make(pageBytes: 1024)
         var queue = try await store.open(clock)
