@@ -12,7 +12,7 @@ struct CarvedRow: Sendable, Hashable {
     var rowID: Int64
     var values: [StoredValue]
 
-    /// Whether its texts are texts: a page that a longer row goes on in may be damaged.
+    /// Whether its texts are valid UTF-8 without NUL: a page that a longer row continues in may be damaged.
     var isPlain: Bool {
         values.allSatisfy { value in
             guard case .text(let bytes) = value else { return true }
@@ -99,7 +99,7 @@ enum PageCarver {
         return row(rowID, PageReader(Array(payload), from: 0, to: payload.count))
     }
 
-    /// No sample's row is longer, nor one of who wears what.
+    /// No row of a sample, sensor, enrollment or assignment is longer.
     private static let payloadMax = 16_384
 
     private static func row(_ rowID: Int64, _ payload: PageReader) -> CarvedRow? {

@@ -62,7 +62,7 @@ struct StorePages {
         }
     }
 
-    /// The last sound frame of each page that the log has.
+    /// The last undamaged frame of each page that the log has.
     private static func newestFrames(of log: WriteAheadLog) -> [UInt32: Int] {
         var newest: [UInt32: Int] = [:]
         for (index, frame) in log.frames.enumerated() where frame.isGood {
@@ -71,7 +71,7 @@ struct StorePages {
         return newest
     }
 
-    /// Reads what a row has in further pages, the newest sound version of each.
+    /// Reads what a row has in further pages, the newest undamaged version of each.
     func overflow(_ log: WriteAheadLog) -> PageCarver.Overflow {
         let newest = Self.newestFrames(of: log)
         return { first, count in
@@ -87,7 +87,7 @@ struct StorePages {
         }
     }
 
-    /// The newest sound version of a page, counted from 1; nil if there is none.
+    /// The newest undamaged version of a page, counted from 1; nil if there is none.
     private func page(_ number: UInt32, _ log: WriteAheadLog, _ frame: Int?) -> [UInt8]? {
         guard number > 0 else { return nil }
         if let frame {
@@ -114,7 +114,7 @@ struct StorePages {
         return trees > others ? small : next
     }
 
-    /// So many pieces tell the size of a page.
+    /// So many pieces are enough to tell the size of a page.
     private static let piecesMax = 4_096
 
     /// As many as tell what a file is; none if it has fewer.
