@@ -56,7 +56,7 @@ figures = [
         {"delivered to one": values["delivered_bytes_0"]}),
     timed("append a sample", "append"),
     figure(
-        "the same, five to a call", f"≤ {TOGETHER_TIMES_MAX}×", values["append_together_us"],
+        "the same, 36 to a call", f"≤ {TOGETHER_TIMES_MAX}×", values["append_together_us"],
         group and group * TOGETHER_TIMES_MAX, "µs", {OTHERS["sqlite3_group"]: group} if group else {},
         TIMING_NOISE),
     timed("settle a sample", "settle"),

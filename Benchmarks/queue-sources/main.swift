@@ -17,8 +17,8 @@ final class FixtureClock: GatewayClock {
     }
 }
 
-/// What eight straps at 1 Hz send while the radio gathers frames, 0.6 s: so many reach the store in one call.
-let handedOver = 5
+/// What eight straps at 1 Hz send while frames gather for the store, 4.5 s: so many reach it in one call.
+let handedOver = 36
 
 /// 72 beats a minute and one interval.
 enum Beat { static let frame: [UInt8] = [0x10, 72, 0x40, 0x03] }

@@ -10,12 +10,6 @@ public actor BlueZClient {
     public static let plainDeadline = Duration.seconds(20)
     /// Between two attempts to read the tree of a bluetoothd that does not answer.
     static let resyncPause = Duration.seconds(2)
-    /// How long notifications gather. Their time of arrival is taken before; what waits for them is a
-    /// queue that commits every few seconds and a live page. Handing over costs more than a
-    /// notification does: with eight straps at 1 Hz this takes half the CPU time that 100 ms take.
-    static let gatherPause = Duration.milliseconds(500)
-    /// The same while a screen shows rates: a rate is to be on it within half a second.
-    static let watchedGatherPause = Duration.milliseconds(100)
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
 
@@ -38,20 +32,18 @@ public actor BlueZClient {
     private var snapshotArrival: UInt64 = 0
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
-    private var isWatched: Bool
     private var retry: Task<Void, Never>?
     private let tasks: (any TaskExecutor)?
 
     /// Makes a client on a connection whose `incoming()` has no other reader.
     ///
-    /// `generation` is the last generation of the client before, so that it only grows; `isWatched` says
-    /// that a screen shows rates (``setWatched(_:)``); `tasks` runs the one that takes what comes from the bus.
+    /// `generation` is the last generation of the client before, so that it only grows; `tasks` runs the one that
+    /// takes what comes from the bus.
     public init(
         connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system,
-        isWatched: Bool = false, tasks: (any TaskExecutor)? = nil
+        tasks: (any TaskExecutor)? = nil
     ) {
         self.tasks = tasks
-        self.isWatched = isWatched
         self.connection = connection
         self.clock = clock
         self.generation = generation
@@ -63,12 +55,14 @@ public actor BlueZClient {
         connection.close()
     }
 
-    /// Notifications are handed over sooner while a screen shows rates.
-    public func setWatched(_ isWatched: Bool) {
-        self.isWatched = isWatched
-        connection.gather(
-            for: isWatched ? Self.watchedGatherPause : Self.gatherPause,
-            where: Self.isNotification)
+    /// How long notifications gather from now on.
+    nonisolated func gather(for audience: FrameAudience) {
+        connection.gather(for: audience.gatherPause, where: Self.isNotification)
+    }
+
+    /// Has all that has come by now told at once, and then ``BlueZEvent/caughtUp(number:)``.
+    nonisolated func catchUp(number: UInt32) {
+        connection.catchUp(number: number)
     }
 
     /// Subscribes, reads the object tree if bluetoothd runs, and begins to deliver events.
@@ -78,7 +72,7 @@ public actor BlueZClient {
             "type='signal',sender='org.bluez',interface='\(Names.objectManager)'",
             "type='signal',sender='\(Names.bus)',member='NameOwnerChanged',arg0='org.bluez'",
         ]
-        setWatched(isWatched)
+        gather(for: .aFirstFrame)
         for rule in rules { try await connection.addMatch(rule) }
         await meetOwner(try await connection.owner(of: Names.service))
         let incoming = connection.incoming()
@@ -128,6 +122,8 @@ public actor BlueZClient {
                 answer(message, isFromDaemon: message.sender == owner)
             } else if let news = message.news {
                 take(news, message, into: &events)
+            } else if message.kind == .caughtUp {
+                events.append(.caughtUp(number: message.serial))
             } else if message.kind == .signal, let sender = message.sender {
                 if sender == owner {
                     tree.apply(message, asOf: snapshotArrival, into: &events)

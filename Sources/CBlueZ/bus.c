@@ -115,7 +115,7 @@ bool cbz_bus_has_output(cbz_bus *bus) {
     return libdbus.dbus_connection_has_messages_to_send(bus->connection);
 }
 
-void cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t sockets_count) {
+bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t sockets_count) {
     struct pollfd polled[WATCHES_MAX + 1 + CBZ_WATCHED_MAX] = {{.fd = waker, .events = POLLIN}};
     DBusWatch *watched[WATCHES_MAX + 1] = {NULL};
     nfds_t count = 1;
@@ -135,7 +135,7 @@ void cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
         sockets[i].is_ready = false;
         polled[count++] = (struct pollfd){.fd = sockets[i].descriptor, .events = POLLIN};
     }
-    if (poll(polled, count, timeout_ms) <= 0) return;
+    if (poll(polled, count, timeout_ms) <= 0) return false;
     for (size_t i = 0; i < sockets_count; i++)
         sockets[i].is_ready = polled[watches_end + i].revents != 0;
     if (polled[0].revents) {
@@ -152,6 +152,7 @@ void cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
                                           | ((got & POLLERR) ? DBUS_WATCH_ERROR : 0u)
                                           | ((got & POLLHUP) ? DBUS_WATCH_HANGUP : 0u));
     }
+    return true;
 }
 
 cbz_message *cbz_bus_pop(cbz_bus *bus) {

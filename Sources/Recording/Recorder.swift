@@ -6,6 +6,9 @@ import OfflineQueue
 
 /// Takes the events of the radio and puts frames into the queue, in order of arrival.
 public actor Recorder {
+    /// How long a change of an assignment may wait for frames: a card's disk may hold them up for seconds.
+    private static let changePatience = Duration.seconds(10)
+
     /// What the radio is able to do.
     public enum Radio: Sendable, Equatable {
         /// Nothing was told yet.
@@ -37,6 +40,7 @@ public actor Recorder {
     public private(set) var hungSince: Uptime?
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
+    private var catchUps = CatchUpWaiters()
     private var isBusPresent: Bool?
     private var isDaemonPresent = false
     private var adaptersPowered: [String: Bool] = [:]
@@ -78,7 +82,15 @@ public actor Recorder {
                 await take(change)
             case .bus(let isPresent):
                 isBusPresent = isPresent
-                if !isPresent { loseDaemon() }
+                if !isPresent {
+                    loseDaemon()
+                    // What had come precedes this.
+                    catchUps.answerAll()
+                }
+            case .caughtUp(let number):
+                await append(arrivals)
+                arrivals = []
+                catchUps.answer(number)
             case .daemon(let isPresent):
                 isDaemonPresent = isPresent
                 if !isPresent { loseDaemon() }
@@ -122,10 +134,18 @@ public actor Recorder {
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
         if let count = waiting[frame.address]?.count {
-            // The assignment begins with the oldest that is kept: those before belong to no assignment.
-            if count >= Self.waitingFramesMax { waiting[frame.address]?.removeFirst() }
-            waiting[frame.address]?.append(frame)
-            return []
+            if count < Self.waitingFramesMax {
+                waiting[frame.address]?.append(frame)
+                return []
+            }
+            if sessions[frame.address] == nil {
+                // The assignment begins with the oldest that is kept: those before belong to no assignment.
+                waiting[frame.address]?.removeFirst()
+                waiting[frame.address]?.append(frame)
+                return []
+            }
+            // The change takes too long: they are kept under the present assignment.
+            await takeWaiting(of: frame.address)
         }
         guard let before = sessions[frame.address] else { return [] }
         let arrivals =
@@ -149,7 +169,7 @@ public actor Recorder {
             return sessions[change.address]?.beginLink(
                 at: change.uptime, now: now, policy: policy) ?? []
         }
-        return sessions[change.address]?.release(all: true, now: now, policy: policy) ?? []
+        return sessions[change.address]?.release(now: now, policy: policy) ?? []
     }
 
     /// Tells the store what the intake found out: copies, and how often the strap sends.
@@ -179,16 +199,20 @@ public actor Recorder {
     }
 
     private func releaseDue() async {
+        // What follows closely on a frame may have come and gather still.
+        let due = clock.read().uptime
+        await catchUp()
         alarmAt = nil
-        await release(all: false)
+        await release(by: due)
         settleIntakes()
     }
 
-    private func release(all: Bool) async {
+    /// Stores frames that are kept back and are due by then; all of them if it is nil.
+    private func release(by due: Uptime? = nil) async {
         let now = clock.read()
         var arrivals: [Arrival] = []
         for address in sessions.keys.sorted() {
-            arrivals += sessions[address]?.release(all: all, now: now, policy: policy) ?? []
+            arrivals += sessions[address]?.release(by: due, now: now, policy: policy) ?? []
         }
         await append(arrivals)
         for address in sessions.keys.sorted() {
@@ -274,7 +298,38 @@ public actor Recorder {
     /// The daemon leaves: what ends from now on ends because of us.
     public func stop() async {
         isStopping = true
-        await release(all: true)
+        await catchUp()
+        await release()
+    }
+
+    // MARK: - Frames that are under way
+
+    /// Returns when all that has come by now has been taken: it is in the queue, but for frames whose times are not
+    /// clear yet.
+    ///
+    /// Returns false if that takes longer than `patience`: milliseconds are usual, but a disk may hold up the queue.
+    @discardableResult
+    public func catchUp(patience: Duration = .seconds(2)) async -> Bool {
+        guard let number = await central.catchUp() else { return true }
+        let alarm = Task { [sleep = central.clock.sleep] in
+            await sleep(patience)
+            if !Task.isCancelled { catchUps.giveUp(number) }
+        }
+        defer { alarm.cancel() }
+        return await withCheckedContinuation { catchUps.add($0, number) }
+    }
+
+    /// Returns when all that this sensor has sent by now is in the queue, before its assignment changes. What it sends
+    /// from then on waits for ``record(address:sensorID:assignmentID:)``, ``abandonPairing(_:)`` or ``forget(_:at:)``.
+    ///
+    /// Returns false, and nothing waits, if not all could be taken in time.
+    public func takeAll(of address: String) async -> Bool {
+        guard await catchUp(patience: Self.changePatience) else { return false }
+        let now = clock.read()
+        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
+        if waiting[address] == nil { waiting[address] = [] }
+        await append(arrivals)
+        return true
     }
 
     private func loseDaemon() {
@@ -316,9 +371,27 @@ public actor Recorder {
         if sessions[address] == nil { waiting[address] = [] }
     }
 
-    /// No assignment came: what waited belongs to no patient.
-    public func abandonPairing(_ address: String) {
+    /// No assignment came: what waited belongs to no patient, or to the one who wore the sensor before.
+    public func abandonPairing(_ address: String) async {
+        await takeWaiting(of: address)
+    }
+
+    /// Takes the frames of a sensor that waited while its assignment was changed, if it has one.
+    private func takeWaiting(of address: String, before end: Uptime? = nil) async {
+        // More may come while these are stored; they wait behind them.
+        while let frames = waiting[address], !frames.isEmpty, sessions[address] != nil {
+            waiting[address] = []
+            let now = clock.read()
+            var arrivals: [Arrival] = []
+            for frame in frames where end.map({ frame.uptime < $0 }) ?? true {
+                arrivals +=
+                    sessions[address]?.take(
+                        frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
+            }
+            await append(arrivals)
+        }
         waiting[address] = nil
+        settleIntakes()
     }
 
     /// The last frame that waits, decoded: the proof of life.
@@ -340,6 +413,7 @@ public actor Recorder {
             sessions[address]?.assignmentID = assignmentID
             await queue.note(
                 session.silence.cause, of: assignmentID, at: clock.read().uptime)
+            await takeWaiting(of: address)
             return
         }
         var session = SensorSession(
@@ -366,10 +440,11 @@ public actor Recorder {
         await noteSilence(of: address, at: clock.read().uptime)
     }
 
-    /// Stores nothing of this sensor any more.
-    public func forget(_ address: String) async {
+    /// Stores nothing of this sensor any more that it sent at `end` or later.
+    public func forget(_ address: String, at end: Uptime) async {
+        await takeWaiting(of: address, before: end)
         let now = clock.read()
-        await append(sessions[address]?.release(all: true, now: now, policy: policy) ?? [])
+        await append(sessions[address]?.release(now: now, policy: policy) ?? [])
         sessions[address] = nil
         links[address] = nil
         subscriptions[address] = nil

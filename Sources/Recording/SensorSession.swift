@@ -86,12 +86,12 @@ public struct SensorSession: Sendable {
     /// bluetoothd does not answer.
     mutating func noteHang() { intake.noteHang() }
 
-    /// Frames that were kept back and are due; all of them if the link or the run ends.
+    /// Frames that were kept back and are due by then; all of them, because the link or the run ends, if it is nil.
     mutating func release(
-        all: Bool = false, now: ClockReading, policy: DecodePolicy
+        by due: Uptime? = nil, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
         receive(
-            all ? intake.releaseAll() : intake.release(at: now.uptime.microseconds), now, policy)
+            due.map { intake.release(at: $0.microseconds) } ?? intake.releaseAll(), now, policy)
     }
 
     /// Copies that were passed over since the last call.

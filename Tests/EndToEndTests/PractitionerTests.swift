@@ -55,6 +55,33 @@ import Testing
         }
     }
 
+    /// Frames gather for seconds before they are stored: the first patient's last ones came to the second.
+    @Test func aStrapThatChangesPatientsBringsTheSecondNothingOfTheFirst() async throws {
+        try await TestWorld.run { fixture in
+            _ = try await enroll(fixture)
+            let address = TestWorld.addresses[0]
+            let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+            func times(_ patient: Int) async throws -> [Date] {
+                try await fixture.exchange.stored.filter { $0.patient == patient }
+                    .map { try format.parse(try #require($0.effectiveTime)) }
+            }
+            try await fixture.command("pair", address, "--patient", "40001")
+            try await fixture.eventually("samples of the first") { status in
+                status.sensors.allSatisfy { $0.stored >= 6 }
+            }
+            let changed = Date()
+            try await fixture.command("pair", address, "--patient", "40002")
+            try await fixture.eventually("samples of the second") { _ in
+                await fixture.exchange.storedCount(patient: 40002) >= 3
+            }
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
+            let first = try #require(try await times(40001).max())
+            let second = try #require(try await times(40002).min())
+            #expect(first <= second && changed <= second, "\(first) \(changed) \(second)")
+        }
+    }
+
     @Test func whoCannotBeServedIsRefusedWithAdviceBeforeAnythingIsDone() async throws {
         try await TestWorld.run { fixture in
             _ = try await enroll(fixture, device: nil)

@@ -12,17 +12,6 @@ import Testing
 @Suite struct RecorderTests {
     private static let address = "C0:00:00:00:00:01"
 
-    private final class HandClock: GatewayClock {
-        private let seconds = Mutex(Double(100))
-        func set(_ value: Double) { seconds.withLock { $0 = value } }
-        func read() -> ClockReading {
-            let uptime = seconds.withLock { Uptime.zero + .seconds($0) }
-            return ClockReading(
-                uptime: uptime, wall: UTC(microseconds: 1_800_000_000_000_000) + (uptime - .zero),
-                isTrusted: true)
-        }
-    }
-
     /// A power cut soon after the strap came back must not cost the sample that ended the interruption.
     @Test func theFirstFrameOfALinkIsDurableAtOnceAndTheNextOnesWaitForTheirGroup() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(

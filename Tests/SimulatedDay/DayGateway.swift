@@ -39,10 +39,13 @@ actor DayGateway {
     /// Starts the daemon, and pairs the straps if they are not known yet.
     func start(straps: [String]) async throws {
         guard queue == nil else { return }
-        let queue = try SampleQueue(
-            path: path, clock: clock, bootID: "simulated", executor: VirtualExecutors.time)
         var settings = CentralSettings(service: HeartRateService.service)
         settings.seed = seed
+        var store = QueueSettings()
+        store.framesUnderWayMax = CentralSettings.gatherPauseMax(frameAgeMax: settings.frameAgeMax)
+        let queue = try SampleQueue(
+            path: path, settings: store, clock: clock, bootID: "simulated",
+            executor: VirtualExecutors.time)
         let central = Central(settings: settings, clock: .virtual, connect: connect)
         let recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: .clinical,

@@ -33,7 +33,10 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
-    private var isWatched = false
+    var isWatched = false
+    var caughtUp = CatchUp()
+    /// For whom frames gather on the present connection.
+    var gatheringFor = FrameAudience.aFirstFrame
     private var pause: Task<Void, Never>?
 
     var isDaemonPresent = false
@@ -92,7 +95,7 @@ public actor Central {
             do throws(DBusFault) {
                 let client = BlueZClient(
                     connection: try await connect(), generation: generation, clock: clock,
-                    isWatched: isWatched, tasks: settings.tasks)
+                    tasks: settings.tasks)
                 try await client.start()
                 // Stopped meanwhile: `stop` found no client to close.
                 if isStopping { return await finish(client) }
@@ -117,9 +120,9 @@ public actor Central {
     }
 
     /// Frames are handed over sooner, which costs more, while a screen shows rates.
-    public func setWatched(_ isWatched: Bool) async {
+    public func setWatched(_ isWatched: Bool) {
         self.isWatched = isWatched
-        await client?.setWatched(isWatched)
+        settleAudience()
     }
 
     private func finish(_ client: BlueZClient?) async {
@@ -130,6 +133,8 @@ public actor Central {
 
     private func serve(_ client: BlueZClient) async {
         self.client = client
+        gatheringFor = .aFirstFrame
+        settleAudience()
         mailbox.post([.bus(isPresent: true)])
         await withTaskCancellationHandler {
             for await batch in client.events() { take(batch) }
@@ -254,13 +259,14 @@ public actor Central {
 
     // MARK: Time
 
-    /// Brings scanning and the alarm into line with what the links want now.
+    /// Brings scanning, gathering and the alarm into line with what the links want now.
     func settle() {
         settleScans()
+        settleAudience()
         pulse.expectsFrames = links.values.contains { $0.machine.isStreaming }
         var deadlines = radios.values.compactMap(\.nextDeadline)
         deadlines += powers.values.compactMap(\.nextDeadline)
-        deadlines += links.values.compactMap { isHeld($0) ? nil : $0.machine.nextDeadline }
+        deadlines += links.values.compactMap { isHeld($0) ? nil : nextLook(at: $0) }
         deadlines += links.values.compactMap { forgottenAt($0) }
         if !pulse.isInDoubt { deadlines += watches.values.compactMap(\.nextDeadline) }
         if isDaemonPresent, let next = pulse.nextDeadline { deadlines.append(next) }
@@ -281,10 +287,8 @@ public actor Central {
         if isDaemonPresent, pulse.tick(at: now) { askDaemon() }
         for link in links.values {
             if forgottenAt(link).map({ $0 <= now }) ?? false { forgetFailures(of: link) }
-            guard !isHeld(link), link.machine.nextDeadline.map({ $0 <= now }) ?? false else {
-                continue
-            }
-            handle(.tick, link)
+            guard !isHeld(link), nextLook(at: link).map({ $0 <= now }) ?? false else { continue }
+            if isSilent(link, at: now) { handle(.tick, link) }
         }
         for (address, power) in powers where power.nextDeadline.map({ $0 <= now }) ?? false {
             handle(.tick, powerOf: address)

@@ -2,10 +2,10 @@ import Basics
 
 /// From the links to org.bluez.
 extension Central {
-    func handle(_ event: SensorLink.Event, _ link: WatchedLink) {
+    func handle(_ event: SensorLink.Event, _ link: WatchedLink, at time: Uptime? = nil) {
         let before = link.machine.state
         let beforeReason = link.machine.reason
-        let actions = link.machine.handle(event, at: clock.now())
+        let actions = link.machine.handle(event, at: time ?? clock.now())
         if link.machine.state.name != before.name || link.machine.reason != beforeReason {
             noteAge(of: link)
             link.reasons.insert(link.machine.reason)

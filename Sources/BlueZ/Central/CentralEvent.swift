@@ -27,6 +27,8 @@ public enum CentralEvent: Sendable, Hashable {
     case subscribed(address: String, NotificationWay, refusal: DBusFault?)
     /// The socket of a sensor's frames was found full: bluetoothd may have dropped frames.
     case socketFull(address: String)
+    /// All that had come when ``Central/catchUp()`` returned this number precedes it.
+    case caughtUp(number: UInt32)
     /// An adapter is reset because it does not come out of "busy", or hears nothing at all.
     case adapterReset(address: String)
 }
@@ -159,6 +161,9 @@ public struct CentralSettings: Sendable {
     public var notesAdaptersOwed: (@Sendable (Set<String>) -> Void)?
     /// Whether to ask for a notification socket first; signals are the fallback.
     public var wantsSocket = false
+    /// How old a frame may be when the store commits it: while nobody else waits, frames gather for a little less,
+    /// but for half a second at least.
+    public var frameAgeMax = Duration.seconds(5)
     /// The patience and pauses of its links.
     public var policy = LinkPolicy()
     /// Of the jitter of back-offs.
@@ -170,6 +175,14 @@ public struct CentralSettings: Sendable {
     public var tasks: (any TaskExecutor)?
     /// Adapter resets in an hour at most: a broken one does not get better by more.
     public var adapterResetsPerHourMax = 4
+
+    /// How many frames gather at most before they are handed over.
+    public static let gatheredFramesMax = BusThread.gatheredMax
+
+    /// How long frames gather at most before they are handed over, by ``frameAgeMax``.
+    public static func gatherPauseMax(frameAgeMax: Duration) -> Duration {
+        FrameAudience.theStore(within: frameAgeMax).gatherPause
+    }
 
     /// The defaults for one service.
     public init(service: String) {

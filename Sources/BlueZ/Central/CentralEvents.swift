@@ -3,7 +3,7 @@ import Basics
 /// From org.bluez to the links.
 extension Central {
     func take(_ batch: [BlueZEvent]) {
-        if isDaemonPresent { hearDaemon() }
+        if isDaemonPresent, let heard = heardTime(of: batch) { hearDaemon(at: heard) }
         var frames: [CentralEvent] = []
         var isQuiet = true
         for event in batch {
@@ -11,9 +11,11 @@ extension Central {
                 guard let link = subscribers[path] else { continue }
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
+                    // Who waited for it need not any more.
+                    if !link.machine.hasFrame { isQuiet = false }
                     _ = link.machine.handle(.frame, at: uptime)
                 } else {
-                    handle(.frame, link)
+                    handle(.frame, link, at: uptime)
                     isQuiet = false
                 }
                 frames.append(
@@ -32,6 +34,19 @@ extension Central {
         if !isQuiet { settle() }
     }
 
+    /// When the last of a batch came from bluetoothd: notifications have waited to be handed over.
+    private func heardTime(of batch: [BlueZEvent]) -> Uptime? {
+        var latest: Uptime?
+        for event in batch {
+            switch event {
+            case .notification(_, _, let uptime): latest = uptime
+            case .caughtUp: continue
+            default: return clock.now()
+            }
+        }
+        return latest
+    }
+
     /// Takes anything but a notification; true if nothing came of it.
     private func take(_ event: BlueZEvent) -> Bool {
         switch event {
@@ -46,6 +61,9 @@ extension Central {
         case .daemonBack: gainDaemon()
         case .socketEnded(let path): noteSocketEnd(at: path)
         case .socketFull(let path): noteFullSocket(at: path)
+        case .caughtUp(let number):
+            mailbox.post([.caughtUp(number: number)])
+            return !caughtUp.answer(number)
         case .notification, .busGone: return true
         }
         return false

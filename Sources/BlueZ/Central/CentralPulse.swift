@@ -29,7 +29,7 @@ extension Central {
     private func takeAnswer(_ isAnswered: Bool, askedAt: Uptime) {
         let begins = pulse.noteAnswer(isAnswered, askedAt: askedAt)
         if isAnswered {
-            hearDaemon()
+            hearDaemon(at: clock.now())
         } else if begins, isDaemonPresent, let since = pulse.hungSince {
             mailbox.post([.daemonHung(since: since)])
             for path in radios.keys { handle(.hold(true), radioAt: path) }
@@ -38,10 +38,9 @@ extension Central {
     }
 
     /// Something came from bluetoothd.
-    func hearDaemon() {
-        let now = clock.now()
-        guard pulse.hear(at: now) else { return }
-        endHang(at: now)
+    func hearDaemon(at time: Uptime) {
+        guard pulse.hear(at: time) else { return }
+        endHang(at: clock.now())
     }
 
     func endHang(at now: Uptime) {

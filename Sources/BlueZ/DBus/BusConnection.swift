@@ -18,6 +18,10 @@ public protocol BusConnection: Sendable {
     /// Lets patient messages gather for a while before they are handed over together.
     func gather(for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool)
 
+    /// Hands over at once all that has come by now, and after it a message of the kind `caughtUp` with this number.
+    /// That never comes where the connection has ended.
+    func catchUp(number: UInt32)
+
     /// Reads a socket that came with an answer to a call: what it tells comes with `incoming()`, as
     /// messages of the kind `socket`. A packet that was in it before a message of the bus was read
     /// comes before that message.

@@ -8,6 +8,7 @@ enum BusRequest: Sendable {
     case cancel(id: UInt64)
     case send(DBusMessage)
     case gather(for: Duration, isPatient: @Sendable (DBusMessage) -> Bool)
+    case catchUp(number: UInt32)
     case listen(PacketSocket)
     case letGo(number: UInt32)
 }

@@ -21,9 +21,15 @@ struct BusThread {
     /// Messages that come closer than this are a crowd: eight sensors that send once a second are
     /// not, and are read at once.
     static let crowd = Duration.milliseconds(50)
-    /// When a message comes in the last such part of the time in which they gather, all are handed over: the
-    /// thread need not wake once more for it.
+    /// When a message comes in the last such part of the time in which they gather, and so near to its end, all
+    /// are handed over: the thread need not wake once more for it. Of eight sensors at 1 Hz one comes so soon.
     static let earlyPart = 8
+    static let earlyTime = Duration.milliseconds(150)
+    /// So many are handed over though their time has not come: they take memory, and a power cut loses them.
+    static let gatheredMax = 256
+    /// How often the sockets are read for all that has come: more than they hold. What comes meanwhile could keep the
+    /// thread for ever.
+    static let readsMax = 1024
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)
 
@@ -98,8 +104,10 @@ struct BusThread {
     }
 
     private func isHandOverDue(withNew: Bool) -> Bool {
+        guard gathered.count < Self.gatheredMax else { return true }
         guard !gathered.isEmpty else { return false }
-        return gatheredUntil <= Uptime.now() + (withNew ? gatherTime / Self.earlyPart : .zero)
+        let early = withNew ? min(gatherTime / Self.earlyPart, Self.earlyTime) : .zero
+        return gatheredUntil <= Uptime.now() + early
     }
 
     /// Whether messages that can wait follow one another closely; asked when one has come.
@@ -111,9 +119,7 @@ struct BusThread {
 
     /// Fails what is outstanding, sends what it may, and lets go of the bus.
     private mutating func end() {
-        // What is in the socket has arrived, too.
-        wait(milliseconds: 0)
-        while readMessages() {}
+        readAll()
         handOver()
         // Closed before the bus is left: an older bluetoothd crashes when it learns the other way round.
         sockets.closeAll()
@@ -130,9 +136,25 @@ struct BusThread {
         mailbox.finish()
     }
 
+    /// What is in the sockets has arrived, too; libdbus reads a few kilobytes of it at a time.
+    private mutating func readAll() {
+        var turns = 0
+        // Requests stay where they are: who is in the midst of carrying them out does not look for new ones.
+        while turns < Self.readsMax, wait(milliseconds: 0, waker: -1) {
+            while readMessages() {}
+            turns += 1
+        }
+    }
+
     private mutating func wait(milliseconds: Int32) {
-        let (bus, waker) = (bus, requests.waker)
-        sockets.withWatched { cbz_bus_wait(bus, waker, milliseconds, $0, $1) }
+        wait(milliseconds: milliseconds, waker: requests.waker)
+    }
+
+    /// Whether there was something before the time was over.
+    @discardableResult
+    private mutating func wait(milliseconds: Int32, waker: Int32) -> Bool {
+        let bus = bus
+        return sockets.withWatched { cbz_bus_wait(bus, waker, milliseconds, $0, $1) }
     }
 
     private mutating func carryOut(_ request: BusRequest) {
@@ -142,6 +164,11 @@ struct BusThread {
         case .gather(let time, let isPatient):
             gatherTime = time
             self.isPatient = isPatient
+            if let first = gathered.first { gatheredUntil = first.arrivedAt + time }
+        case .catchUp(let number):
+            readAll()
+            gathered.append(.caughtUp(number))
+            handOver()
         case .listen(let socket):
             take([sockets.add(socket)].compactMap { $0 })
         case .letGo(let number):

@@ -132,6 +132,11 @@ public final class DBusConnection: BusConnection {
         _ = requests.post(.gather(for: pause, isPatient: isPatient))
     }
 
+    /// Hands over at once what has come by now. See ``BusConnection``.
+    public func catchUp(number: UInt32) {
+        _ = requests.post(.catchUp(number: number))
+    }
+
     /// Reads a socket that came with an answer, on the bus thread. See ``BusConnection``.
     public func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {
         guard case .unixFD(let descriptor?) = value else {

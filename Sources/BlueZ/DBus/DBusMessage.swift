@@ -4,11 +4,15 @@ import Basics
 ///
 /// Source: D-Bus Specification, "Message Protocol".
 public struct DBusMessage: Sendable, Hashable {
-    /// The four kinds of message, and `socket` for what a socket beside the bus tells.
+    /// The four kinds of message, and what the connection itself tells.
     public enum Kind: Sendable, Hashable {
         case call, reply, error, signal
-        /// `member` is one of ``DBusMessage/SocketNews``, `path` and `serial` name the socket.
+        /// What a socket beside the bus tells: `member` is one of ``DBusMessage/SocketNews``, `path` and `serial`
+        /// name the socket.
         case socket
+        /// All that had come when this was asked for precedes it (`BusConnection.catchUp`); `serial` is the number
+        /// that it was asked with.
+        case caughtUp
     }
 
     /// What a socket tells, as the `member` of a message of the kind `socket`.
@@ -81,6 +85,13 @@ public struct DBusMessage: Sendable, Hashable {
         var message = DBusMessage(
             kind: .socket, path: path, member: news.rawValue,
             body: bytes.map { [.bytes($0)] } ?? [])
+        message.serial = number
+        return message
+    }
+
+    /// Tells that all before it has been handed over.
+    public static func caughtUp(_ number: UInt32) -> DBusMessage {
+        var message = DBusMessage(kind: .caughtUp)
         message.serial = number
         return message
     }

@@ -57,7 +57,7 @@ enum DBusWriter {
         case .error: Int(CBZ_ERROR)
         case .signal: Int(CBZ_SIGNAL)
         // No message of the bus: its header is refused.
-        case .socket: 0
+        case .socket, .caughtUp: 0
         }
     }
 

@@ -30,7 +30,9 @@ struct PacketSockets {
     private var room = 0
 
     /// Lends the sockets for a `poll`, which tells those with something to read.
-    mutating func withWatched(_ body: (UnsafeMutablePointer<cbz_watched>?, Int) -> Void) {
+    mutating func withWatched<Result>(
+        _ body: (UnsafeMutablePointer<cbz_watched>?, Int) -> Result
+    ) -> Result {
         watched.withUnsafeMutableBufferPointer { body($0.baseAddress, $0.count) }
     }
 

@@ -4,15 +4,16 @@ import Basics
 ///
 /// While frames and adverts come it is not asked at all.
 struct DaemonPulse: Sendable, Hashable {
-    /// Nothing was heard for so long although straps stream: bluetoothd is asked. Below the time in
-    /// which a silent strap's link is torn down, so that a hang is not mistaken for it.
-    static let quiet = Duration.seconds(4)
+    /// Nothing was heard for so long although straps stream: bluetoothd is asked. Above the time in which frames
+    /// gather, and the second until the first of them comes. It is asked in any case before a silent link is ended.
+    static let quiet = Duration.seconds(6)
     /// The same while no strap streams.
     static let idle = Duration.seconds(20)
     /// How long the answer may take.
     static let answerPatience = Duration.seconds(5)
 
-    private var heardAt: Uptime
+    /// When something came from bluetoothd last.
+    private(set) var heardAt: Uptime
     private var isAsking = false
     /// Whether straps stream, whose frames would be heard.
     var expectsFrames = false
@@ -40,8 +41,13 @@ struct DaemonPulse: Sendable, Hashable {
     /// Looks at the time; true if bluetoothd is to be asked now.
     mutating func tick(at now: Uptime) -> Bool {
         guard let nextDeadline, nextDeadline <= now else { return false }
-        isAsking = true
-        return true
+        return ask()
+    }
+
+    /// True if bluetoothd is to be asked now; false if it is being asked.
+    mutating func ask() -> Bool {
+        defer { isAsking = true }
+        return !isAsking
     }
 
     /// The question was answered or not; true if that begins a hang.

@@ -51,8 +51,9 @@ bool cbz_bus_has_output(cbz_bus *bus);
 typedef struct { int descriptor; bool is_ready; } cbz_watched;
 enum { CBZ_WATCHED_MAX = 64 };
 // Sleeps until the bus or one of at most CBZ_WATCHED_MAX sockets has traffic, the waker is signalled
-// or the time is over (-1: for ever), then reads and writes what the bus can. One poll(2) a turn.
-void cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t count);
+// or the time is over (-1: for ever), then reads and writes what the bus can. One poll(2) a turn. False if
+// the time was over. Takes the signal of the waker; -1 leaves it where it is.
+bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t count);
 cbz_message *cbz_bus_pop(cbz_bus *bus);                          // NULL: nothing there
 uint32_t cbz_bus_send(cbz_bus *bus, cbz_message *message);       // the serial, or 0
 

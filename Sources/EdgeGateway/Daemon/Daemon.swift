@@ -93,6 +93,7 @@ struct Daemon {
         central.tasks = tasks
         central.power = PowerPolicy(rawValue: settings.powerOn) ?? .always
         central.wantsSocket = wantsSocket()
+        central.frameAgeMax = settings.frameAgeMax
         let owed = OwedAdapters(stateDirectory: settings.stateDirectory)
         central.adaptersOwed = owed.read()
         central.notesAdaptersOwed = { owed.write($0) }
@@ -146,6 +147,8 @@ struct Daemon {
         var queueSettings = QueueSettings()
         queueSettings.commitSamplesMax = settings.commitSamples
         queueSettings.commitAgeMax = settings.commitInterval
+        queueSettings.framesUnderWayMax = CentralSettings.gatherPauseMax(
+            frameAgeMax: settings.frameAgeMax)
         queueSettings.keepDelivered = .seconds(Int64(settings.keepDeliveredHours) * 3_600)
         queueSettings.maxBytes = settings.storeBytesMax
         queueSettings.fullPolicy = settings.fullPolicy
@@ -240,5 +243,12 @@ extension Settings {
     var hasTokenFiles: Bool {
         let names = try? FileManager.default.contentsOfDirectory(atPath: stateDirectory)
         return names?.contains { $0.hasPrefix("tokens-") } ?? false
+    }
+}
+
+extension Settings {
+    /// How old frames may be before the store gets them: they do not gather where more would than a group has.
+    var frameAgeMax: Duration {
+        commitSamples < CentralSettings.gatheredFramesMax ? .zero : commitInterval
     }
 }

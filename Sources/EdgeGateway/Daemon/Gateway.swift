@@ -106,7 +106,8 @@ struct Gateway: Sendable {
             settings: settings, queue: queue, destinations: destinations,
             changes: enrollmentChanges, erasing: erasing,
             straps: DestinationStraps(
-                queue: queue, destinations: destinations, deliveries: deliveries),
+                queue: queue, destinations: destinations, deliveries: deliveries,
+                recorder: recorder),
             probing: DestinationProbe(
                 settings: settings, destinations: destinations, changes: enrollmentChanges,
                 deliveries: deliveries, clock: clock, logger: logger),

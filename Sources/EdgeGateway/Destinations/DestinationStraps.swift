@@ -1,10 +1,12 @@
 import OfflineQueue
+import Recording
 
 /// Chooses the straps whose samples go to a destination.
 struct DestinationStraps: Sendable {
     let queue: SampleQueue
     let destinations: Destinations
     let deliveries: Deliveries
+    let recorder: Recorder
 
     /// Has straps go to a destination beside their own, or no more.
     ///
@@ -20,6 +22,7 @@ struct DestinationStraps: Sendable {
                 message: "\(enrollment.terms.name) is the strap's own destination",
                 advice: "pair it again with another --enrollment")
         }
+        await catchUp()
         try await attach(enrollment, to: added, beginning, isEvery: false)
         // Samples of an earlier patient of the strap may wait, too.
         let sensors = Set(removed.map(\.sensorID))
@@ -29,6 +32,9 @@ struct DestinationStraps: Sendable {
         }
         return try await destinations.report(on: enrollment)
     }
+
+    /// What straps have sent by now goes where it went until now; what they send after this, elsewhere.
+    func catchUp() async { await recorder.catchUp() }
 
     /// Has the samples of assignments go to a destination; one whose own destination it is needs nothing.
     func attach(

@@ -7,7 +7,7 @@ struct HealthRoutes {
     func add(to router: RouteBook) {
         router.get("metrics") { [status] _, _ in try await Metrics.response(status) }
         router.get("v1/status") { [status] _, _ in
-            try await Answers.answer { try await status.report() }
+            try await Answers.answer { try await status.report(isForPerson: true) }
         }
     }
 }

@@ -14,9 +14,9 @@ struct StatusService: Sendable {
     let started: Uptime
     let identity: GatewayIdentity
 
-    /// The whole state.
-    func report() async throws -> StatusReport {
-        let sensors = try await sensors.reports()
+    /// The whole state; `isForPerson` as in ``Sensors``.
+    func report(isForPerson: Bool = false) async throws -> StatusReport {
+        let sensors = try await sensors.reports(isForPerson: isForPerson)
         let enrollments = try await enrollments.reports()
         let destinations = try await destinations.addedReports()
         let balance = try await queue.balance()

@@ -10,7 +10,8 @@ struct PairingRoutes {
     func add(to router: RouteBook) {
         router.get("v1/sensors") { [sensors] request, _ in
             try await Answers.answer {
-                try await sensors.reports(includingForgotten: Query(request).flag("forgotten"))
+                try await sensors.reports(
+                    includingForgotten: Query(request).flag("forgotten"), isForPerson: true)
             }
         }
         router.post("v1/scan") { [scanning] request, _ in

@@ -90,9 +90,16 @@ struct PairingService: Sendable {
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
-        try await queue.flush()
-        try await queue.forgetSensor(sensor.id)
-        await recording.stop(address)
+        _ = await recorder.takeAll(of: address)
+        let end = central.clock.now()
+        do {
+            try await queue.flush()
+            try await queue.forgetSensor(sensor.id)
+        } catch {
+            await recorder.abandonPairing(address)
+            throw error
+        }
+        await recording.stop(address, at: end)
         return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
     }
 
@@ -139,10 +146,17 @@ struct PairingService: Sendable {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
+        // What a strap in use has sent until now is that of whoever has worn it.
+        let now = central.clock.now()
+        guard await recorder.takeAll(of: address) else {
+            throw ProblemReport(
+                code: .radioLost, message: "what the strap has sent until now cannot be stored yet",
+                advice: "pair it again in a minute; edge-gateway status says what is wrong")
+        }
         return try await queue.pair(
             address: address, details: details, enrollment: enrollment?.id,
             patient: request.patient, also: further.map(\.id),
-            since: await recorder.firstArrival(of: address))
+            since: await recorder.firstArrival(of: address) ?? now)
     }
 
     private func report(

@@ -1,3 +1,4 @@
+import Basics
 import BlueZ
 import GATTHeartRate
 import OfflineQueue
@@ -17,9 +18,9 @@ struct SensorRecording: Sendable {
             characteristic: HeartRateService.measurement)
     }
 
-    /// Records a sensor no more, and disconnects from it.
-    func stop(_ address: String) async {
-        await recorder.forget(address)
+    /// Records nothing that a sensor sent at `end` or later, and disconnects from it.
+    func stop(_ address: String, at end: Uptime) async {
+        await recorder.forget(address, at: end)
         await central.forget(address: address)
     }
 }

@@ -11,8 +11,12 @@ struct Sensors: Sendable {
     let coverage: TodaysCoverage
     let clock: any GatewayClock
 
-    /// The known sensors and their links.
-    func reports(includingForgotten: Bool = false) async throws -> [SensorReport] {
+    /// The known sensors and their links; `isForPerson`: with frames that gather still. Who looks again and again
+    /// would keep them from gathering.
+    func reports(
+        includingForgotten: Bool = false, isForPerson: Bool = false
+    ) async throws -> [SensorReport] {
+        if isForPerson { await recorder.catchUp() }
         let enrollments = try await queue.enrollments()
         let assignments = try await queue.openAssignments()
         var reports: [SensorReport] = []

@@ -111,9 +111,10 @@ struct GapLedgers: Sendable {
 
     // MARK: - Reading
 
-    /// The gaps that only memory knows to their end, `waiting` frames being told as well.
+    /// The gaps that only memory knows to their end, `waiting` frames being told as well; those that are open at
+    /// `known`, until when all frames are here, go on at `uptime`.
     func unstored(
-        _ db: Database, _ waiting: [Arrival], boot: Int64, at uptime: Uptime
+        _ db: Database, _ waiting: [Arrival], boot: Int64, known: Uptime, at uptime: Uptime
     ) throws -> [GapRow] {
         var gaps: [GapRow] = []
         var told = kept
@@ -121,7 +122,7 @@ struct GapLedgers: Sendable {
         for (id, kept) in told.sorted(by: { $0.key < $1.key }) {
             let sensor = try Int64.fetchOne(
                 db, sql: "SELECT sensor FROM assignment WHERE id = ?", arguments: [id])
-            for interval in kept.unstored(at: uptime) {
+            for interval in kept.unstored(at: known) {
                 gaps.append(
                     GapRow(
                         assignment: id, sensor: sensor ?? 0, cause: interval.cause,

@@ -44,14 +44,14 @@ extension SampleQueue {
     ) throws(QueueError) -> Value {
         try? flush()
         let isStored = buffer.isEmpty
-        let uptime = clock.read().uptime
+        let known = known(at: clock.read().uptime)
         var kept = ledgers
         let (ended, value) = try write(operation) { [run] db in
             let (ended, value) = try body(db, &kept)
             FaultPoint.assignmentChanged.reach()
             if isStored {
                 if let ended { kept.end(ended, at: reading.uptime) }
-                try kept.write(db, run, uptime: uptime)
+                try kept.write(db, run, uptime: known)
                 FaultPoint.assignmentGaps.reach()
             }
             return (ended, value)
@@ -71,8 +71,8 @@ extension SampleQueue {
         guard buffer.isEmpty, ledgers.isAliveDue(uptime: uptime) else { return }
         var kept = ledgers
         do {
-            try write("keep gap ledger") { [run] db in
-                try kept.write(db, run, uptime: uptime)
+            try write("keep gap ledger") { [run, known = known(at: uptime)] db in
+                try kept.write(db, run, uptime: known)
                 FaultPoint.ledgerKept.reach()
             }
             ledgers = kept
@@ -155,6 +155,10 @@ extension SampleQueue {
 
     /// The gaps that only memory knows to their end.
     func unstoredGaps(_ db: Database, at uptime: Uptime) throws -> [GapRow] {
-        try ledgers.unstored(db, buffer.arrivals, boot: run.boot, at: uptime)
+        try ledgers.unstored(
+            db, buffer.arrivals, boot: run.boot, known: known(at: uptime), at: uptime)
     }
+
+    /// Up to when it is known that no frame came but those that are here.
+    func known(at uptime: Uptime) -> Uptime { uptime - settings.framesUnderWayMax }
 }

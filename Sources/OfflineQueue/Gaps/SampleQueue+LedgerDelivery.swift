@@ -14,7 +14,9 @@ extension SampleQueue {
         enrollment: Int64, limit: Int
     ) throws(QueueError) -> [LedgerEntry] {
         let reading = clock.read()
-        guard let today = reading.trustedWall?.day else { return [] }
+        // A day is told once: not while a frame of it may be under way.
+        guard let wall = reading.trustedWall else { return [] }
+        let today = (wall - settings.framesUnderWayMax).day
         return try read("read gap ledger") { [boot = run.boot] db in
             let boots = try Boots(db)
             let lines = try LedgerLine.fetchAll(db, enrollment: enrollment)

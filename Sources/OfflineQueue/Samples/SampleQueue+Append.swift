@@ -3,16 +3,18 @@ import Foundation
 import GRDB
 
 extension SampleQueue {
-    /// Takes over frames in order of arrival, and commits if a group is full or old enough, or would be too
+    /// Takes over frames in order of arrival, and commits if a group is full or nearly old enough, or would be too
     /// old at the next ``tend()``.
     ///
     /// A failing disk is no error here: the samples wait in memory and ``health()`` tells of it. Throws
-    /// `unknown-reference` if an assignment is not in the store; frames before it are taken.
+    /// `unknown-reference` if an assignment is not in the store; the other frames are taken.
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
         var latest: Uptime?
+        var isUnknown = false
         for arrival in arrivals {
             guard assignmentIDs.contains(arrival.assignmentID) else {
-                throw QueueError(.unknownReference, "append sample", "no such assignment")
+                isUnknown = true
+                continue
             }
             latest = arrival.uptime
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
@@ -22,8 +24,11 @@ extension SampleQueue {
                     arrival, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
             }
         }
-        if let latest, buffer.isDue(uptime: latest) || isDueBeforeNextTend {
+        if let latest, buffer.isDue(uptime: latest + Self.tendSlack) || isDueBeforeNextTend {
             try? commitBuffer(uptime: latest)
+        }
+        if isUnknown {
+            throw QueueError(.unknownReference, "append sample", "no such assignment")
         }
     }
 
@@ -114,7 +119,9 @@ extension SampleQueue {
         let offset = run.wallOffset ?? Self.offset(in: chunk.arrivals)
         let isNewOffset = run.wallOffset == nil && offset != nil
         let plan = Commit(run: run.id, segments, wallOffset: offset)
-        let told = chunk.isLast ? uptime : chunk.arrivals.last?.uptime ?? uptime
+        // Where a frame is, all that came before it are.
+        let latest = chunk.arrivals.last?.uptime
+        let told = max(chunk.isLast ? known(at: uptime) : .zero, latest ?? .zero)
         var kept = ledgers
         let done = try write("commit samples") { [run, settings] db -> Commit in
             FaultPoint.commitBegun.reach()

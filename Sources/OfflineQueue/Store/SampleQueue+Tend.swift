@@ -4,8 +4,8 @@ extension SampleQueue {
     /// From one call of ``tend()`` to the next, at most; or a little less than a group commit may wait, if that is
     /// shorter.
     static let tendPause = Duration.seconds(5)
-    /// Frames that came before a call are handed over as much later. They would be too old at the next one
-    /// and cost a commit of their own, if that were not so much earlier.
+    /// While somebody waits for frames, those that came before a call are handed over as much later. They would be
+    /// too old at the next one and cost a commit of their own, if that were not so much earlier.
     static let handOverTime = Duration.milliseconds(500)
     /// The same while the store takes nothing, is salvaged or is broken.
     static let troubledTendPause = Duration.seconds(1)

@@ -69,6 +69,8 @@ public struct QueueSettings: Sendable, Hashable {
     public var commitSamplesMax = GroupCommit.samplesMaxDefault
     /// Age of the oldest sample in memory that makes a commit due: 5 s, what a power cut may cost.
     public var commitAgeMax = GroupCommit.ageMaxDefault
+    /// How long a frame may be under way to the store after it has arrived: a silence is judged that much later.
+    public var framesUnderWayMax = Duration.zero
     /// Samples kept in memory while the disk refuses: 17 minutes of eight straps at 1 Hz, in about
     /// 1.5 MiB. Long enough for a technician's clean-up, small beside the memory goal of 12 MiB.
     public var bufferedSamplesMax = 8192

@@ -5,8 +5,6 @@ import Synchronization
 /// The simulated bluetoothd on a bus in memory, for a client in the same process: no dbus-daemon, no
 /// threads, and no time but the one that its owner moves on. A day passes in seconds.
 public final class MemoryBus: Sendable {
-    /// How long patient signals gather. A day has fewer moments that way.
-    private static let gatherTime = Duration.seconds(1)
     private static let busName = "org.freedesktop.DBus"
     private static let daemonName = ":1.0"
 
@@ -18,6 +16,7 @@ public final class MemoryBus: Sendable {
     private struct Client {
         var inbox: AsyncStream<[DBusMessage]>.Continuation
         var isPatient: (@Sendable (DBusMessage) -> Bool)?
+        var gatherTime = Duration.zero
         var gathered: [DBusMessage] = []
         var gatheredSince: WorldTime?
         var waiting: [UInt32: Waiting] = [:]
@@ -52,7 +51,7 @@ public final class MemoryBus: Sendable {
         state.withLock { state in
             let clients = state.clients.values
             let gathering = clients.compactMap { client in
-                client.gatheredSince.map { $0 + Self.gatherTime }
+                client.gatheredSince.map { $0 + client.gatherTime }
             }
             let deadlines = clients.flatMap { $0.waiting.values.map(\.deadline) }
             return ([state.world.nextDue].compactMap { $0 } + gathering + deadlines).min()
@@ -65,8 +64,8 @@ public final class MemoryBus: Sendable {
         let overdue = state.withLock { state in
             var overdue: [CheckedContinuation<Result<DBusMessage, DBusFault>, Never>] = []
             for name in state.clients.keys {
-                if let since = state.clients[name]?.gatheredSince,
-                    since + Self.gatherTime <= time
+                if let client = state.clients[name], let since = client.gatheredSince,
+                    since + client.gatherTime <= time
                 {
                     Self.handOver(&state, to: name, [])
                 }
@@ -165,8 +164,18 @@ public final class MemoryBus: Sendable {
         }
     }
 
-    func setPatience(of name: String, _ isPatient: @escaping @Sendable (DBusMessage) -> Bool) {
-        state.withLock { $0.clients[name]?.isPatient = isPatient }
+    func gather(
+        of name: String, for pause: Duration,
+        _ isPatient: @escaping @Sendable (DBusMessage) -> Bool
+    ) {
+        state.withLock {
+            $0.clients[name]?.isPatient = isPatient
+            $0.clients[name]?.gatherTime = pause
+        }
+    }
+
+    func catchUp(of name: String, number: UInt32) {
+        state.withLock { Self.handOver(&$0, to: name, [.caughtUp(number)]) }
     }
 
     func request(
@@ -241,7 +250,7 @@ public final class MemoryBus: Sendable {
                 for name in state.clients.keys { handOver(&state, to: name, [message]) }
             case .call:
                 if let name = message.destination { handOver(&state, to: name, [message]) }
-            case .socket:
+            case .socket, .caughtUp:
                 if let name = message.destination { handOver(&state, to: name, [message]) }
             case .reply, .error:
                 guard let name = message.destination, let serial = message.replySerial,
@@ -311,8 +320,10 @@ private struct MemoryConnection: BusConnection {
     func incoming() -> AsyncStream<[DBusMessage]> { stream }
 
     func gather(for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool) {
-        bus.setPatience(of: name, isPatient)
+        bus.gather(of: name, for: pause, isPatient)
     }
+
+    func catchUp(number: UInt32) { bus.catchUp(of: name, number: number) }
 
     /// The bus has no descriptors: what a socket would bring comes as it is.
     func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 {

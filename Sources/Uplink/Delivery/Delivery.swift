@@ -218,7 +218,7 @@ public struct Delivery: Sendable {
     ) {
         guard activity == .fetching else { return }
         if let arrivalsPerSecond { self.arrivalsPerSecond = arrivalsPerSecond }
-        shared.fetched()
+        shared.fetched(isEmpty: outcomes.isEmpty)
         activity = .none
         isBackingOff = false
         patientOf = patients

@@ -27,6 +27,8 @@ public struct SharedFetches: Sendable {
     private var committedAt: Uptime?
     /// Whether this fetch has waited for a commit that was due.
     private var hasWaited = false
+    /// How many fetches in a row found nothing.
+    private var emptyFetches = 0
 
     /// How long after a commit a delivery fetches: always at the same place in the row of the gateway's `count`
     /// deliveries, so that its answers can be compared with one another.
@@ -35,9 +37,12 @@ public struct SharedFetches: Sendable {
     }
 
     /// Samples were committed; whether a delivery that fetches each `interval`, and the next time at `due`, shall
-    /// fetch now.
+    /// fetch now. It does too if it was there just before the commit and found nothing; once, since a strap that
+    /// is away is not in the next one either.
     mutating func committed(due: Uptime, interval: Duration, _ now: Uptime) -> Bool {
-        guard !isFresh(now), due - now <= min(Self.near, interval / 2) else { return false }
+        guard !isFresh(now), emptyFetches == 1 || due - now <= min(Self.near, interval / 2) else {
+            return false
+        }
         committedAt = now
         return true
     }
@@ -59,8 +64,9 @@ public struct SharedFetches: Sendable {
         return due + Self.lateness
     }
 
-    /// The delivery has fetched.
-    mutating func fetched() {
+    /// The delivery has fetched, or found nothing.
+    mutating func fetched(isEmpty: Bool) {
+        emptyFetches = isEmpty ? emptyFetches + 1 : 0
         hasWaited = false
         committedAt = nil
     }

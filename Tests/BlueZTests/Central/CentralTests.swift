@@ -32,7 +32,89 @@ struct CentralTests {
         await stage.end()
     }
 
-    /// They wait half a second in the connection: a stop lost as much of every strap.
+    @Test("frames gather for seconds only while nobody but the store waits for them")
+    func audience() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().contains { $0.state.name == "streaming" } })
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
+        await stage.central.setWatched(true)
+        #expect(await stage.central.gatheringFor == .aScreen)
+        await stage.central.setWatched(false)
+        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
+        // The first frame of a link that is made anew is waited for.
+        await stage.bluez.setSendsFrames(false)
+        await stage.bluez.drop(Stage.strap)
+        #expect(
+            await stage.until { events in
+                events.states().count { $0.state.name == "streaming" } >= 2
+            })
+        #expect(await stage.central.gatheringFor == .aFirstFrame)
+        let before = await stage.events.frames().count
+        await stage.bluez.setSendsFrames(true)
+        #expect(await stage.until { $0.frames().count > before })
+        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
+        await stage.end()
+    }
+
+    /// Its frames gather for longer than it may be silent.
+    @Test("a strap that sends is not cut off while its frames gather")
+    func gatheringIsNoSilence() async throws {
+        let stage = try await Stage(settings: {
+            $0.policy.stale = .milliseconds(500)
+            $0.policy.firstFrame = .milliseconds(500)
+        })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 60 })
+        #expect(await stage.central.gatheringFor == .theStore(within: .seconds(5)))
+        let states = await stage.events.states().map(\.state.name)
+        #expect(states.count { $0 == "streaming" } == 1 && states.last == "streaming", "\(states)")
+        let frames = await stage.events.frames().map(\.bytes)
+        let sent = await stage.bluez.framesSent(Stage.strap).map(\.bytes)
+        #expect(frames == Array(sent.prefix(frames.count)))
+        await stage.end()
+    }
+
+    /// bluetoothd hung before the first frame of a link could come, and ended the link when it went on.
+    @Test("a link is not ended for silence while bluetoothd hangs")
+    func hangIsNoSilence() async throws {
+        let stage = try await Stage(settings: { $0.policy.firstFrame = .milliseconds(500) })
+        await stage.bluez.setSendsFrames(false)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.states().last?.state.name == "streaming" })
+        await stage.bluez.setFrozen(true)
+        #expect(
+            await stage.until { events in
+                events.contains { if case .daemonHung(_?) = $0 { true } else { false } }
+            })
+        #expect(await stage.events.states().last?.state.name == "streaming")
+        await stage.bluez.setSendsFrames(true)
+        await stage.bluez.setFrozen(false)
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.events.states().count { $0.state.name == "streaming" } == 1)
+        await stage.end()
+    }
+
+    /// The same where the bus has nothing for it: that is what silence is.
+    @Test("a strap that falls silent is cut off though frames gather")
+    func silenceIsFoundOut() async throws {
+        let stage = try await Stage(settings: { $0.policy.stale = .milliseconds(500) })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 20 })
+        await stage.bluez.setSendsFrames(false)
+        #expect(
+            await stage.until { events in
+                events.states().contains { $0.reason == .stale }
+            })
+        await stage.end()
+    }
+
+    /// They wait in the connection for seconds: a stop lost as much of every strap.
     @Test("frames that wait to be handed over when it stops are not lost")
     func stopLosesNoFrames() async throws {
         let stage = try await Stage()

@@ -170,6 +170,75 @@ struct DBusConnectionTests {
         }
     }
 
+    @Test("what has gathered is handed over when patience ends, and when it is much")
+    func endOfGathering() async throws {
+        let task = try await serve(service, name: "test.Echo") { .reply(to: $0, body: $0.body) }
+        defer { task.cancel() }
+        try await client.addMatch("type='signal',interface='test.Signals'")
+        func send(_ count: Int) async throws {
+            for _ in 0..<count {
+                service.send(.signal(path: "/s", interface: "test.Signals", member: "Patient"))
+            }
+            // The bus keeps the order: they are in the client's socket by now.
+            _ = try await call("Echo", [])
+        }
+        func handedOver() async -> Int {
+            for await batch in client.incoming() {
+                let count = batch.count { $0.interface == "test.Signals" }
+                if count > 0 { return count }
+            }
+            return 0
+        }
+        client.gather(for: .seconds(3600)) { _ in true }
+        try await send(3)
+        client.gather(for: .milliseconds(1)) { _ in true }
+        #expect(await handedOver() == 3)
+        client.gather(for: .seconds(3600)) { _ in true }
+        try await send(BusThread.gatheredMax)
+        #expect(await handedOver() > 0)
+    }
+
+    @Test(
+        "who catches up gets what has gathered and what lies in the socket, and then the word that it is all"
+    )
+    func catchingUp() async throws {
+        let task = try await serve(service, name: "test.Echo") { .reply(to: $0, body: $0.body) }
+        defer { task.cancel() }
+        try await client.addMatch("type='signal',interface='test.Signals'")
+        client.gather(for: .seconds(3600)) { _ in true }
+        for number in UInt32(1)...3 {
+            let count = Int(number) * 70
+            for _ in 0..<count {
+                service.send(.signal(path: "/s", interface: "test.Signals", member: "Patient"))
+            }
+            // The bus keeps the order: they are in the client's socket by now, more than is read at a time.
+            _ = try await call("Echo", [])
+            client.catchUp(number: number)
+            var seen: [DBusMessage] = []
+            for await batch in client.incoming() {
+                seen += batch.filter { $0.kind == .caughtUp || $0.interface == "test.Signals" }
+                if seen.last?.kind == .caughtUp { break }
+            }
+            #expect(seen.count == count + 1)
+            #expect(seen.last?.serial == number)
+        }
+    }
+
+    /// The thread took the word that something was asked, and slept with the question in its box.
+    @Test("who asks while the connection catches up is answered")
+    func askingWhileCatchingUp() async throws {
+        let task = try await serve(service, name: "test.Echo") { .reply(to: $0, body: $0.body) }
+        defer { task.cancel() }
+        let incoming = client.incoming()
+        let reader = Task { for await _ in incoming {} }
+        defer { reader.cancel() }
+        for number in UInt32(1)...2_000 {
+            async let answer = call("Echo", [])
+            client.catchUp(number: number)
+            _ = try await answer
+        }
+    }
+
     @Test("what D-Bus does not allow is refused here and does not end the process")
     func invalidMessages() async throws {
         let badValues: [DBusValue] = [

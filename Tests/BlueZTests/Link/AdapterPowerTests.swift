@@ -116,17 +116,16 @@ struct AdapterPowerTests {
 
 @Suite("A bluetoothd that hangs")
 struct DaemonPulseTests {
-    @Test("is asked when frames stop, and found out before a strap's link is torn down")
+    @Test("is asked when frames stop, not while they gather")
     func hang() {
         var pulse = DaemonPulse(at: .zero)
         pulse.expectsFrames = true
         let asked = pulse.nextDeadline ?? .zero
-        #expect(asked == .seconds(4))
+        #expect(asked > .zero + FrameAudience.gatherPauseMax + .seconds(1))
         #expect(pulse.tick(at: asked) == true)
         #expect(pulse.isInDoubt)
         #expect(pulse.nextDeadline == nil)
         let overdue = asked + DaemonPulse.answerPatience
-        #expect(overdue < .zero + LinkPolicy().stale)
         #expect(pulse.noteAnswer(false, askedAt: asked) == true)
         #expect(pulse.hungSince == .zero)
         // It is asked again and again.
@@ -145,8 +144,8 @@ struct DaemonPulseTests {
             _ = pulse.hear(at: .seconds(second))
             #expect(pulse.tick(at: .seconds(second) + .milliseconds(500)) == false)
         }
-        #expect(pulse.tick(at: .seconds(104)) == true)
-        let hasHung = pulse.noteAnswer(true, askedAt: .seconds(104))
+        #expect(pulse.tick(at: .seconds(106)) == true)
+        let hasHung = pulse.noteAnswer(true, askedAt: .seconds(106))
         #expect(!hasHung && pulse.hungSince == nil)
     }
 

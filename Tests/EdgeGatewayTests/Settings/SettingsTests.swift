@@ -30,6 +30,15 @@ import Testing
         #expect(settings.stateDirectory == "/b")
     }
 
+    @Test func framesGatherOnlyForACommitThatWaitsForThem() async throws {
+        let settings = try await SettingsLoader(environment: [:]).load()
+        #expect(settings.frameAgeMax == .seconds(5))
+        let soon = try await load("storage:\n  commit_seconds: 2\n")
+        #expect(soon.frameAgeMax == .seconds(2))
+        let eachSample = try await load("storage:\n  commit_samples: 1\n")
+        #expect(eachSample.frameAgeMax == .zero)
+    }
+
     @Test(arguments: [
         (
             "clock:\n  trsut: always\n",

@@ -77,6 +77,42 @@ struct GapTests {
         try await queue.close()
     }
 
+    /// Frames gather for seconds before the store gets them: a strap that sent all the while looked silent.
+    @Test func timeFromWhichFramesMayStillComeIsNoGapYet() async throws {
+        var settings = QueueSettings()
+        settings.framesUnderWayMax = .seconds(4.5)
+        let queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 5)
+        // What another strap sent soon after is written because a delivery is about to fetch, or one is paired.
+        let other = try await Worn(queue, 2)
+        let now = clock.read()
+        try await queue.append(
+            Arrival(
+                assignmentID: other.assignment.id, at: now.at(now.uptime - .seconds(4)),
+                frame: [0, 60]))
+        try await queue.flush()
+        #expect(try await told(queue, worn.assignment) == [])
+        #expect(try store.number("SELECT count(*) FROM gap") == 0)
+        // What came meanwhile comes now.
+        for second in -4...0 {
+            try await queue.append(
+                Arrival(
+                    assignmentID: worn.assignment.id, at: now.at(now.uptime + .seconds(second)),
+                    frame: [0, 60]))
+        }
+        try await queue.flush()
+        clock.advance(seconds: 7.4)
+        #expect(try await told(queue, worn.assignment) == [])
+        clock.advance(seconds: 0.2)
+        #expect(try await told(queue, worn.assignment) == ["7.6 silent…"])
+        try await queue.flush()
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     @Test func copiesAreReceivedAndCountedAsDoubled() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)

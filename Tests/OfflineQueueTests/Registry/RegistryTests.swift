@@ -180,11 +180,14 @@ struct RegistryTests {
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
         await #expect {
-            try await queue.append(Arrival(assignmentID: 99, at: clock.read(), frame: [0, 60]))
+            try await queue.append(
+                contentsOf: [99, worn.assignment.id, 98].map {
+                    Arrival(assignmentID: $0, at: clock.read(), frame: [0, 60])
+                })
         } throws: {
             ($0 as? QueueError)?.code == .unknownReference
         }
         try await queue.flush()
-        #expect(try await queue.balance().stored == 1)
+        #expect(try await queue.balance().stored == 2)
     }
 }

@@ -45,7 +45,7 @@ struct QueueModel {
         frames.append(frame)
         let buffered = frames[committed...]
         if let oldest = buffered.first,
-            buffered.count >= 50 || frame.uptime - oldest.uptime >= 5_000_000
+            buffered.count >= 50 || frame.uptime - oldest.uptime >= 4_500_000
         {
             commit()
         }

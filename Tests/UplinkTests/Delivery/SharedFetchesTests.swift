@@ -35,7 +35,7 @@ import Testing
             shared.committed(due: fetch, interval: Self.interval, Self.now + Self.seconds(0.1))
                 == false,
             "a second commit does not put it off")
-        shared.fetched()
+        shared.fetched(isEmpty: false)
         #expect(shared.patience(interval: Self.interval, fetch) == .seconds(1))
     }
 
@@ -52,7 +52,7 @@ import Testing
         let until = shared.wait(for: due)
         #expect(until == due + SharedFetches.lateness)
         #expect(shared.patience(interval: Self.interval, until) == .zero)
-        shared.fetched()
+        shared.fetched(isEmpty: false)
         #expect(shared.patience(interval: Self.interval, until) == .seconds(1))
     }
 

@@ -1,0 +1,88 @@
+import Basics
+
+/// Up to when all that came from the bus has been taken: frames gather there, and who judges a silence asks for them
+/// first. A value.
+struct CatchUp: Sendable, Hashable {
+    /// How long an answer may take. What is asked for has come; only a busy machine needs time for it.
+    static let patience = Duration.seconds(2)
+
+    private struct Question: Sendable, Hashable {
+        let number: UInt32
+        let at: Uptime
+    }
+
+    /// All that came until then has been taken.
+    private(set) var until = Uptime.zero
+    private var question: Question?
+    private var lastNumber: UInt32 = 0
+
+    /// When an open question is given up.
+    var deadline: Uptime? { question.map { $0.at + Self.patience } }
+
+    /// A number for a question, whoever asks it.
+    mutating func nextNumber() -> UInt32 {
+        lastNumber &+= 1
+        return lastNumber
+    }
+
+    /// Asks for all that came until now; returns the question's number, or nil while one is open.
+    mutating func ask(at now: Uptime) -> UInt32? {
+        guard question == nil else { return nil }
+        let number = nextNumber()
+        question = Question(number: number, at: now)
+        return number
+    }
+
+    /// Question `number`, or a later one, is answered; true if ours is thereby.
+    mutating func answer(_ number: UInt32) -> Bool {
+        guard let question, number >= question.number else { return false }
+        close(question)
+        return true
+    }
+
+    /// Takes a question without an answer for answered when its time is over: the bus is gone, or too much waits.
+    mutating func giveUp(at now: Uptime) {
+        if let question, question.at + Self.patience <= now { close(question) }
+    }
+
+    private mutating func close(_ question: Question) {
+        until = question.at
+        self.question = nil
+    }
+}
+
+extension Central {
+    /// Asks for all that has come from the bus by now, where frames gather. ``CentralEvent/caughtUp(number:)`` with
+    /// the number returned follows it; nil: there is no bus.
+    public func catchUp() -> UInt32? {
+        guard let client else { return nil }
+        let number = caughtUp.nextNumber()
+        client.catchUp(number: number)
+        return number
+    }
+
+    /// When a link's deadline is to be looked at: that of a silent one not while its frames may be under way.
+    func nextLook(at link: WatchedLink) -> Uptime? {
+        guard let deadline = link.machine.nextDeadline else { return nil }
+        guard link.machine.isStreaming, caughtUp.until < deadline else { return deadline }
+        return max(deadline, caughtUp.deadline ?? deadline)
+    }
+
+    /// Whether a link whose time is over is to be ended. One that streams is not before all that has come is taken,
+    /// and not before bluetoothd has been heard: frames may lie on this side of a hang and on the other.
+    func isSilent(_ link: WatchedLink, at now: Uptime) -> Bool {
+        caughtUp.giveUp(at: now)
+        guard let client, link.machine.isStreaming, let deadline = link.machine.nextDeadline else {
+            return true
+        }
+        guard caughtUp.until >= deadline else {
+            if let number = caughtUp.ask(at: now) { client.catchUp(number: number) }
+            return false
+        }
+        guard pulse.heardAt >= deadline else {
+            if pulse.ask() { askDaemon() }
+            return false
+        }
+        return true
+    }
+}

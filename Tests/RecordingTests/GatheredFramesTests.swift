@@ -1,0 +1,231 @@
+import Basics
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Synchronization
+import Testing
+
+@testable import BlueZ
+@testable import Recording
+
+/// Frames that have come and gather on the bus, while the recorder decides something that depends on them.
+@Suite struct GatheredFramesTests {
+    private static let address = "C0:00:00:00:00:01"
+
+    /// A bus without bluetoothd that hands over, when it is asked for all that has come, what the test says.
+    private final class Bus: BusConnection {
+        private let inbox = AsyncStream<[DBusMessage]>.makeStream()
+        private let handOver = Mutex<(@Sendable () async -> Void)?>(nil)
+        private let isDeaf = Mutex(false)
+        let incomingLost: UInt64 = 0
+
+        func whenAsked(_ body: @escaping @Sendable () async -> Void) {
+            handOver.withLock { $0 = body }
+        }
+
+        /// Answers no question any more.
+        func deafen() { isDeaf.withLock { $0 = true } }
+
+        func catchUp(number: UInt32) {
+            guard !isDeaf.withLock({ $0 }) else { return }
+            let handOver = handOver.withLock { body in
+                defer { body = nil }
+                return body
+            }
+            Task {
+                await handOver?()
+                inbox.continuation.yield([.caughtUp(number)])
+            }
+        }
+
+        func request(
+            _ message: DBusMessage, deadline: Duration
+        ) async throws(DBusFault) -> DBusMessage {
+            throw DBusFault(name: "org.freedesktop.DBus.Error.NameHasNoOwner")
+        }
+
+        func send(_ message: DBusMessage) -> Bool { true }
+        func addMatch(_ rule: String) async throws(DBusFault) {}
+        func incoming() -> AsyncStream<[DBusMessage]> { inbox.stream }
+        func gather(
+            for pause: Duration, where isPatient: @escaping @Sendable (DBusMessage) -> Bool
+        ) {}
+        func listen(to value: DBusValue, as path: String) throws(DBusFault) -> UInt32 { 0 }
+        func letGo(of number: UInt32) {}
+        func close() { inbox.continuation.finish() }
+    }
+
+    /// A recorder of one strap, with its store and its radio.
+    private struct Stage {
+        let clock = HandClock()
+        let bus = Bus()
+        let directory: URL
+        let queue: SampleQueue
+        let recorder: Recorder
+        let sensor: Sensor
+        let first: Enrollment
+        private let central: Central
+        private let running: [Task<Void, Never>]
+
+        init() async throws {
+            directory = FileManager.default.temporaryDirectory.appending(
+                path: "recorder-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(
+                at: directory, withIntermediateDirectories: true)
+            let queue = try SampleQueue(
+                path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
+            let central = Central(
+                settings: CentralSettings(service: HeartRateService.service),
+                clock: clock.forCentral,
+                connect: { [bus] () async throws(DBusFault) in bus })
+            let recorder = Recorder(
+                queue: queue, central: central, clock: clock, policy: .clinical,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            running = [
+                Task { await central.run() },
+                Task { for await batch in central.events() { await recorder.take(batch) } },
+            ]
+            // The bus is there.
+            while await recorder.radio == .unknown { await Task.yield() }
+            (self.queue, self.central, self.recorder) = (queue, central, recorder)
+            sensor = try await queue.addSensor(address: address, details: SensorDetails())
+            first = try await queue.enroll(Self.terms(patient: "1"))
+            let assignment = try await queue.assign(sensor: sensor.id, enrollment: first.id)
+            await recorder.record(
+                address: address, sensorID: sensor.id, assignmentID: assignment.id)
+            await recorder.take([
+                .link(
+                    LinkChange(
+                        address: address, state: .streaming(lastFrameAt: .zero), reason: .progress,
+                        uptime: clock.read().uptime))
+            ])
+        }
+
+        static func terms(patient: String) -> EnrollmentTerms {
+            EnrollmentTerms(
+                name: patient, origin: "http://127.0.0.1:9",
+                fhirBase: "http://127.0.0.1:9/FHIR/R5", clientID: "gw", patient: patient,
+                device: nil, codeSystem: "https://w3id.org/openmhealth",
+                code: "omh:heart-rate:2.0", identifierSystem: "urn:x")
+        }
+
+        func frame(_ seconds: Double) -> CentralEvent {
+            .frame(
+                SensorFrame(
+                    address: address, bytes: [0, 60 + UInt8(Int(seconds) % 60)],
+                    uptime: .zero + .seconds(seconds), connectionNumber: 1))
+        }
+
+        /// Frames at these seconds, which come when the clock shows the last.
+        func send(_ seconds: [Double]) async {
+            clock.set(seconds.max() ?? 0)
+            await recorder.take(seconds.map(frame))
+        }
+
+        /// The seconds at which the samples that go through an enrollment are dated.
+        func seconds(of enrollment: Enrollment) async throws -> [Double] {
+            try await queue.flush()
+            return try await queue.samples(limit: 1_000).filter { $0.enrollmentID == enrollment.id }
+                .map {
+                    let time = try #require($0.time)
+                    return (time - UTC(microseconds: 1_800_000_000_000_000)) / .seconds(1)
+                }.sorted()
+        }
+
+        func end() async throws {
+            await central.stop(disconnecting: false)
+            bus.close()
+            for task in running { await task.value }
+            try await queue.close()
+            try FileManager.default.removeItem(at: directory)
+        }
+    }
+
+    /// A flood was taken for over 0.55 s after its last frame that had been handed over.
+    @Test func theRestOfAFloodThatGathersStillIsWaitedFor() async throws {
+        let stage = try await Stage()
+        for second in 101...110 { await stage.send([Double(second)]) }
+        // bluetoothd hangs for forty seconds; half of what it kept is handed over.
+        let flood = (1...40).map { 150 + Double($0) / 1_000 }
+        stage.bus.whenAsked { await stage.recorder.take(flood.suffix(20).map(stage.frame)) }
+        await stage.send(Array(flood.prefix(20)))
+        await stage.clock.hasSleeper()
+        stage.clock.set(150.7)
+        var times: [Double] = []
+        while times.count < 30 { times = try await stage.seconds(of: stage.first) }
+        #expect(times.count == 50)
+        let ofFlood = times.filter { $0 > 110 }
+        #expect(
+            zip(ofFlood, ofFlood.dropFirst()).allSatisfy { abs($1 - $0 - 1) < 0.1 }, "\(ofFlood)")
+        try await stage.end()
+    }
+
+    @Test func whatAStrapHasSentBeforeItChangesHandsIsTheFirstPatients() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        stage.clock.set(106)
+        stage.bus.whenAsked { await stage.recorder.take([104, 105].map(stage.frame)) }
+        let since = stage.clock.read().uptime
+        #expect(await stage.recorder.takeAll(of: Self.address))
+        // Sent while the store is changed, and handed over before the recorder knows of it.
+        await stage.send([106.5])
+        let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
+        let assignment = try await stage.queue.assign(
+            sensor: stage.sensor.id, enrollment: second.id, since: since)
+        await stage.recorder.record(
+            address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
+        await stage.send([107])
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105])
+        #expect(try await stage.seconds(of: second) == [106.5, 107])
+        try await stage.end()
+    }
+
+    @Test func aStrapThatDoesNotChangeHandsAfterAllLosesNothing() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        #expect(await stage.recorder.takeAll(of: Self.address))
+        await stage.send([104])
+        await stage.recorder.abandonPairing(Self.address)
+        await stage.send([105])
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105])
+        try await stage.end()
+    }
+
+    @Test func aChangeThatTakesTooLongLosesNothing() async throws {
+        let stage = try await Stage()
+        #expect(await stage.recorder.takeAll(of: Self.address))
+        let seconds = (101...500).map { Double($0) }
+        for second in seconds { await stage.send([second]) }
+        await stage.recorder.abandonPairing(Self.address)
+        #expect(try await stage.seconds(of: stage.first) == seconds)
+        try await stage.end()
+    }
+
+    @Test func whatAStrapHasSentBeforeItIsForgottenIsKept() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        stage.clock.set(106)
+        stage.bus.whenAsked { await stage.recorder.take([104, 105].map(stage.frame)) }
+        #expect(await stage.recorder.takeAll(of: Self.address))
+        await stage.send([106, 107])
+        await stage.recorder.forget(Self.address, at: .zero + .seconds(106.5))
+        await stage.send([108])
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105, 106])
+        try await stage.end()
+    }
+
+    /// The gateway went on waiting for an answer that a closed connection does not give.
+    @Test func aBusThatDoesNotAnswerKeepsNobodyWaiting() async throws {
+        let stage = try await Stage()
+        stage.bus.deafen()
+        let asked = Task { await stage.recorder.takeAll(of: Self.address) }
+        await stage.clock.hasSleeper()
+        stage.clock.set(160)
+        #expect(await asked.value == false, "a change is not made then")
+        let again = Task { await stage.recorder.takeAll(of: Self.address) }
+        stage.bus.close()
+        #expect(await again.value, "what had come was taken before its end")
+        try await stage.end()
+    }
+}
