@@ -6,8 +6,8 @@ import Testbed
 /// twice, and writes down each minute how it is (Benchmarks/soak).
 @main
 struct Soak {
-    /// Begin and end of the times without a network, as parts of the whole: of a day, three hours in the
-    /// morning and six in the afternoon.
+    /// Begin and end of the times without a network, as parts of each day, or of the whole if that is shorter: of a
+    /// day, three hours in the morning and six in the afternoon.
     private static let outages = [0.25..<0.375, 0.5..<0.75]
     private static let straps = (1...8).map { "C0:00:00:00:00:0\($0)" }
     private static let patient = 40001
@@ -89,7 +89,8 @@ struct Soak {
         let start = clock.seconds
         for minute in 0..<minutes {
             await clock.sleep(until: start + Double(minute) * 60)
-            let part = Double(minute) / Double(minutes)
+            let day = min(minutes, 24 * 60)
+            let part = Double(minute % day) / Double(day)
             let shallBeUp = !Self.outages.contains { $0.contains(part) }
             if shallBeUp != isUp {
                 isUp = shallBeUp

@@ -25,11 +25,13 @@ text { font: 12px system-ui, sans-serif; fill: #333 } .title { font-size: 14px; 
 """
 
 MEMORY_MIB_MAX = 12
-# Flat: between the twelfth hour and the last one it grows by no more than this. A page here and there that the
-# heap had not touched before comes late; a leak of 16 bytes a sample would be 5 MiB, half of all, in that time.
+# Flat: between the twelfth hour, or the end of the first of several days, and the last hour it grows by no more than
+# this. A page here and there that the heap had not touched before comes late; a leak of 16 bytes a sample would be
+# 5 MiB, half of all, in half a day.
 GROWTH_PERCENT_MAX = 5
-HALF_DAY = 12 * 60
 HOUR = 60
+HALF_DAY = 12 * HOUR
+DAY = 24 * HOUR
 
 
 def round_step(most):
@@ -72,7 +74,7 @@ def draw(title, unit, hours, values, cuts, goal=None):
             f'<path class="grid" d="M{LEFT} {y(level):.1f}H{WIDTH - RIGHT}"/>'
             f'<text x="{LEFT - 6}" y="{y(level) + 4:.1f}" text-anchor="end">{level:,.0f}</text>')
         level += step
-    for hour in range(0, int(span) + 2, 3 if span > 6 else 1):
+    for hour in range(0, int(span) + 2, 24 if span > 48 else 3 if span > 6 else 1):
         if hour <= span + 0.1:
             parts.append(
                 f'<text x="{x(min(hour, span)):.1f}" y="{HEIGHT - BOTTOM + 16}"'
@@ -132,14 +134,15 @@ def main(path, folder):
         figure(f"samples waiting after {length}", "≤ 500", waiting[-1], 500),
         figure(f"delivery behind after {length}", "≤ 60 s", lag[-1] * 60, 60, "s"),
     ]
-    if len(rows) >= HALF_DAY + 2 * HOUR:
-        then, now = mean(anonymous[HALF_DAY - HOUR : HALF_DAY]), mean(anonymous[-HOUR:])
+    settled = DAY if len(rows) >= 2 * DAY else HALF_DAY
+    if len(rows) >= settled + 2 * HOUR:
+        then, now = mean(anonymous[settled - HOUR : settled]), mean(anonymous[-HOUR:])
         figures.insert(1, figure(
-            "growth in the last 12 h", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0),
+            f"growth in the last {(len(rows) - settled) // HOUR} h", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0),
             GROWTH_PERCENT_MAX, "%"))
     write("soak", figures)
 
-    if len(rows) < 24 * HOUR:
+    if len(rows) != DAY:
         print(f"soak: {length} are not a day; docs/soak-*.svg stay as they are", file=sys.stderr)
         return
     plots = {
