@@ -129,6 +129,12 @@ struct GapLedger: Sendable, Hashable, Codable {
         return parts.first
     }
 
+    /// What may have been written of the present silence is void: whether it was is not known.
+    mutating func doubt() {
+        let since = parts.first?.from ?? silenceFrom
+        voidSince = min(voidSince ?? since, since)
+    }
+
     /// Forgets what is over: it is stored.
     mutating func removeClosed() {
         closed.removeAll(keepingCapacity: true)

@@ -51,6 +51,16 @@ struct GapLedgers: Sendable {
         return kept[assignment]?.ledger.noted
     }
 
+    /// A commit that failed may count; the frames of `arrivals` that it has are told as if they had been committed.
+    mutating func doubt(_ arrivals: [Arrival], stored commit: UnsureCommit) {
+        for id in kept.keys { kept[id]?.doubt() }
+        let count = arrivals.prefix { commit.has($0) }.count
+        let told = events.prefix { $0.frames < count }
+        kept.tell(arrivals.prefix(count), told)
+        events.removeFirst(told.count)
+        for index in events.indices { events[index].frames -= count }
+    }
+
     // MARK: - Telling
 
     /// Tells the assignment's ledger, with `isCurrent` at once: then no frame waits before the event.

@@ -17,6 +17,9 @@ struct KeptLedger: Sendable, Codable {
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
+    /// A commit may count that failed, with what it wrote of this ledger.
+    mutating func doubt() { ledger.doubt() }
+
     mutating func end(at uptime: Uptime) {
         ledger.end(at: uptime)
         isEnded = true

@@ -6,6 +6,8 @@ struct SampleBuffer: Sendable {
     private(set) var arrivals: [Arrival] = []
     /// Frames that found no room in memory since the last commit, by assignment.
     private(set) var refusals: [Int64: Int] = [:]
+    /// Those that the store has counted for certain in this run.
+    private(set) var refusalsWritten: [Int64: Int] = [:]
     /// Copies that were passed over since the last commit, by assignment.
     private(set) var copies: [Int64: Int] = [:]
     /// Frames that were refused in this run, here or by the store.
@@ -67,6 +69,7 @@ struct SampleBuffer: Sendable {
 
     /// The store has the chunk but for its last `unstored` frames, which it counts as refused.
     mutating func committed(_ chunk: Chunk, unstored: Int) {
+        refusalsWritten.merge(chunk.refusals, uniquingKeysWith: +)
         refusals = [:]
         copies = [:]
         refusedCount += unstored
@@ -82,6 +85,18 @@ struct SampleBuffer: Sendable {
     mutating func restartGroup() {
         group.committed(
             remaining: arrivals.count, oldestUptime: arrivals.first?.uptime)
+    }
+
+    /// Forgets what the store has all the same.
+    mutating func takeOut(_ commit: UnsureCommit) {
+        arrivals.removeAll { commit.has($0) }
+        let uncounted = commit.uncounted(refusals)
+        for (assignment, count) in refusals {
+            refusalsWritten[assignment, default: 0] += count - (uncounted[assignment] ?? 0)
+        }
+        refusals = uncounted
+        if commit.hasFrames { copies = [:] }
+        restartGroup()
     }
 
     /// Forgets what is of other assignments than these.

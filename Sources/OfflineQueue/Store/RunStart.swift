@@ -77,12 +77,15 @@ struct ResumedRun: Sendable {
     let lastSample: Int64
     let assignmentIDs: Set<Int64>
     let salvage: SalvageReport?
+    /// What the run's last commit may have left there though it failed.
+    let commit: UnsureCommit
 
     /// Puts the rows of boot and run back if they were lost.
     init(
-        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading
+        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading, next: Int64,
+        refusalsWritten: [Int64: Int]
     ) throws(QueueError) {
-        (lastSample, assignmentIDs, salvage) = try store.write("resume run") { db in
+        (lastSample, assignmentIDs, salvage, commit) = try store.write("resume run") { db in
             try db.execute(
                 sql: "INSERT OR IGNORE INTO boot (id, boot_id) VALUES (?, ?)",
                 arguments: [run.boot, run.bootID])
@@ -100,7 +103,8 @@ struct ResumedRun: Sendable {
             return (
                 try RunStart.lastSample(db),
                 try Int64.fetchSet(db, sql: "SELECT id FROM assignment"),
-                try SalvageReport.latest(db)
+                try SalvageReport.latest(db),
+                try UnsureCommit(db, run: run.id, from: next, refusalsWritten: refusalsWritten)
             )
         }
     }

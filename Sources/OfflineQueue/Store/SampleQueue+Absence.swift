@@ -86,13 +86,17 @@ extension SampleQueue {
     private func reopen() throws(QueueError) {
         let reading = clock.read()
         var resumed: ResumedRun?
-        try store.reopen { store throws(QueueError) in
-            resumed = try ResumedRun(store, run, reading)
+        try store.reopen { [segments, buffer] store throws(QueueError) in
+            resumed = try ResumedRun(
+                store, run, reading, next: segments.nextSample,
+                refusalsWritten: buffer.refusalsWritten)
         }
         if let resumed { resume(resumed) }
     }
 
     private func resume(_ resumed: ResumedRun) {
+        ledgers.doubt(buffer.arrivals, stored: resumed.commit)
+        buffer.takeOut(resumed.commit)
         segments.restart(after: resumed.lastSample)
         assignmentIDs = resumed.assignmentIDs
         repair.report(resumed.salvage)

@@ -24,6 +24,11 @@ struct SetAside: Codable, Sendable {
     var wallOffset: WallOffset?
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
+    /// The number that the next sample had, and refusals that the store had counted; nil in files of older versions.
+    var nextSample: Int64?
+    var refusalsWritten: [Int64: Int]?
+    /// Frames that found no room here either, by assignment.
+    var framesGivenUp: [Int64: Int]?
     var events: [LedgerEvent]
     /// As of the last commit; empty if the run had not begun in the store.
     var ledgers: [Int64: KeptLedger]
@@ -31,7 +36,7 @@ struct SetAside: Codable, Sendable {
     /// The same without its frames, which are counted as refused: a few hundred bytes.
     func withoutFrames() -> SetAside {
         var counted = self
-        for arrival in arrivals { counted.refusals[arrival.assignmentID, default: 0] += 1 }
+        counted.framesGivenUp = arrivals.reduce(into: [:]) { $0[$1.assignmentID, default: 0] += 1 }
         counted.arrivals = []
         counted.events = []
         return counted
@@ -75,9 +80,11 @@ struct SetAside: Codable, Sendable {
 
     init(
         store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Uptime,
-        wallOffset: WallOffset?, arrivals: [Arrival], refusals: [Int64: Int], events: [LedgerEvent],
-        ledgers: [Int64: KeptLedger]
+        wallOffset: WallOffset?, arrivals: [Arrival], refusals: [Int64: Int], nextSample: Int64,
+        refusalsWritten: [Int64: Int], events: [LedgerEvent], ledgers: [Int64: KeptLedger]
     ) {
+        self.nextSample = nextSample
+        self.refusalsWritten = refusalsWritten
         self.store = store
         self.bootID = bootID
         self.nonce = nonce
@@ -116,10 +123,15 @@ struct SetAside: Codable, Sendable {
         }
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
+        let unsure = try UnsureCommit(
+            db, run: run, from: nextSample ?? 0, refusalsWritten: refusalsWritten ?? [:])
+        for id in kept.keys { kept[id]?.doubt() }
         let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
         var commit = Commit(run: run, segments, wallOffset: wallOffset)
-        try commit.insert(arrivals[...], settings, db)
-        for (assignment, count) in refusals.sorted(by: { $0.key < $1.key })
+        try commit.insert(arrivals.filter { !unsure.has($0) }[...], settings, db)
+        let refused = unsure.uncounted(refusals).merging(
+            unsure.missing(framesGivenUp ?? [:]), uniquingKeysWith: +)
+        for (assignment, count) in refused.sorted(by: { $0.key < $1.key })
         where known.contains(assignment) {
             try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
         }
@@ -180,6 +192,7 @@ extension SampleQueue {
                 store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
                 nonce: run.nonce, started: run.started, ended: clock.read().uptime,
                 wallOffset: run.wallOffset, arrivals: buffer.arrivals, refusals: buffer.refusals,
+                nextSample: segments.nextSample, refusalsWritten: buffer.refusalsWritten,
                 events: ledgers.events, ledgers: run.hasBegun ? ledgers.kept : [:])
             defer { try? abandon() }
             if buffer.hasNoFrames { return .complete }

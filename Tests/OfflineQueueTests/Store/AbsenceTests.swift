@@ -1,3 +1,4 @@
+import FaultyDisk
 import Foundation
 import Testing
 
@@ -184,6 +185,58 @@ struct AbsenceTests {
         #expect(gaps.allSatisfy { $0.cause == .gatewayOff }, "\(gaps)")
     }
 
+    /// A commit that a disk refuses at its last bytes, or at the sync after them, is whole in the log, and counted at
+    /// the next start: what was set aside was there twice.
+    @Test(arguments: 0..<24, [FAULTY_DISK_FULL, FAULTY_DISK_IO])
+    func whatADiskRefusedAtTheLastBytesIsTakenUpOnce(changes: Int, fault: Int) async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
+        let worn = try await prepare(isKilled: false)
+        var queue = try await open()
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        for bpm in UInt8(1)...20 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        disk.fail(fault, after: changes)
+        _ = await queue.closeSettingAside()
+        disk.fail(0)
+        queue = try await open(bootID: "boot-2")
+        try await expectAllThere(queue, worn, 71)
+        try await queue.close()
+    }
+
+    /// The same where the store is salvaged before the disk takes the commit.
+    @Test(arguments: 0..<16, [FAULTY_DISK_FULL, FAULTY_DISK_IO])
+    func whatADiskRefusedAtTheLastBytesIsThereOnceAfterASalvage(
+        changes: Int, fault: Int
+    ) async throws {
+        let disk = try BadDisk(store.directory, seed: 1)
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for round in 0..<2 {
+            for bpm in UInt8(0)..<20 {
+                try await queue.beat(worn.assignment, bpm: bpm, clock)
+                clock.advance(seconds: bpm == 9 ? 30 : 1)
+            }
+            try await queue.append(
+                Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [], fault: "e"))
+            clock.advance(seconds: 1)
+            if round == 1 { disk.fail(fault, after: changes) }
+            try? await queue.flush()
+        }
+        disk.fail(0)
+        await queue.note(QueueError(.corrupt, "read sample", "as a test wills it"))
+        await queue.commitIfDue()
+        #expect(await queue.health().salvage != nil)
+        clock.advance(seconds: 6)
+        await queue.commitIfDue()
+        let balance = try await queue.balance()
+        #expect(balance.stored == 40 && balance.undecodable == 2 && balance.isBalanced)
+        #expect(try await queue.audit().isClean)
+        #expect(try await queue.deliverAll(worn.enrollment.id).count == 40)
+        let gaps = try await queue.gaps(assignment: worn.assignment.id)
+        #expect(gaps.map(\.cause) == [.silent, .silent, .undecodable, .silent], "\(gaps)")
+        try await queue.close()
+    }
+
     @Test(.enabled(if: SmallDisk.isPossible, "needs the right to mount a tmpfs"))
     func whatCannotEvenBeSetAsideIsCountedAsRefused() async throws {
         let disk = try SmallDisk(at: store.directory, kibibytes: 800)
@@ -218,7 +271,7 @@ struct AbsenceTests {
         let stranger = SetAside(
             store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
             ended: clock.read().uptime, wallOffset: nil, arrivals: [arrival],
-            refusals: [:], events: [], ledgers: [:])
+            refusals: [:], nextSample: 1, refusalsWritten: [:], events: [], ledgers: [:])
         #expect(stranger.write(in: [aside.directory.path]))
         var own = stranger
         own.store = try #require(StoreMarker(besides: store.path).known)
