@@ -29,6 +29,12 @@ figures = [
         "anonymous memory, after 20 min", f"≤ {RECORDING_MAX} MiB", values["recording_kib"] / 1024,
         RECORDING_MAX, "MiB"),
 ]
+for name, value in [
+    ("resident memory, after 20 min", "resident_kib"),
+    ("anonymous memory, C with libcurl", "libcurl_kib"),
+    ("resident memory, C with libcurl", "libcurl_resident_kib"),
+]:
+    figures.append(figure(name, "", values[value] / 1024, None, "MiB"))
 if "package_bytes" in values:
     figures.insert(1, figure(
         "size of the Debian package", f"≤ {PACKAGE_MAX} MB", values["package_bytes"] / MEGABYTE,

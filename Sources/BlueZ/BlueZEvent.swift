@@ -21,7 +21,7 @@ public enum BlueZEvent: Sendable, Hashable {
     case daemonBack(generation: UInt64)
     /// bluetoothd is on the bus and does not tell what objects it has; asked again and again.
     case daemonSilent
-    /// All that had come when ``BlueZClient/catchUp(number:)`` was called precedes this.
+    /// All that had come when this number was asked for precedes this (``Central/catchUp()``).
     case caughtUp(number: UInt32)
     /// The bus connection ended; nothing follows.
     case busGone
