@@ -135,7 +135,9 @@ bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
         sockets[i].is_ready = false;
         polled[count++] = (struct pollfd){.fd = sockets[i].descriptor, .events = POLLIN};
     }
-    if (poll(polled, count, timeout_ms) <= 0) return false;
+    int ready = poll(polled, count, timeout_ms);
+    // A signal that interrupts it says nothing of the sockets.
+    if (ready <= 0) return ready < 0;
     for (size_t i = 0; i < sockets_count; i++)
         sockets[i].is_ready = polled[watches_end + i].revents != 0;
     if (polled[0].revents) {

@@ -240,7 +240,7 @@ public actor Recorder {
 
     /// bluetoothd knows a sensor by its identity address from now on.
     private func rename(_ old: String, to new: String) async {
-        if let frames = waiting.removeValue(forKey: old) { waiting[new] = frames }
+        if let frames = waiting.removeValue(forKey: old) { waiting[new, default: []] += frames }
         if let change = links.removeValue(forKey: old) { links[new] = change }
         if let state = subscriptions.removeValue(forKey: old) { subscriptions[new] = state }
         guard let session = sessions.removeValue(forKey: old) else { return }
@@ -368,7 +368,7 @@ public actor Recorder {
 
     /// Frames of this sensor wait for an assignment from now on.
     public func beginPairing(_ address: String) {
-        if sessions[address] == nil { waiting[address] = [] }
+        if sessions[address] == nil, waiting[address] == nil { waiting[address] = [] }
     }
 
     /// No assignment came: what waited belongs to no patient, or to the one who wore the sensor before.
@@ -444,11 +444,12 @@ public actor Recorder {
     public func forget(_ address: String, at end: Uptime) async {
         await takeWaiting(of: address, before: end)
         let now = clock.read()
-        await append(sessions[address]?.release(now: now, policy: policy) ?? [])
+        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
         sessions[address] = nil
         links[address] = nil
         subscriptions[address] = nil
         waiting[address] = nil
+        await append(arrivals)
     }
 
     // MARK: - How it is

@@ -11,7 +11,7 @@ enum FrameAudience: Sendable, Hashable {
     /// A screen that shows rates.
     case aScreen
 
-    /// A commit takes time, too, and what is half a second too young for one is committed by then.
+    /// A commit takes time, too; and the store commits what is younger than its limit by this much.
     static let commitTime = Duration.milliseconds(500)
     /// Longer ones would look as if bluetoothd did nothing (``DaemonPulse``).
     static let gatherPauseMax = Duration.milliseconds(4_500)

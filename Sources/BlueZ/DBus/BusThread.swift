@@ -136,14 +136,15 @@ struct BusThread {
         mailbox.finish()
     }
 
-    /// What is in the sockets has arrived, too; libdbus reads a few kilobytes of it at a time.
+    /// Reads what libdbus has, and what is in the sockets, which has arrived, too; libdbus reads a few kilobytes of
+    /// it at a time.
     private mutating func readAll() {
         var turns = 0
-        // Requests stay where they are: who is in the midst of carrying them out does not look for new ones.
-        while turns < Self.readsMax, wait(milliseconds: 0, waker: -1) {
+        repeat {
             while readMessages() {}
             turns += 1
-        }
+            // Without the waker: its signal is for the loop, which takes the requests.
+        } while turns < Self.readsMax && wait(milliseconds: 0, waker: -1)
     }
 
     private mutating func wait(milliseconds: Int32) {

@@ -247,7 +247,8 @@ extension Settings {
 }
 
 extension Settings {
-    /// How old frames may be before the store gets them: they do not gather where more would than a group has.
+    /// How old frames may be before the store gets them. With small groups they do not gather: more could than a group
+    /// has.
     var frameAgeMax: Duration {
         commitSamples < CentralSettings.gatheredFramesMax ? .zero : commitInterval
     }

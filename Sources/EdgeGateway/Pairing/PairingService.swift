@@ -69,6 +69,7 @@ struct PairingService: Sendable {
         // It is paired from here on, whatever can be told of it.
         if let enrollment { await patients.adopt(patient, for: enrollment) }
         await recording.start(sensor, as: assignment.id)
+        if known != address { await recorder.abandonPairing(address) }
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
         } else if let value = inspection.value(BatteryService.level) {
@@ -90,7 +91,7 @@ struct PairingService: Sendable {
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
-        _ = await recorder.takeAll(of: address)
+        try await takeAll(of: address)
         let end = central.clock.now()
         do {
             try await queue.flush()
@@ -148,15 +149,19 @@ struct PairingService: Sendable {
         details.serial = inspection.text(DeviceInformationService.serialNumber)
         // What a strap in use has sent until now is that of whoever has worn it.
         let now = central.clock.now()
-        guard await recorder.takeAll(of: address) else {
-            throw ProblemReport(
-                code: .radioLost, message: "what the strap has sent until now cannot be stored yet",
-                advice: "pair it again in a minute; edge-gateway status says what is wrong")
-        }
+        try await takeAll(of: address)
         return try await queue.pair(
             address: address, details: details, enrollment: enrollment?.id,
             patient: request.patient, also: further.map(\.id),
             since: await recorder.firstArrival(of: address) ?? now)
+    }
+
+    private func takeAll(of address: String) async throws {
+        guard await recorder.takeAll(of: address) else {
+            throw ProblemReport(
+                code: .radioLost, message: "what the strap has sent until now cannot be stored yet",
+                advice: "try again in a minute; edge-gateway status says what is wrong")
+        }
     }
 
     private func report(

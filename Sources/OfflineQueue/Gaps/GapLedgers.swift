@@ -54,11 +54,17 @@ struct GapLedgers: Sendable {
     /// A commit that failed may count; the frames of `arrivals` that it has are told as if they had been committed.
     mutating func doubt(_ arrivals: [Arrival], stored commit: UnsureCommit) {
         for id in kept.keys { kept[id]?.doubt() }
-        let count = arrivals.prefix { commit.has($0) }.count
+        // A salvage may have lost one between two that are there: it is told now, and waits all the same.
+        let count = (arrivals.lastIndex { commit.has($0) } ?? -1) + 1
         let told = events.prefix { $0.frames < count }
         kept.tell(arrivals.prefix(count), told)
         events.removeFirst(told.count)
-        for index in events.indices { events[index].frames -= count }
+        for index in events.indices {
+            events[index].frames -= arrivals.prefix(events[index].frames).count { commit.has($0) }
+        }
+        guard arrivals.allSatisfy({ commit.has($0) }) else { return }
+        kept.tell([], events)
+        events = []
     }
 
     // MARK: - Telling
@@ -162,7 +168,7 @@ extension [Int64: KeptLedger] {
 
 extension Database {
     /// The run lived at this uptime.
-    fileprivate func setAlive(run: Int64, uptime: Uptime) throws {
+    func setAlive(run: Int64, uptime: Uptime) throws {
         try cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
             .execute(arguments: [uptime, run])
     }

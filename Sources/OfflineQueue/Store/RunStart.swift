@@ -82,8 +82,8 @@ struct ResumedRun: Sendable {
 
     /// Puts the rows of boot and run back if they were lost.
     init(
-        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading, next: Int64,
-        refusalsWritten: [Int64: Int]
+        _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading,
+        beyond known: UnsureCommit.Known
     ) throws(QueueError) {
         (lastSample, assignmentIDs, salvage, commit) = try store.write("resume run") { db in
             try db.execute(
@@ -104,7 +104,7 @@ struct ResumedRun: Sendable {
                 try RunStart.lastSample(db),
                 try Int64.fetchSet(db, sql: "SELECT id FROM assignment"),
                 try SalvageReport.latest(db),
-                try UnsureCommit(db, run: run.id, from: next, refusalsWritten: refusalsWritten)
+                try UnsureCommit(db, run: run.id, beyond: known)
             )
         }
     }

@@ -88,8 +88,10 @@ extension SampleQueue {
         var resumed: ResumedRun?
         try store.reopen { [segments, buffer] store throws(QueueError) in
             resumed = try ResumedRun(
-                store, run, reading, next: segments.nextSample,
-                refusalsWritten: buffer.refusalsWritten)
+                store, run, reading,
+                beyond: UnsureCommit.Known(
+                    nextSample: segments.nextSample, oldestWaiting: buffer.oldestUptime,
+                    refusalsWritten: buffer.refusalsWritten))
         }
         if let resumed { resume(resumed) }
     }

@@ -24,8 +24,9 @@ struct SetAside: Codable, Sendable {
     var wallOffset: WallOffset?
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
-    /// The number that the next sample had, and refusals that the store had counted; nil in files of older versions.
+    // As in `UnsureCommit.Known`; nil in files of older versions.
     var nextSample: Int64?
+    var oldestWaiting: Uptime?
     var refusalsWritten: [Int64: Int]?
     /// Frames that found no room here either, by assignment.
     var framesGivenUp: [Int64: Int]?
@@ -84,6 +85,7 @@ struct SetAside: Codable, Sendable {
         refusalsWritten: [Int64: Int], events: [LedgerEvent], ledgers: [Int64: KeptLedger]
     ) {
         self.nextSample = nextSample
+        oldestWaiting = arrivals.map(\.uptime).min()
         self.refusalsWritten = refusalsWritten
         self.store = store
         self.bootID = bootID
@@ -113,7 +115,11 @@ struct SetAside: Codable, Sendable {
             let newest = try Int64.fetchOne(
                 db, sql: "SELECT max(id) FROM run WHERE is_imported = 0")
             // If there was another run since, the unknown time is already recorded as a gap.
-            if run == newest { kept = ledgers }
+            if run == newest {
+                kept = ledgers
+                // The run had not begun as far as it knew.
+                if kept.isEmpty { kept = try Self.openLedgers(db, beginning: started.uptime) }
+            }
         } else {
             let start = try RunStart(db, bootID: bootID, nonce: nonce, reading: started)
             (run, boot, kept) = (start.run, start.boot, start.ledgers)
@@ -124,7 +130,11 @@ struct SetAside: Codable, Sendable {
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
         let unsure = try UnsureCommit(
-            db, run: run, from: nextSample ?? 0, refusalsWritten: refusalsWritten ?? [:])
+            db, run: run,
+            beyond: UnsureCommit.Known(
+                nextSample: nextSample,
+                oldestWaiting: oldestWaiting ?? arrivals.map(\.uptime).min(),
+                refusalsWritten: refusalsWritten))
         for id in kept.keys { kept[id]?.doubt() }
         let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
         var commit = Commit(run: run, segments, wallOffset: wallOffset)
@@ -142,6 +152,17 @@ struct SetAside: Codable, Sendable {
         try db.execute(
             sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
             arguments: [ended, run])
+    }
+}
+
+extension SetAside {
+    /// Ledgers of the open assignments.
+    private static func openLedgers(
+        _ db: Database, beginning uptime: Uptime
+    ) throws -> [Int64: KeptLedger] {
+        let open = try Int64.fetchAll(db, sql: "SELECT id FROM assignment WHERE ended_boot IS NULL")
+        let ledger = KeptLedger(ledger: GapLedger(beginning: uptime))
+        return Dictionary(uniqueKeysWithValues: open.map { ($0, ledger) })
     }
 }
 

@@ -7,7 +7,7 @@ import GRDB
 ///
 /// Whoever opens the store again takes out of memory what is there already.
 struct UnsureCommit {
-    /// A frame of a run: no two have all three.
+    /// What tells the frames of a run apart.
     private struct Key: Hashable {
         let assignment: Int64
         let uptime: Uptime
@@ -18,23 +18,22 @@ struct UnsureCommit {
     /// Refused frames that the store has counted and memory counts still, by assignment.
     private var refusals: [Int64: Int] = [:]
 
-    /// What the store of `db` has of a run, beginning with sample number `next`; `refusalsWritten` are those that it
-    /// had counted before for certain.
-    init(_ db: Database, run: Int64, from next: Int64, refusalsWritten: [Int64: Int]) throws {
-        let samples = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT s.assignment, p.uptime_us, p.frame FROM sample p
-                JOIN segment s ON s.id = p.segment WHERE s.run = ? AND p.id >= ?
-                """, arguments: [run, next])
-        while let row = try samples.next() { insert(row) }
-        let undecodable = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT s.assignment, u.uptime_us, u.frame FROM undecodable u
-                JOIN segment s ON s.id = u.segment WHERE s.run = ?
-                """, arguments: [run])
-        while let row = try undecodable.next() { insert(row) }
+    /// What memory knows for certain that the store has of its run.
+    struct Known: Sendable {
+        /// The number that the next sample gets; nil where it is not known.
+        var nextSample: Int64?
+        /// Uptime of the oldest frame that waits; nil if none does.
+        var oldestWaiting: Uptime?
+        /// Refused frames that the store has counted, by assignment; nil where they are not known.
+        var refusalsWritten: [Int64: Int]?
+    }
+
+    /// What the store of `db` has of a run beyond what is known.
+    init(_ db: Database, run: Int64, beyond known: Known) throws {
+        if let since = known.oldestWaiting {
+            try findFrames(db, run: run, from: known.nextSample ?? 0, since: since)
+        }
+        guard let refusalsWritten = known.refusalsWritten else { return }
         let counts = try Row.fetchAll(
             db,
             sql: """
@@ -48,6 +47,26 @@ struct UnsureCommit {
             let count = (row["count"] ?? 0) - (refusalsWritten[assignment] ?? 0)
             if count > 0 { refusals[assignment] = count }
         }
+    }
+
+    private mutating func findFrames(
+        _ db: Database, run: Int64, from next: Int64, since uptime: Uptime
+    ) throws {
+        let samples = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT s.assignment, p.uptime_us, p.frame FROM sample p
+                JOIN segment s ON s.id = p.segment
+                WHERE s.run = ? AND p.id >= ? AND p.uptime_us >= ?
+                """, arguments: [run, next, uptime])
+        while let row = try samples.next() { insert(row) }
+        let undecodable = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT s.assignment, u.uptime_us, u.frame FROM undecodable u
+                JOIN segment s ON s.id = u.segment WHERE s.run = ? AND u.uptime_us >= ?
+                """, arguments: [run, uptime])
+        while let row = try undecodable.next() { insert(row) }
     }
 
     /// Whether the store has this frame.

@@ -27,6 +27,11 @@ final class BadDisk: Sendable {
         faulty_disk_fail_after(handle, Int32(fault), Int64(changes))
     }
 
+    /// After so many changes one fails.
+    func failOnce(_ fault: Int, after changes: Int) {
+        faulty_disk_fail_once(handle, Int32(fault), Int64(changes))
+    }
+
     var failures: Int64 { faulty_disk_failures(handle) }
 }
 
