@@ -17,7 +17,7 @@ struct KeptLedger: Sendable, Codable {
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    /// A commit may count that failed, with what it wrote of this ledger.
+    /// A commit that failed may count, with what it wrote of this ledger.
     mutating func doubt() { ledger.doubt() }
 
     mutating func end(at uptime: Uptime) {
