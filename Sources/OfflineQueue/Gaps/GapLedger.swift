@@ -129,7 +129,7 @@ struct GapLedger: Sendable, Hashable, Codable {
         return parts.first
     }
 
-    /// What may have been written of the present silence is void: whether it was is not known.
+    /// Writes the present silence anew: it is not known whether it was written.
     mutating func doubt() {
         let since = parts.first?.from ?? silenceFrom
         voidSince = min(voidSince ?? since, since)

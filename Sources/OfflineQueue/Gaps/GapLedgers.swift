@@ -51,10 +51,10 @@ struct GapLedgers: Sendable {
         return kept[assignment]?.ledger.noted
     }
 
-    /// A commit that failed may count; the frames of `arrivals` that it has are told as if they had been committed.
+    /// A failed commit may turn out to be in the store. Takes those of `arrivals` that are in it as committed.
     mutating func doubt(_ arrivals: [Arrival], stored commit: UnsureCommit) {
         for id in kept.keys { kept[id]?.doubt() }
-        // A salvage may have lost one between two that are there: it is told now, and waits all the same.
+        // A salvage may have lost a frame between two others: the ledger counts it now, and it still waits.
         let count = (arrivals.lastIndex { commit.has($0) } ?? -1) + 1
         let told = events.prefix { $0.frames < count }
         kept.tell(arrivals.prefix(count), told)

@@ -17,7 +17,7 @@ struct KeptLedger: Sendable, Codable {
 
     init(ledger: GapLedger) { self.ledger = ledger }
 
-    /// A commit that failed may count, with what it wrote of this ledger.
+    /// A failed commit may be in the store, with what it wrote of this ledger.
     mutating func doubt() { ledger.doubt() }
 
     mutating func end(at uptime: Uptime) {

@@ -14,7 +14,7 @@ extension SampleQueue {
         enrollment: Int64, limit: Int
     ) throws(QueueError) -> [LedgerEntry] {
         let reading = clock.read()
-        // A day is told once: not while a frame of it may be under way.
+        // A day is sent once, so not before all its frames can have arrived.
         guard let wall = reading.trustedWall else { return [] }
         let today = (wall - settings.framesUnderWayMax).day
         return try read("read gap ledger") { [boot = run.boot] db in
