@@ -90,10 +90,15 @@ class Exchange:
         until(lambda: self.up() == set(names), f"{names} are up")
 
     def up(self):
-        with socket.socket(socket.AF_UNIX) as admin:
-            admin.connect(str(self.folder / "admin.sock"))
-            admin.sendall(b"show stat\n")
-            rows = admin.makefile().read().splitlines()
+        """The servers that HAProxy has for well, or None if it gave no whole answer: it ends a connection that took
+        longer than its 10 s to ask, as a machine that stands still for a while makes one do."""
+        try:
+            with socket.socket(socket.AF_UNIX) as admin:
+                admin.connect(str(self.folder / "admin.sock"))
+                admin.sendall(b"show stat\n")
+                rows = admin.makefile().read().splitlines()
+        except ConnectionError:
+            return None
         # "UP", or "UP 1/3" on the way to being down.
         return {
             fields[1] for row in rows if (fields := row.split(","))[0] == "servers"
