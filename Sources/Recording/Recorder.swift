@@ -6,9 +6,6 @@ import OfflineQueue
 
 /// Takes the events of the radio and puts frames into the queue, in order of arrival.
 public actor Recorder {
-    /// How long a change of an assignment may wait for frames: a card's disk may hold them up for seconds.
-    private static let changePatience = Duration.seconds(10)
-
     /// What the radio is able to do.
     public enum Radio: Sendable, Equatable {
         /// Nothing was told yet.
@@ -16,20 +13,17 @@ public actor Recorder {
         case ready, noBus, noDaemon, noAdapter, poweredOff
     }
 
-    /// Frames of a sensor that is being paired wait for its assignment, this many at most: the first
-    /// heartbeat comes within seconds of the first frame, and sensors send about one a second.
-    private static let waitingFramesMax = 240
-
-    private let queue: SampleQueue
+    let queue: SampleQueue
     private let central: Central
-    private let clock: any GatewayClock
-    private let policy: DecodePolicy
+    let clock: any GatewayClock
+    let policy: DecodePolicy
     private let logger: Logger
 
-    private var sessions: [String: SensorSession] = [:]
-    private var links: [String: LinkChange] = [:]
-    private var subscriptions: [String: SubscriptionState] = [:]
-    private var waiting: [String: [SensorFrame]] = [:]
+    var sessions: [String: SensorSession] = [:]
+    var links: [String: LinkChange] = [:]
+    var subscriptions: [String: SubscriptionState] = [:]
+    /// Frames that wait while their sensor's assignment changes.
+    var waiting: [String: [SensorFrame]] = [:]
     /// Links that stream and of which no frame is stored yet.
     private var linksWithoutFrame: Set<String> = []
     /// The daemon leaves.
@@ -41,9 +35,9 @@ public actor Recorder {
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
     private var catchUps = CatchUpWaiters()
-    private var isBusPresent: Bool?
-    private var isDaemonPresent = false
-    private var adaptersPowered: [String: Bool] = [:]
+    var isBusPresent: Bool?
+    var isDaemonPresent = false
+    var adaptersPowered: [String: Bool] = [:]
 
     /// A recorder without a sensor yet; `policy` is that for disputed frames.
     public init(
@@ -173,7 +167,7 @@ public actor Recorder {
     }
 
     /// Tells the store what the intake found out: copies, and how often the strap sends.
-    private func tellIntake(of address: String, at uptime: Uptime) async {
+    func tellIntake(of address: String, at uptime: Uptime) async {
         guard let copies = sessions[address]?.newCopies(),
             let assignment = sessions[address]?.assignmentID
         else { return }
@@ -185,7 +179,7 @@ public actor Recorder {
     }
 
     /// Sees to it that frames that are kept back do not wait for the next one.
-    private func settleIntakes() {
+    func settleIntakes() {
         guard let next = sessions.values.compactMap(\.deadline).min() else { return }
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
@@ -275,7 +269,7 @@ public actor Recorder {
     }
 
     /// Tells the store what explains a silence of this strap from now on.
-    private func noteSilence(of address: String, at uptime: Uptime) async {
+    func noteSilence(of address: String, at uptime: Uptime) async {
         guard let session = sessions[address] else { return }
         await queue.note(session.silence.cause, of: session.assignmentID, at: uptime)
     }
@@ -319,25 +313,12 @@ public actor Recorder {
         return await withCheckedContinuation { catchUps.add($0, number) }
     }
 
-    /// Returns when all that this sensor has sent by now is in the queue, before its assignment changes. What it sends
-    /// from then on waits for ``record(address:sensorID:assignmentID:)``, ``abandonPairing(_:)`` or ``forget(_:at:)``.
-    ///
-    /// Returns false, and nothing waits, if not all could be taken in time.
-    public func takeAll(of address: String) async -> Bool {
-        guard await catchUp(patience: Self.changePatience) else { return false }
-        let now = clock.read()
-        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
-        if waiting[address] == nil { waiting[address] = [] }
-        await append(arrivals)
-        return true
-    }
-
     private func loseDaemon() {
         isDaemonPresent = false
         adaptersPowered = [:]
     }
 
-    private func append(_ arrivals: [Arrival]) async {
+    func append(_ arrivals: [Arrival]) async {
         guard !arrivals.isEmpty else { return }
         do {
             try await queue.append(contentsOf: arrivals)
@@ -362,129 +343,6 @@ public actor Recorder {
     /// A sensor's battery, in percent.
     public func noteBattery(_ percent: Int, of address: String) {
         sessions[address]?.batteryPercent = percent
-    }
-
-    // MARK: - Who wears what
-
-    /// Frames of this sensor wait for an assignment from now on.
-    public func beginPairing(_ address: String) {
-        if sessions[address] == nil, waiting[address] == nil { waiting[address] = [] }
-    }
-
-    /// No assignment came: what waited belongs to no patient, or to the one who wore the sensor before.
-    public func abandonPairing(_ address: String) async {
-        await takeWaiting(of: address)
-    }
-
-    /// Takes the frames of a sensor that waited while its assignment was changed, if it has one.
-    private func takeWaiting(of address: String, before end: Uptime? = nil) async {
-        // More may come while these are stored; they wait behind them.
-        while let frames = waiting[address], !frames.isEmpty, sessions[address] != nil {
-            waiting[address] = []
-            let now = clock.read()
-            var arrivals: [Arrival] = []
-            for frame in frames where end.map({ frame.uptime < $0 }) ?? true {
-                arrivals +=
-                    sessions[address]?.take(
-                        frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
-            }
-            await append(arrivals)
-        }
-        waiting[address] = nil
-        settleIntakes()
-    }
-
-    /// The last frame that waits, decoded: the proof of life.
-    public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
-        guard let waiting = waiting[address] else { return sessions[address]?.latest }
-        return waiting.reversed().lazy
-            .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
-            .first { $0.bpm > 0 }
-    }
-
-    /// When the first frame that waits arrived.
-    public func firstArrival(of address: String) -> Uptime? {
-        waiting[address]?.first?.uptime
-    }
-
-    /// Stores this sensor's frames under an assignment, those that waited first.
-    public func record(address: String, sensorID: Int64, assignmentID: Int64) async {
-        if let session = sessions[address] {
-            sessions[address]?.assignmentID = assignmentID
-            await queue.note(
-                session.silence.cause, of: assignmentID, at: clock.read().uptime)
-            await takeWaiting(of: address)
-            return
-        }
-        var session = SensorSession(
-            sensorID: sensorID, assignmentID: assignmentID,
-            began: clock.read().uptime)
-        // More may come while these are stored; they wait behind them.
-        while let frames = waiting[address], !frames.isEmpty {
-            waiting[address] = []
-            let now = clock.read()
-            var arrivals: [Arrival] = []
-            for frame in frames {
-                arrivals += session.take(
-                    frame.bytes, uptime: frame.uptime, now: now, policy: policy)
-            }
-            await append(arrivals)
-        }
-        waiting[address] = nil
-        // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
-        if let change = links[address] { _ = session.silence.follow(change) }
-        _ = session.silence.follow(isHung: isHung)
-        sessions[address] = session
-        await tellIntake(of: address, at: clock.read().uptime)
-        settleIntakes()
-        await noteSilence(of: address, at: clock.read().uptime)
-    }
-
-    /// Stores nothing of this sensor any more that it sent at `end` or later.
-    public func forget(_ address: String, at end: Uptime) async {
-        await takeWaiting(of: address, before: end)
-        let now = clock.read()
-        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
-        sessions[address] = nil
-        links[address] = nil
-        subscriptions[address] = nil
-        waiting[address] = nil
-        await append(arrivals)
-    }
-
-    // MARK: - How it is
-
-    /// What the radio is able to do now.
-    public var radio: Radio {
-        guard let isBusPresent else { return .unknown }
-        if !isBusPresent { return .noBus }
-        if !isDaemonPresent { return .noDaemon }
-        if adaptersPowered.isEmpty { return .noAdapter }
-        return adaptersPowered.values.contains(true) ? .ready : .poweredOff
-    }
-
-    /// What is known of a recorded sensor.
-    public func session(of address: String) -> SensorSession? { sessions[address] }
-
-    /// What is known of every recorded sensor, by address.
-    public var recorded: [String: SensorSession] { sessions }
-
-    /// The state of a sensor's link, and why it does not stream.
-    public func link(of address: String) -> (state: String, detail: String?) {
-        guard let change = links[address] else { return ("absent", nil) }
-        switch change.state {
-        case .streaming: return ("streaming", nil)
-        case .suspended(let what): return ("suspended", "\(what.rawValue), \(change.reason.name)")
-        default: return (change.state.name, change.reason.name)
-        }
-    }
-
-    /// How the sensor's frames come.
-    public func subscription(of address: String) -> SubscriptionState {
-        var state = subscriptions[address] ?? SubscriptionState()
-        if case .streaming? = links[address]?.state { return state }
-        state.way = nil
-        return state
     }
 
     private func note(_ way: NotificationWay, _ refusal: DBusFault?, of address: String) {
