@@ -128,6 +128,7 @@ extension SampleQueue {
         } catch {
             let error = QueueError("erase patient", error)
             note(error)
+            voidRefusedCommit(after: error)
             throw error
         }
     }

@@ -243,16 +243,15 @@ public actor SampleQueue {
         } catch {
             deliveries.failedAlong()
             note(error)
-            if !isRepeated, error.code == .diskFull || error.code == .inputOutput {
-                voidRefusedCommit()
-            }
+            if !isRepeated { voidRefusedCommit(after: error) }
             throw error
         }
     }
 
     /// Writes something small where the log has a commit that the disk refused. It may be whole there, and would
     /// count at the next start though its change was said to have failed (``UnsureCommit``).
-    private func voidRefusedCommit() {
+    func voidRefusedCommit(after error: QueueError) {
+        guard error.code == .diskFull || error.code == .inputOutput else { return }
         let uptime = clock.read().uptime
         // What cannot even be written over stays; the next commit that succeeds takes its place.
         try? store.write("void a commit") { [run] db in try db.setAlive(run: run.id, uptime: uptime)
