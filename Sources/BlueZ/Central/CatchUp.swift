@@ -1,7 +1,7 @@
 import Basics
 
-/// Up to when all that came from the bus has been taken: frames gather there, and who judges a silence asks for them
-/// first. A value.
+/// Up to when all that came from the bus has been taken: frames gather there, and whoever judges a silence asks for
+/// them first. A value.
 struct CatchUp: Sendable, Hashable {
     /// How long an answer may take. What is asked for has come; only a busy machine needs time for it.
     static let patience = Duration.seconds(2)
@@ -33,16 +33,22 @@ struct CatchUp: Sendable, Hashable {
         return number
     }
 
-    /// Question `number`, or a later one, is answered; true if ours is thereby.
+    /// Question `number`, or a later one, is answered; true if that answers ours.
     mutating func answer(_ number: UInt32) -> Bool {
         guard let question, number >= question.number else { return false }
         close(question)
         return true
     }
 
-    /// Takes a question without an answer for answered when its time is over: the bus is gone, or too much waits.
+    /// Treats an unanswered question as answered once its time is over: the bus is gone, or too much waits.
     mutating func giveUp(at now: Uptime) {
         if let question, question.at + Self.patience <= now { close(question) }
+    }
+
+    /// More may have come since: bluetoothd hands over what it kept while it stood still, and then answers.
+    mutating func expire() {
+        until = .zero
+        question = nil
     }
 
     private mutating func close(_ question: Question) {
@@ -75,12 +81,12 @@ extension Central {
         guard let client, link.machine.isStreaming, let deadline = link.machine.nextDeadline else {
             return true
         }
-        guard caughtUp.until >= deadline else {
-            if let number = caughtUp.ask(at: now) { client.catchUp(number: number) }
-            return false
-        }
         guard pulse.heardAt >= deadline else {
             if pulse.ask() { askDaemon() }
+            return false
+        }
+        guard caughtUp.until >= deadline else {
+            if let number = caughtUp.ask(at: now) { client.catchUp(number: number) }
             return false
         }
         return true

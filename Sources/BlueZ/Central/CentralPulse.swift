@@ -29,6 +29,7 @@ extension Central {
     private func takeAnswer(_ isAnswered: Bool, askedAt: Uptime) {
         let begins = pulse.noteAnswer(isAnswered, askedAt: askedAt)
         if isAnswered {
+            caughtUp.expire()
             hearDaemon(at: clock.now())
         } else if begins, isDaemonPresent, let since = pulse.hungSince {
             mailbox.post([.daemonHung(since: since)])

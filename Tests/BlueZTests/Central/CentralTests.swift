@@ -99,6 +99,23 @@ struct CentralTests {
         await stage.end()
     }
 
+    /// bluetoothd answered, and the frames that it had handed over just before lay unread.
+    @Test("a link is not ended for silence when bluetoothd has stood still for a moment")
+    func standstillIsNoSilence() async throws {
+        let stage = try await Stage(settings: { $0.policy.stale = .milliseconds(500) })
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 20 })
+        let frames = await stage.events.frames().count
+        await stage.bluez.setFrozen(true)
+        while await !stage.central.pulse.isInDoubt { await Task.yield() }
+        await stage.bluez.setFrozen(false)
+        #expect(await stage.until { $0.frames().count >= frames + 60 })
+        let states = await stage.events.states().map(\.state.name)
+        #expect(states.count { $0 == "streaming" } == 1 && states.last == "streaming", "\(states)")
+        await stage.end()
+    }
+
     /// The same where the bus has nothing for it: that is what silence is.
     @Test("a strap that falls silent is cut off though frames gather")
     func silenceIsFoundOut() async throws {

@@ -31,6 +31,18 @@ struct CatchUpTests {
         #expect(caughtUp.answer(other + 1) == false)
     }
 
+    @Test("is asked for again once bluetoothd has answered: it may have handed more over before")
+    func expiring() {
+        var caughtUp = CatchUp()
+        let early = caughtUp.ask(at: .seconds(10))
+        _ = caughtUp.answer(early ?? 0)
+        let late = caughtUp.ask(at: .seconds(12))
+        caughtUp.expire()
+        #expect(caughtUp.until == .zero && caughtUp.deadline == nil)
+        #expect(caughtUp.answer(late ?? 0) == false)
+        #expect(caughtUp.ask(at: .seconds(13)) != nil)
+    }
+
     @Test("is not waited for for ever")
     func givingUp() {
         var caughtUp = CatchUp()
