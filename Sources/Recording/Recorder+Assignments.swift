@@ -8,49 +8,66 @@ extension Recorder {
     /// How long a change of an assignment may wait for frames: a card's disk may hold them up for seconds.
     private static let changePatience = Duration.seconds(10)
 
-    /// Frames of a sensor that is being paired wait for its assignment, this many at most: the first
-    /// heartbeat comes within seconds of the first frame, and sensors send about one a second.
-    static let waitingFramesMax = 240
-
-    /// Frames of this sensor wait for an assignment from now on.
-    public func beginPairing(_ address: String) {
-        if sessions[address] == nil, waiting[address] == nil { waiting[address] = [] }
+    /// Frames of a sensor without an assignment wait for one from now on.
+    ///
+    /// Returns whether they do because of this call: who made them wait calls ``abandonPairing(_:)`` if it comes to
+    /// nothing.
+    public func beginPairing(_ address: String) -> Bool {
+        guard sessions[address] == nil, held[address] == nil else { return false }
+        held[address] = HeldFrames(since: .zero)
+        return true
     }
 
-    /// No assignment came: what waited belongs to no patient, or to the one who wore the sensor before.
+    /// Returns when all that this sensor has sent by now is in the queue, before its assignment changes. What it sends
+    /// from then on waits for ``record(address:sensorID:assignmentID:)``, ``abandonPairing(_:)`` or ``forget(_:)``.
+    ///
+    /// Returns since when; nil if not all could be taken in time.
+    public func holdFrames(of address: String) async -> Uptime? {
+        let since = clock.read().uptime
+        if held[address] == nil { held[address] = HeldFrames(since: since) }
+        guard await catchUp(patience: Self.changePatience) else { return nil }
+        let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
+        await append(arrivals)
+        return since
+    }
+
+    /// The assignment does not change: what waited belongs to the one there is, or to no patient.
     public func abandonPairing(_ address: String) async {
-        await takeWaiting(of: address)
+        await takeHeld(of: address)
     }
 
     /// Takes the frames of a sensor that waited while its assignment was changed, if it has one.
-    func takeWaiting(of address: String, before end: Uptime? = nil) async {
+    private func takeHeld(of address: String) async {
         // More may come while these are stored; they wait behind them.
-        while let frames = waiting[address], !frames.isEmpty, sessions[address] != nil {
-            waiting[address] = []
+        while sessions[address] != nil, let frames = held[address]?.removeFrames(), !frames.isEmpty
+        {
             let now = clock.read()
             var arrivals: [Arrival] = []
-            for frame in frames where end.map({ frame.uptime < $0 }) ?? true {
+            for frame in frames {
                 arrivals +=
                     sessions[address]?.take(
                         frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
             }
             await append(arrivals)
         }
-        waiting[address] = nil
+        let last = held.removeValue(forKey: address)
         settleIntakes()
+        if let last, let assignment = sessions[address]?.assignmentID {
+            await queue.note(refusals: last.refusedCount, of: assignment, at: last.refusedAt)
+        }
     }
 
     /// The last frame that waits, decoded: the proof of life.
     public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
-        guard let waiting = waiting[address] else { return sessions[address]?.latest }
-        return waiting.reversed().lazy
+        guard let held = held[address] else { return sessions[address]?.latest }
+        return held.frames.reversed().lazy
             .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
             .first { $0.bpm > 0 }
     }
 
     /// When the first frame that waits arrived.
     public func firstArrival(of address: String) -> Uptime? {
-        waiting[address]?.first?.uptime
+        held[address]?.frames.first?.uptime
     }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
@@ -59,7 +76,7 @@ extension Recorder {
             sessions[address]?.assignmentID = assignmentID
             await queue.note(
                 session.silence.cause, of: assignmentID, at: clock.read().uptime)
-            await takeWaiting(of: address)
+            await takeHeld(of: address)
             return
         }
         // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
@@ -68,34 +85,19 @@ extension Recorder {
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
-        await takeWaiting(of: address)
+        await takeHeld(of: address)
         let now = clock.read().uptime
         await tellIntake(of: address, at: now)
         await noteSilence(of: address, at: now)
     }
 
-    /// Stores nothing of this sensor any more that it sent at `end` or later.
-    public func forget(_ address: String, at end: Uptime) async {
-        await takeWaiting(of: address, before: end)
-        let now = clock.read()
-        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
+    /// Stores nothing more of this sensor, whose assignment ended when its frames began to wait.
+    public func forget(_ address: String) async {
+        let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
         sessions[address] = nil
         links[address] = nil
         subscriptions[address] = nil
-        waiting[address] = nil
+        held[address] = nil
         await append(arrivals)
-    }
-
-    /// Returns when all that this sensor has sent by now is in the queue, before its assignment changes. What it sends
-    /// from then on waits for ``record(address:sensorID:assignmentID:)``, ``abandonPairing(_:)`` or ``forget(_:at:)``.
-    ///
-    /// Returns false, and nothing waits, if not all could be taken in time.
-    public func takeAll(of address: String) async -> Bool {
-        guard await catchUp(patience: Self.changePatience) else { return false }
-        let now = clock.read()
-        let arrivals = sessions[address]?.release(now: now, policy: policy) ?? []
-        if waiting[address] == nil { waiting[address] = [] }
-        await append(arrivals)
-        return true
     }
 }

@@ -22,8 +22,8 @@ public actor Recorder {
     var sessions: [String: SensorSession] = [:]
     var links: [String: LinkChange] = [:]
     var subscriptions: [String: SubscriptionState] = [:]
-    /// Frames that wait while their sensor's assignment changes.
-    var waiting: [String: [SensorFrame]] = [:]
+    /// By the address of a sensor whose assignment changes.
+    var held: [String: HeldFrames] = [:]
     /// Links that stream and of which no frame is stored yet.
     private var linksWithoutFrame: Set<String> = []
     /// The daemon leaves.
@@ -79,6 +79,8 @@ public actor Recorder {
                 if !isPresent {
                     loseDaemon()
                     // What had come precedes this.
+                    await append(arrivals)
+                    arrivals = []
                     catchUps.answerAll()
                 }
             case .caughtUp(let number):
@@ -127,20 +129,8 @@ public actor Recorder {
     private func flush() async { try? await queue.flush() }
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
-        if let count = waiting[frame.address]?.count {
-            if count < Self.waitingFramesMax {
-                waiting[frame.address]?.append(frame)
-                return []
-            }
-            if sessions[frame.address] == nil {
-                // The assignment begins with the oldest that is kept: those before belong to no assignment.
-                waiting[frame.address]?.removeFirst()
-                waiting[frame.address]?.append(frame)
-                return []
-            }
-            // The change takes too long: they are kept under the present assignment.
-            await takeWaiting(of: frame.address)
-        }
+        let isAssigned = sessions[frame.address] != nil
+        if held[frame.address]?.take(frame, isAssigned: isAssigned) == true { return [] }
         guard let before = sessions[frame.address] else { return [] }
         let arrivals =
             sessions[frame.address]?.take(
@@ -234,7 +224,9 @@ public actor Recorder {
 
     /// bluetoothd knows a sensor by its identity address from now on.
     private func rename(_ old: String, to new: String) async {
-        if let frames = waiting.removeValue(forKey: old) { waiting[new, default: []] += frames }
+        if let frames = held.removeValue(forKey: old) {
+            held[new] = frames.joined(with: held[new])
+        }
         if let change = links.removeValue(forKey: old) { links[new] = change }
         if let state = subscriptions.removeValue(forKey: old) { subscriptions[new] = state }
         guard let session = sessions.removeValue(forKey: old) else { return }

@@ -71,7 +71,7 @@ struct DestinationService: Sendable {
                 code: .badDestination, message: "with these settings it shows one patient's rate",
                 advice: "choose the straps with --strap, and add a destination for each patient")
         }
-        await straps.catchUp()
+        try await straps.catchUp()
         let stored = try await changes.begin(
             terms, insteadOf: same,
             .secrets(

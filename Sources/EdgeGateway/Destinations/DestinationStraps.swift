@@ -22,7 +22,7 @@ struct DestinationStraps: Sendable {
                 message: "\(enrollment.terms.name) is the strap's own destination",
                 advice: "pair it again with another --enrollment")
         }
-        await catchUp()
+        try await catchUp()
         try await attach(enrollment, to: added, beginning, isEvery: false)
         // Samples of an earlier patient of the strap may wait, too.
         let sensors = Set(removed.map(\.sensorID))
@@ -34,7 +34,11 @@ struct DestinationStraps: Sendable {
     }
 
     /// What straps have sent by now goes where it went until now; what they send after this, elsewhere.
-    func catchUp() async { await recorder.catchUp() }
+    ///
+    /// - Throws: ``ProblemReport`` if that cannot be had at the moment.
+    func catchUp() async throws {
+        guard await recorder.catchUp() else { throw ProblemReport.framesNotStored }
+    }
 
     /// Has the samples of assignments go to a destination; one whose own destination it is needs nothing.
     func attach(

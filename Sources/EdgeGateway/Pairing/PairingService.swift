@@ -30,6 +30,8 @@ struct PairingService: Sendable {
     let deliveries: Deliveries
     let session: PairingSession
     let logger: Logger
+    /// One assignment changes at a time: from the last frame before to the first after.
+    private let changes = OneAtATime()
 
     /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
     ///
@@ -45,30 +47,28 @@ struct PairingService: Sendable {
         // What follows has one deadline together, `InspectionTime` in BlueZ.
         let begun = central.clock.now()
         try await radio.wait()
-        await recorder.beginPairing(address)
+        let isNew = await recorder.beginPairing(address)
         let inspection: Inspection
         do {
             inspection = try await inspect(address, request, since: begun)
         } catch {
-            await recorder.abandonPairing(address)
+            if isNew { await recorder.abandonPairing(address) }
             throw error
         }
         // A bond reveals the identity address behind one that changes.
         let known = inspection.sighting.address
         let sensor: Sensor
-        let assignment: Assignment
         do {
-            (sensor, assignment) = try await store(
-                known, request, enrollment, further, inspection)
+            sensor = try await changes.run {
+                try await start(known, request, enrollment, further, inspection)
+            }
         } catch {
-            await recorder.abandonPairing(address)
-            await recorder.abandonPairing(known)
+            if isNew { await recorder.abandonPairing(address) }
             await central.undo(inspection)
             throw error
         }
         // It is paired from here on, whatever can be told of it.
         if let enrollment { await patients.adopt(patient, for: enrollment) }
-        await recording.start(sensor, as: assignment.id)
         if known != address { await recorder.abandonPairing(address) }
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
@@ -91,16 +91,13 @@ struct PairingService: Sendable {
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
-        try await takeAll(of: address)
-        let end = central.clock.now()
-        do {
-            try await queue.flush()
-            try await queue.forgetSensor(sensor.id)
-        } catch {
-            await recorder.abandonPairing(address)
-            throw error
+        try await changes.run {
+            try await whileHeld(address) { end in
+                try await queue.flush()
+                try await queue.forgetSensor(sensor.id, at: end)
+            }
+            await recording.stop(address)
         }
-        await recording.stop(address, at: end)
         return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
     }
 
@@ -134,10 +131,24 @@ struct PairingService: Sendable {
         return inspection
     }
 
-    private func store(
+    /// Stores the sensor and its assignment, and records it from then on.
+    private func start(
         _ address: String, _ request: PairRequest, _ enrollment: Enrollment?,
         _ further: [Enrollment], _ inspection: Inspection
-    ) async throws -> (Sensor, Assignment) {
+    ) async throws -> Sensor {
+        let details = details(request, inspection)
+        // What a strap in use has sent so far is that of whoever has worn it.
+        let (sensor, assignment) = try await whileHeld(address) { since in
+            try await queue.pair(
+                address: address, details: details, enrollment: enrollment?.id,
+                patient: request.patient, also: further.map(\.id),
+                since: await recorder.firstArrival(of: address) ?? since)
+        }
+        await recording.start(sensor, as: assignment.id)
+        return sensor
+    }
+
+    private func details(_ request: PairRequest, _ inspection: Inspection) -> SensorDetails {
         var details = SensorDetails(
             name: request.name ?? inspection.sighting.name, adapter: inspection.sighting.adapter)
         if let value = inspection.value(HeartRateService.bodySensorLocation) {
@@ -147,20 +158,22 @@ struct PairingService: Sendable {
         details.model = inspection.text(DeviceInformationService.modelNumber)
         details.firmware = inspection.text(DeviceInformationService.firmwareRevision)
         details.serial = inspection.text(DeviceInformationService.serialNumber)
-        // What a strap in use has sent until now is that of whoever has worn it.
-        let now = central.clock.now()
-        try await takeAll(of: address)
-        return try await queue.pair(
-            address: address, details: details, enrollment: enrollment?.id,
-            patient: request.patient, also: further.map(\.id),
-            since: await recorder.firstArrival(of: address) ?? now)
+        return details
     }
 
-    private func takeAll(of address: String) async throws {
-        guard await recorder.takeAll(of: address) else {
-            throw ProblemReport(
-                code: .radioLost, message: "what the strap has sent until now cannot be stored yet",
-                advice: "try again in a minute; edge-gateway status says what is wrong")
+    /// Changes a sensor's assignment while its frames wait, since a time that `change` is given. If it cannot be
+    /// changed they go on as before.
+    private func whileHeld<Value>(
+        _ address: String, _ change: (Uptime) async throws -> Value
+    ) async throws -> Value {
+        do {
+            guard let since = await recorder.holdFrames(of: address) else {
+                throw ProblemReport.framesNotStored
+            }
+            return try await change(since)
+        } catch {
+            await recorder.abandonPairing(address)
+            throw error
         }
     }
 
@@ -211,4 +224,11 @@ extension Inspection {
             .trimmingCharacters(in: .whitespaces)
         return text.isEmpty ? nil : text
     }
+}
+
+extension ProblemReport {
+    /// The disk, or a busy machine, holds up what straps have sent; a change now would send it to the wrong place.
+    static let framesNotStored = ProblemReport(
+        code: .notStored, message: "what the strap has sent so far cannot be stored yet",
+        advice: "try again in a minute; edge-gateway status says what is wrong")
 }

@@ -1,4 +1,3 @@
-import Basics
 import BlueZ
 import GATTHeartRate
 import OfflineQueue
@@ -18,9 +17,9 @@ struct SensorRecording: Sendable {
             characteristic: HeartRateService.measurement)
     }
 
-    /// Records nothing that a sensor sent at `end` or later, and disconnects from it.
-    func stop(_ address: String, at end: Uptime) async {
-        await recorder.forget(address, at: end)
+    /// Records nothing more of a sensor whose assignment has ended, and disconnects from it.
+    func stop(_ address: String) async {
+        await recorder.forget(address)
         await central.forget(address: address)
     }
 }

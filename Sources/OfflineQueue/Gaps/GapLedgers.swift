@@ -80,9 +80,10 @@ struct GapLedgers: Sendable {
     }
 
     /// A frame was refused at the door, behind `frames` that wait.
-    mutating func tellRefusal(_ arrival: Arrival, behind frames: Int, isCurrent: Bool) {
-        let uptime = arrival.uptime
-        let last = events.lastIndex { $0.assignment == arrival.assignmentID }
+    mutating func tellRefusal(
+        of assignment: Int64, at uptime: Uptime, behind frames: Int, isCurrent: Bool
+    ) {
+        let last = events.lastIndex { $0.assignment == assignment }
         if let last, case .refused(let through) = events[last].kind,
             !GapLedger.isGap(from: through, until: uptime)
         {
@@ -91,7 +92,7 @@ struct GapLedgers: Sendable {
         }
         tell(
             LedgerEvent(
-                frames: frames, assignment: arrival.assignmentID, uptime: uptime,
+                frames: frames, assignment: assignment, uptime: uptime,
                 kind: .refused(through: uptime)), isCurrent: isCurrent)
     }
 

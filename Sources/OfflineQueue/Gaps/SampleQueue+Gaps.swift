@@ -52,6 +52,10 @@ extension SampleQueue {
             if isStored {
                 if let ended { kept.end(ended, at: reading.uptime) }
                 try kept.write(db, run, uptime: known)
+                // The run lived as long as the assignment: the next start must not think that it ended before.
+                if ended != nil {
+                    try db.setAlive(run: run.id, uptime: max(known, reading.uptime))
+                }
                 FaultPoint.assignmentGaps.reach()
             }
             return (ended, value)

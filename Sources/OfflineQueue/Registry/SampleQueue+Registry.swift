@@ -43,8 +43,12 @@ extension SampleQueue {
     }
 
     /// Ends the sensor's assignment and takes it off the list; its samples are delivered as before.
-    public func forgetSensor(_ id: Int64) throws(QueueError) {
-        let reading = clock.read()
+    ///
+    /// `end`: uptime of this boot at which it ends, not later than now, when all frames before have been appended; nil
+    /// for now.
+    public func forgetSensor(_ id: Int64, at end: Uptime? = nil) throws(QueueError) {
+        let now = clock.read()
+        let reading = now.at(min(end ?? now.uptime, now.uptime))
         try changeAssignment("forget sensor", at: reading) { [boot = run.boot] db, _ in
             _ = try db.sensor(id)
             let ended = try db.endAssignment(of: id, boot: boot, reading: reading)

@@ -49,13 +49,17 @@ struct SampleBuffer: Sendable {
     mutating func take(_ arrival: Arrival, max: Int) -> Bool {
         takenUptime = arrival.uptime
         guard arrivals.count < max else {
-            refusals[arrival.assignmentID, default: 0] += 1
-            refusedCount += 1
+            note(refusals: 1, of: arrival.assignmentID)
             return false
         }
         arrivals.append(arrival)
         group.add(uptime: arrival.uptime)
         return true
+    }
+
+    mutating func note(refusals count: Int, of assignment: Int64) {
+        refusals[assignment, default: 0] += count
+        refusedCount += count
     }
 
     mutating func note(copies count: Int, of assignment: Int64) {

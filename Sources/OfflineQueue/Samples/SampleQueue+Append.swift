@@ -20,8 +20,7 @@ extension SampleQueue {
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()
             } else {
-                ledgers.tellRefusal(
-                    arrival, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
+                tellRefusal(of: arrival.assignmentID, at: arrival.uptime)
             }
         }
         if let latest, buffer.isDue(uptime: latest + Self.tendSlack) || isDueBeforeNextTend {
@@ -36,6 +35,19 @@ extension SampleQueue {
     private var isDueBeforeNextTend: Bool {
         guard let deadline = buffer.deadline, let nextTend else { return false }
         return deadline < nextTend
+    }
+
+    /// Counts frames that were refused before they came here, as those are that find no room in memory here; the last
+    /// of them came at `uptime`.
+    public func note(refusals count: Int, of assignment: Int64, at uptime: Uptime) {
+        guard count > 0, assignmentIDs.contains(assignment) else { return }
+        buffer.note(refusals: count, of: assignment)
+        tellRefusal(of: assignment, at: uptime)
+    }
+
+    private func tellRefusal(of assignment: Int64, at uptime: Uptime) {
+        ledgers.tellRefusal(
+            of: assignment, at: uptime, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
     }
 
     /// Counts copies of frames that were taken over, as `doubled`: bluetoothd signals each frame once for

@@ -115,7 +115,7 @@ extension SampleQueue {
         return first...last
     }
 
-    /// When the last frame of the boots before came, and when the first start of the first start of the boots after, as far
+    /// When the last frame of the boots before came, and when the first start of the boots after, as far
     /// as their clocks are trusted.
     private static func neighbours(
         _ db: Database, of boot: Int64

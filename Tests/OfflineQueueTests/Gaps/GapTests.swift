@@ -236,6 +236,26 @@ struct GapTests {
         #expect(all.map(\.sensorID) == [one.sensor.id] && all.first?.assignmentID == 1)
     }
 
+    /// A strap was forgotten and the power was cut: the gateway counted as switched off before its assignment ended.
+    @Test func aStrapForgottenBeforeAPowerCutHasNoGap() async throws {
+        var settings = QueueSettings()
+        settings.framesUnderWayMax = .seconds(4.5)
+        var queue = try await store.open(clock, settings: settings)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        let end = clock.read().uptime
+        clock.advance(seconds: 0.5)
+        try await queue.flush()
+        try await queue.forgetSensor(worn.sensor.id, at: end)
+        try await queue.abandon()
+        clock.advance(seconds: 100)
+        queue = try await store.open(clock, settings: settings)
+        #expect(try await told(queue, worn.assignment) == [])
+        let assignments = try await queue.assignments()
+        #expect(assignments.map(\.isOpen) == [false])
+        #expect(try store.number("SELECT ended_uptime_us FROM assignment") == end.microseconds)
+    }
+
     @Test func aDayAddsUp() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
