@@ -11,7 +11,7 @@ extension Central {
                 guard let link = subscribers[path] else { continue }
                 let wasStreaming = link.machine.isStreaming
                 if wasStreaming {
-                    // Who waited for it need not any more.
+                    // Nobody needs to wait for it any more.
                     if !link.machine.hasFrame { isQuiet = false }
                     _ = link.machine.handle(.frame, at: uptime)
                 } else {

@@ -27,8 +27,8 @@ struct BusThread {
     static let earlyTime = Duration.milliseconds(150)
     /// So many are handed over though their time has not come: they take memory, and a power cut loses them.
     static let gatheredMax = 256
-    /// How often the sockets are read for all that has come: more than they hold. What comes meanwhile could keep the
-    /// thread for ever.
+    /// How many times the sockets are read, at most, for all that has come; it is less than so many reads. Without a
+    /// limit, what keeps coming could hold the thread for ever.
     static let readsMax = 1024
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)

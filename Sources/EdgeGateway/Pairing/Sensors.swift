@@ -11,8 +11,8 @@ struct Sensors: Sendable {
     let coverage: TodaysCoverage
     let clock: any GatewayClock
 
-    /// The known sensors and their links; `isForPerson`: with frames that gather still. Who looks again and again
-    /// would keep them from gathering.
+    /// The known sensors and their links. `isForPerson`: including frames that are still gathering; a program that
+    /// asks again and again would keep them from it.
     func reports(
         includingForgotten: Bool = false, isForPerson: Bool = false
     ) async throws -> [SensorReport] {

@@ -37,8 +37,8 @@ public struct SharedFetches: Sendable {
     }
 
     /// Samples were committed; whether a delivery that fetches each `interval`, and the next time at `due`, shall
-    /// fetch now. It does too if it was there just before the commit and found nothing; once, since a strap that
-    /// is away is not in the next one either.
+    /// fetch now. It does so once, too, after a fetch that found nothing: that one may have been there just before the
+    /// commit. Not again: the samples of a strap that is away are not in the next commit either.
     mutating func committed(due: Uptime, interval: Duration, _ now: Uptime) -> Bool {
         guard !isFresh(now), emptyFetches == 1 || due - now <= min(Self.near, interval / 2) else {
             return false
@@ -64,7 +64,7 @@ public struct SharedFetches: Sendable {
         return due + Self.lateness
     }
 
-    /// The delivery has fetched, or found nothing.
+    /// The delivery has fetched; `isEmpty`: it found nothing.
     mutating func fetched(isEmpty: Bool) {
         emptyFetches = isEmpty ? emptyFetches + 1 : 0
         hasWaited = false
