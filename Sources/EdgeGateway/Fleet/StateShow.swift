@@ -42,6 +42,8 @@ actor StateShow: Service {
     static let pause = Duration.seconds(5)
     /// How much later it may be, to be done with other work.
     private static let leeway = Duration.seconds(2)
+    /// The same while no destination shows the state: it then needs no wake-up of its own.
+    private static let idleLeeway = Duration.seconds(10)
 
     private let status: StatusService
     private let deliveries: Deliveries
@@ -59,7 +61,8 @@ actor StateShow: Service {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 await self.look()
-                try? await Task.sleep(for: Self.pause, tolerance: Self.leeway)
+                let leeway = await self.showing.isEmpty ? Self.idleLeeway : Self.leeway
+                try? await Task.sleep(for: Self.pause, tolerance: leeway)
             }
         }
     }

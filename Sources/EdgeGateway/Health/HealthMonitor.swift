@@ -78,10 +78,10 @@ actor HealthMonitor {
 struct HealthWatch: Service {
     /// How true `since` is, and how soon the log says something. A look is a walk through the store's
     /// counters, a millisecond or two.
-    static let period = Duration.seconds(15)
+    static let period = Duration.seconds(13)
 
-    /// How much later it may be, to be done with other work.
-    private static let leeway = Duration.seconds(3)
+    /// How much later it may be, to be done with other work: its thread looks after the store each 4.5 s.
+    private static let leeway = Duration.seconds(5)
 
     let monitor: HealthMonitor
     /// Run what mostly calls the store.
