@@ -22,11 +22,6 @@ struct CatchUpWaiters {
         for waiter in done { waiter.continuation.resume(returning: true) }
     }
 
-    /// All that came has been taken, and nothing comes any more.
-    mutating func answerAll() {
-        if let last = waiters.map(\.number).max() { answer(last) }
-    }
-
     /// This question is not waited for any longer.
     mutating func giveUp(_ number: UInt32) {
         guard let index = waiters.firstIndex(where: { $0.number == number }) else { return }

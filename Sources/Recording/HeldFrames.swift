@@ -3,49 +3,70 @@ import BlueZ
 
 /// Frames that wait while their sensor's assignment changes: it is not known yet whose they are. A value.
 struct HeldFrames: Sendable {
-    /// Of a sensor without an assignment the newest are kept, so many: the first heartbeat comes within seconds of
-    /// the first frame, and sensors send about one a second.
-    static let unassignedMax = 240
-    /// Of one that has an assignment the oldest, so many: two hours of a strap, or six minutes of one that sends 20
-    /// times a second. A change waits for the disk, which takes seconds.
-    static let assignedMax = 8_192
+    /// Before it is known when an assignment begins the newest are kept, so many: the first heartbeat comes within
+    /// seconds of the first frame, and sensors send about one a second.
+    static let newestMax = 240
+    /// After that the oldest, so many: two hours of a strap, or six minutes of one that sends 20 times a second. A
+    /// change waits for the disk, which takes seconds.
+    static let oldestMax = 8_192
 
+    /// Frames for which there was no room.
+    struct Refused: Sendable, Equatable {
+        var count: Int
+        var from: Uptime
+        var through: Uptime
+    }
+
+    /// The sensor's address when they began to wait.
+    let address: String
     /// Those that came before belong to the assignment that the sensor has.
     let since: Uptime
     private(set) var frames: [SensorFrame] = []
-    /// Those of an assigned sensor for which there was no room, and when the last of them came.
-    private(set) var refusedCount = 0
-    private(set) var refusedAt = Uptime.zero
+    private(set) var refused: Refused?
+    private var hasBeginning: Bool
 
-    init(since: Uptime) { self.since = since }
+    /// - Parameter hasBeginning: an assignment ends at `since`, and the next one begins.
+    init(of address: String, since: Uptime, hasBeginning: Bool) {
+        self.address = address
+        self.since = since
+        self.hasBeginning = hasBeginning
+    }
 
     /// Takes a frame; false if it came too early to wait.
-    mutating func take(_ frame: SensorFrame, isAssigned: Bool) -> Bool {
+    mutating func take(_ frame: SensorFrame) -> Bool {
         guard frame.uptime >= since else { return false }
-        if isAssigned, frames.count >= Self.assignedMax {
-            refusedCount += 1
-            refusedAt = frame.uptime
+        if hasBeginning, frames.count >= Self.oldestMax {
+            let from = refused?.from ?? frame.uptime
+            refused = Refused(
+                count: (refused?.count ?? 0) + 1, from: from, through: frame.uptime)
             return true
         }
-        // Its assignment begins with the oldest that is kept: those before belong to none.
-        if !isAssigned, frames.count >= Self.unassignedMax { frames.removeFirst() }
+        if !hasBeginning, frames.count >= Self.newestMax { frames.removeFirst() }
         frames.append(frame)
         return true
     }
 
-    /// Takes out the frames that wait.
-    mutating func removeFrames() -> [SensorFrame] {
-        defer { frames = [] }
-        return frames
+    /// When the first of them came; an assignment begins with it, so that none is passed over from now on.
+    mutating func begin() -> Uptime? {
+        hasBeginning = true
+        return frames.first?.uptime
     }
 
-    /// The same sensor's, under another address.
+    /// Takes out the frames that wait, and what was refused after them.
+    mutating func remove() -> (frames: [SensorFrame], refused: Refused?) {
+        defer { (frames, refused) = ([], nil) }
+        return (frames, refused)
+    }
+
+    /// The same sensor's, known by another address.
     func joined(with other: HeldFrames?) -> HeldFrames {
         guard let other else { return self }
-        var both = HeldFrames(since: min(since, other.since))
-        both.frames = frames + other.frames
-        both.refusedCount = refusedCount + other.refusedCount
-        both.refusedAt = max(refusedAt, other.refusedAt)
+        var both = HeldFrames(
+            of: address, since: min(since, other.since),
+            hasBeginning: hasBeginning || other.hasBeginning)
+        for frame in (frames + other.frames).sorted(by: { $0.uptime < $1.uptime }) {
+            _ = both.take(frame)
+        }
         return both
     }
 }

@@ -14,7 +14,7 @@ extension Recorder {
     /// nothing.
     public func beginPairing(_ address: String) -> Bool {
         guard sessions[address] == nil, held[address] == nil else { return false }
-        held[address] = HeldFrames(since: .zero)
+        held[address] = HeldFrames(of: address, since: .zero, hasBeginning: false)
         return true
     }
 
@@ -23,38 +23,49 @@ extension Recorder {
     ///
     /// Returns since when; nil if not all could be taken in time.
     public func holdFrames(of address: String) async -> Uptime? {
+        if case .streaming? = links[address]?.state {
+            // What bluetoothd keeps while it hangs was sent before.
+            guard !isHung, await central.hasHandedOver() else { return nil }
+        }
         let since = clock.read().uptime
-        if held[address] == nil { held[address] = HeldFrames(since: since) }
+        if held[address] == nil {
+            held[address] = HeldFrames(
+                of: address, since: since, hasBeginning: sessions[address] != nil)
+        }
         guard await catchUp(patience: Self.changePatience) else { return nil }
         let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
         await append(arrivals)
         return since
     }
 
-    /// The assignment does not change: what waited belongs to the one there is, or to no patient.
+    /// The assignment does not change: what waits since the sensor had this address belongs to the one there is, or to
+    /// no patient.
     public func abandonPairing(_ address: String) async {
-        await takeHeld(of: address)
+        for (present, frames) in held where frames.address == address {
+            await takeHeld(of: present)
+        }
     }
 
     /// Takes the frames of a sensor that waited while its assignment was changed, if it has one.
     private func takeHeld(of address: String) async {
         // More may come while these are stored; they wait behind them.
-        while sessions[address] != nil, let frames = held[address]?.removeFrames(), !frames.isEmpty
-        {
+        while sessions[address] != nil, let some = held[address]?.remove(), !some.frames.isEmpty {
             let now = clock.read()
             var arrivals: [Arrival] = []
-            for frame in frames {
+            for frame in some.frames {
                 arrivals +=
                     sessions[address]?.take(
                         frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
             }
             await append(arrivals)
+            if let refused = some.refused, let assignment = sessions[address]?.assignmentID {
+                await queue.note(
+                    refusals: refused.count, of: assignment, from: refused.from,
+                    through: refused.through)
+            }
         }
-        let last = held.removeValue(forKey: address)
+        held[address] = nil
         settleIntakes()
-        if let last, let assignment = sessions[address]?.assignmentID {
-            await queue.note(refusals: last.refusedCount, of: assignment, at: last.refusedAt)
-        }
     }
 
     /// The last frame that waits, decoded: the proof of life.
@@ -65,10 +76,8 @@ extension Recorder {
             .first { $0.bpm > 0 }
     }
 
-    /// When the first frame that waits arrived.
-    public func firstArrival(of address: String) -> Uptime? {
-        held[address]?.frames.first?.uptime
-    }
+    /// When the first frame that waits arrived, with which the sensor's next assignment begins; nil if none waits.
+    public func beginAssignment(of address: String) -> Uptime? { held[address]?.begin() }
 
     /// Stores this sensor's frames under an assignment, those that waited first.
     public func record(address: String, sensorID: Int64, assignmentID: Int64) async {

@@ -14,7 +14,7 @@ public actor Recorder {
     }
 
     let queue: SampleQueue
-    private let central: Central
+    let central: Central
     let clock: any GatewayClock
     let policy: DecodePolicy
     private let logger: Logger
@@ -76,13 +76,7 @@ public actor Recorder {
                 await take(change)
             case .bus(let isPresent):
                 isBusPresent = isPresent
-                if !isPresent {
-                    loseDaemon()
-                    // What had come precedes this.
-                    await append(arrivals)
-                    arrivals = []
-                    catchUps.answerAll()
-                }
+                if !isPresent { loseDaemon() }
             case .caughtUp(let number):
                 await append(arrivals)
                 arrivals = []
@@ -129,8 +123,7 @@ public actor Recorder {
     private func flush() async { try? await queue.flush() }
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
-        let isAssigned = sessions[frame.address] != nil
-        if held[frame.address]?.take(frame, isAssigned: isAssigned) == true { return [] }
+        if held[frame.address]?.take(frame) == true { return [] }
         guard let before = sessions[frame.address] else { return [] }
         let arrivals =
             sessions[frame.address]?.take(

@@ -18,6 +18,7 @@ import Testing
         private let inbox = AsyncStream<[DBusMessage]>.makeStream()
         private let handOver = Mutex<(@Sendable () async -> Void)?>(nil)
         private let isDeaf = Mutex(false)
+        private let isHung = Mutex(false)
         let incomingLost: UInt64 = 0
 
         func whenAsked(_ body: @escaping @Sendable () async -> Void) {
@@ -26,6 +27,9 @@ import Testing
 
         /// Answers no question any more.
         func deafen() { isDeaf.withLock { $0 = true } }
+
+        /// bluetoothd answers nothing any more.
+        func hang() { isHung.withLock { $0 = true } }
 
         func catchUp(number: UInt32) {
             guard !isDeaf.withLock({ $0 }) else { return }
@@ -42,7 +46,9 @@ import Testing
         func request(
             _ message: DBusMessage, deadline: Duration
         ) async throws(DBusFault) -> DBusMessage {
-            throw DBusFault(name: "org.freedesktop.DBus.Error.NameHasNoOwner")
+            throw DBusFault(
+                name: isHung.withLock(\.self)
+                    ? DBusFault.noReply : "org.freedesktop.DBus.Error.NameHasNoOwner")
         }
 
         func send(_ message: DBusMessage) -> Bool { true }
@@ -197,7 +203,7 @@ import Testing
         let stage = try await Stage()
         stage.clock.set(100)
         let since = try #require(await stage.recorder.holdFrames(of: Self.address))
-        let count = HeldFrames.assignedMax + 30
+        let count = HeldFrames.oldestMax + 30
         for second in 1...count { await stage.send([100 + Double(second)]) }
         let second = try await stage.queue.enroll(Stage.terms(patient: "2"))
         let assignment = try await stage.queue.assign(
@@ -208,8 +214,12 @@ import Testing
         let first = try await stage.queue.balance(of: .enrollment(stage.first.id))
         #expect(first.received == 0)
         let balance = try await stage.queue.balance(of: .enrollment(second.id))
-        #expect(balance.pending == HeldFrames.assignedMax)
+        #expect(balance.pending == HeldFrames.oldestMax)
         #expect(balance.refused.values.reduce(0, +) == 30 && balance.received == count)
+        await stage.send([100 + Double(count) + 1])
+        try await stage.queue.flush()
+        let gaps = try await stage.queue.gaps(assignment: assignment.id)
+        #expect(gaps.map(\.cause) == [.queueFull], "\(gaps)")
         try await stage.end()
     }
 
@@ -225,6 +235,70 @@ import Testing
         await stage.recorder.forget(Self.address)
         await stage.send([108])
         #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105])
+        try await stage.end()
+    }
+
+    /// bluetoothd hung, and kept minutes of a strap that was paired with another patient meanwhile: they were the
+    /// second one's, dated before its assignment.
+    @Test(arguments: [false, true])
+    func aStrapChangesNoHandsWhileBluetoothdHangs(isNoticed: Bool) async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        if isNoticed {
+            await stage.recorder.take([.daemonHung(since: .zero + .seconds(103))])
+        } else {
+            stage.bus.hang()
+        }
+        #expect(await stage.recorder.holdFrames(of: Self.address) == nil)
+        try await stage.end()
+    }
+
+    @Test func aStrapThatIsAwayIsForgottenAlthoughBluetoothdHangs() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        await stage.recorder.take([
+            .link(
+                LinkChange(
+                    address: Self.address, state: .absent, reason: .progress,
+                    uptime: stage.clock.read().uptime)),
+            .daemonHung(since: .zero + .seconds(103)),
+        ])
+        stage.bus.hang()
+        #expect(await stage.recorder.holdFrames(of: Self.address) != nil)
+        try await stage.end()
+    }
+
+    /// A connection that is lost leaves frames behind that the recorder has not taken yet.
+    @Test func whatCameBeforeTheBusWasLostIsTakenFirst() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        stage.bus.deafen()
+        let asked = Task { await stage.recorder.catchUp() }
+        await stage.clock.hasSleeper()
+        stage.bus.close()
+        #expect(await asked.value)
+        while await stage.recorder.radio != .noBus { await Task.yield() }
+        #expect(await stage.recorder.catchUp(), "nothing is there, and nothing comes")
+        try await stage.end()
+    }
+
+    /// What came before bonding told a strap's address waited for ever where it then was not paired.
+    @Test func framesOfAStrapThatIsRenamedAndNotPairedWaitNoLonger() async throws {
+        let stage = try await Stage()
+        let first = "4F:00:00:00:00:02"
+        let identity = "C0:00:00:00:00:02"
+        #expect(await stage.recorder.beginPairing(first))
+        await stage.recorder.take([
+            .frame(
+                SensorFrame(
+                    address: first, bytes: [0, 60], uptime: .zero + .seconds(101),
+                    connectionNumber: 1)),
+            .renamed(from: first, to: identity),
+        ])
+        #expect(await stage.recorder.firstMeasurement(of: identity)?.bpm == 60)
+        await stage.recorder.abandonPairing(first)
+        #expect(await stage.recorder.firstMeasurement(of: identity) == nil)
+        #expect(await stage.recorder.beginPairing(identity))
         try await stage.end()
     }
 

@@ -14,7 +14,7 @@ struct CatchUp: Sendable, Hashable {
     /// All that came until then has been taken.
     private(set) var until = Uptime.zero
     private var question: Question?
-    private var lastNumber: UInt32 = 0
+    private(set) var lastNumber: UInt32 = 0
 
     /// When an open question is given up.
     var deadline: Uptime? { question.map { $0.at + Self.patience } }
@@ -59,12 +59,27 @@ struct CatchUp: Sendable, Hashable {
 
 extension Central {
     /// Asks for all that has come from the bus by now, where frames gather. ``CentralEvent/caughtUp(number:)`` with
-    /// the number returned follows it; nil: there is no bus.
+    /// the number returned follows it, also where the bus is lost; nil: this central has ended.
     public func catchUp() -> UInt32? {
-        guard let client else { return nil }
+        guard !hasEnded else { return nil }
         let number = caughtUp.nextNumber()
-        client.catchUp(number: number)
+        if let client {
+            client.catchUp(number: number)
+        } else {
+            mailbox.post([.caughtUp(number: number)])
+        }
         return number
+    }
+
+    /// Whether bluetoothd has handed over what it kept, if it stood still: it answers, or it is not there.
+    public func hasHandedOver() async -> Bool {
+        guard let client else { return true }
+        do throws(DBusFault) {
+            try await client.ping(deadline: DaemonPulse.answerPatience)
+            return true
+        } catch {
+            return error.name != DBusFault.noReply
+        }
     }
 
     /// When a link's deadline is to be looked at: that of a silent one not while its frames may be under way.

@@ -33,6 +33,8 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
+    /// No event follows any more.
+    var hasEnded = false
     var isWatched = false
     var caughtUp = CatchUp()
     /// For whom frames gather on the present connection.
@@ -128,6 +130,7 @@ public actor Central {
     private func finish(_ client: BlueZClient?) async {
         await client?.close()
         alarm?.cancel()
+        hasEnded = true
         mailbox.finish()
     }
 
@@ -143,7 +146,8 @@ public actor Central {
         }
         self.client = nil
         loseDaemon()
-        mailbox.post([.bus(isPresent: false)])
+        // All that came has been handed over, and this connection answers no question any more.
+        mailbox.post([.caughtUp(number: caughtUp.lastNumber), .bus(isPresent: false)])
     }
 
     /// Watches a sensor: connects to it and subscribes, as long as it is watched.

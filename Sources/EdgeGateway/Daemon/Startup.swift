@@ -47,13 +47,7 @@ actor Startup {
 
     private func takeUp() async throws {
         var isComplete = true
-        let sensors = try await queue.sensors()
-        for assignment in try await queue.openAssignments() {
-            guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
-                continue
-            }
-            await recording.start(sensor, as: assignment.id)
-        }
+        try await recordStraps()
         for enrollment in try await queue.enrollments() {
             do {
                 try await changes.startDelivery(of: enrollment.id)
@@ -63,5 +57,18 @@ actor Startup {
             }
         }
         self.isComplete = isComplete
+    }
+
+    /// After an absence of the store people pair and forget straps meanwhile.
+    private nonisolated func recordStraps() async throws {
+        try await recording.changes.run {
+            let sensors = try await queue.sensors()
+            for assignment in try await queue.openAssignments() {
+                guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
+                    continue
+                }
+                await recording.start(sensor, as: assignment.id)
+            }
+        }
     }
 }

@@ -30,8 +30,6 @@ struct PairingService: Sendable {
     let deliveries: Deliveries
     let session: PairingSession
     let logger: Logger
-    /// One assignment changes at a time: from the last frame before to the first after.
-    private let changes = OneAtATime()
 
     /// Connects to a sensor, sees that it is a heart-rate sensor, and records it from now on.
     ///
@@ -52,24 +50,28 @@ struct PairingService: Sendable {
         do {
             inspection = try await inspect(address, request, since: begun)
         } catch {
-            if isNew { await recorder.abandonPairing(address) }
+            if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
             throw error
         }
         // A bond reveals the identity address behind one that changes.
         let known = inspection.sighting.address
         let sensor: Sensor
         do {
-            sensor = try await changes.run {
-                try await start(known, request, enrollment, further, inspection)
+            sensor = try await recording.changes.run {
+                do {
+                    return try await start(known, request, enrollment, further, inspection)
+                } catch {
+                    if isNew { await recorder.abandonPairing(address) }
+                    throw error
+                }
             }
         } catch {
-            if isNew { await recorder.abandonPairing(address) }
             await central.undo(inspection)
             throw error
         }
         // It is paired from here on, whatever can be told of it.
         if let enrollment { await patients.adopt(patient, for: enrollment) }
-        if known != address { await recorder.abandonPairing(address) }
+        if isNew, known != address { await recorder.abandonPairing(address) }
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
         } else if let value = inspection.value(BatteryService.level) {
@@ -91,7 +93,7 @@ struct PairingService: Sendable {
         }
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
-        try await changes.run {
+        try await recording.changes.run {
             try await whileHeld(address) { end in
                 try await queue.flush()
                 try await queue.forgetSensor(sensor.id, at: end)
@@ -142,7 +144,7 @@ struct PairingService: Sendable {
             try await queue.pair(
                 address: address, details: details, enrollment: enrollment?.id,
                 patient: request.patient, also: further.map(\.id),
-                since: await recorder.firstArrival(of: address) ?? since)
+                since: await recorder.beginAssignment(of: address) ?? since)
         }
         await recording.start(sensor, as: assignment.id)
         return sensor

@@ -7,6 +7,8 @@ import Recording
 struct SensorRecording: Sendable {
     let recorder: Recorder
     let central: Central
+    /// One assignment changes at a time: from the last frame before to the first after.
+    let changes = OneAtATime()
 
     /// Records a sensor from now on.
     func start(_ sensor: Sensor, as assignment: Int64) async {

@@ -81,19 +81,20 @@ struct GapLedgers: Sendable {
 
     /// A frame was refused at the door, behind `frames` that wait.
     mutating func tellRefusal(
-        of assignment: Int64, at uptime: Uptime, behind frames: Int, isCurrent: Bool
+        of assignment: Int64, from uptime: Uptime, through latest: Uptime, behind frames: Int,
+        isCurrent: Bool
     ) {
         let last = events.lastIndex { $0.assignment == assignment }
         if let last, case .refused(let through) = events[last].kind,
             !GapLedger.isGap(from: through, until: uptime)
         {
-            events[last].kind = .refused(through: max(through, uptime))
+            events[last].kind = .refused(through: max(through, latest))
             return
         }
         tell(
             LedgerEvent(
                 frames: frames, assignment: assignment, uptime: uptime,
-                kind: .refused(through: uptime)), isCurrent: isCurrent)
+                kind: .refused(through: latest)), isCurrent: isCurrent)
     }
 
     // MARK: - Writing
@@ -170,7 +171,9 @@ extension [Int64: KeptLedger] {
 extension Database {
     /// The run lived at this uptime.
     func setAlive(run: Int64, uptime: Uptime) throws {
-        try cachedStatement(sql: "UPDATE run SET alive_uptime_us = ? WHERE id = ?")
-            .execute(arguments: [uptime, run])
+        try cachedStatement(
+            sql:
+                "UPDATE run SET alive_uptime_us = max(coalesce(alive_uptime_us, 0), ?) WHERE id = ?"
+        ).execute(arguments: [uptime, run])
     }
 }

@@ -54,7 +54,7 @@ extension SampleQueue {
                 try kept.write(db, run, uptime: known)
                 // The run lived as long as the assignment: the next start must not think that it ended before.
                 if ended != nil {
-                    try db.setAlive(run: run.id, uptime: max(known, reading.uptime))
+                    try db.setAlive(run: run.id, uptime: reading.uptime)
                 }
                 FaultPoint.assignmentGaps.reach()
             }

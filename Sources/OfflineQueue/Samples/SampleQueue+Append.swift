@@ -20,7 +20,8 @@ extension SampleQueue {
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()
             } else {
-                tellRefusal(of: arrival.assignmentID, at: arrival.uptime)
+                tellRefusal(
+                    of: arrival.assignmentID, from: arrival.uptime, through: arrival.uptime)
             }
         }
         if let latest, buffer.isDue(uptime: latest + Self.tendSlack) || isDueBeforeNextTend {
@@ -37,17 +38,20 @@ extension SampleQueue {
         return deadline < nextTend
     }
 
-    /// Counts frames that were refused before they came here, as those are that find no room in memory here; the last
-    /// of them came at `uptime`.
-    public func note(refusals count: Int, of assignment: Int64, at uptime: Uptime) {
+    /// Counts frames that came after all that were appended, from `first` to `last`, and found no room in memory before
+    /// they came here.
+    public func note(
+        refusals count: Int, of assignment: Int64, from first: Uptime, through last: Uptime
+    ) {
         guard count > 0, assignmentIDs.contains(assignment) else { return }
         buffer.note(refusals: count, of: assignment)
-        tellRefusal(of: assignment, at: uptime)
+        tellRefusal(of: assignment, from: first, through: last)
     }
 
-    private func tellRefusal(of assignment: Int64, at uptime: Uptime) {
+    private func tellRefusal(of assignment: Int64, from first: Uptime, through last: Uptime) {
         ledgers.tellRefusal(
-            of: assignment, at: uptime, behind: buffer.arrivals.count, isCurrent: areLedgersCurrent)
+            of: assignment, from: first, through: last, behind: buffer.arrivals.count,
+            isCurrent: areLedgersCurrent)
     }
 
     /// Counts copies of frames that were taken over, as `doubled`: bluetoothd signals each frame once for

@@ -247,13 +247,16 @@ struct GapTests {
         clock.advance(seconds: 0.5)
         try await queue.flush()
         try await queue.forgetSensor(worn.sensor.id, at: end)
+        _ = try await Worn(queue, 2)
         try await queue.abandon()
         clock.advance(seconds: 100)
         queue = try await store.open(clock, settings: settings)
         #expect(try await told(queue, worn.assignment) == [])
         let assignments = try await queue.assignments()
-        #expect(assignments.map(\.isOpen) == [false])
-        #expect(try store.number("SELECT ended_uptime_us FROM assignment") == end.microseconds)
+        #expect(assignments.map(\.isOpen) == [false, true])
+        #expect(
+            try store.number("SELECT ended_uptime_us FROM assignment WHERE id = 1")
+                == end.microseconds)
     }
 
     @Test func aDayAddsUp() async throws {
