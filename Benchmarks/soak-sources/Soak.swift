@@ -98,6 +98,7 @@ struct Soak {
             }
             text += "\(minute),\(try await look()),\(isUp ? "up" : "cut")\n"
             await exchange.forgetRequests()
+            await exchange.forgetStored()
             for strap in Self.straps { await bluez.forgetFramesSent(strap) }
             if minute % 60 == 0 { print(text.split(separator: "\n").last.map { String($0) } ?? "") }
             // What there is can be looked at meanwhile.

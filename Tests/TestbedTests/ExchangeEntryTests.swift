@@ -176,6 +176,21 @@ struct ExchangeEntryTests {
         await peter.exchange.stop()
     }
 
+    @Test("an identifier stays taken when its row is forgotten, and no row has its number again")
+    func forgetting() async throws {
+        let session = try await EnrolledExchange()
+        func post(_ ids: String...) async -> [String]? {
+            await session.post(Sample.bundle(of: ids.map { Sample.observation(id: $0) }))?
+                .verdicts.map { String($0.prefix(3)) }
+        }
+        #expect(await post("a", "b") == ["201", "201"])
+        await session.exchange.forgetStored()
+        #expect(await session.exchange.stored.map(\.id) == [60002])
+        #expect(await post("a", "b", "c") == ["409", "409", "201"])
+        #expect(await session.exchange.stored.map(\.id) == [60002, 60003])
+        await session.exchange.stop()
+    }
+
     @Test("the same identifier twice in one observation is a conflict that leaves an orphan")
     func twiceInOne() async throws {
         let session = try await EnrolledExchange()

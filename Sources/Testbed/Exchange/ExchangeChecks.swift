@@ -39,7 +39,7 @@ extension StandInExchange {
             if pacePerEntry > .zero { await time.sleep(pacePerEntry) }
             return insert(
                 StoredObservation(
-                    id: 60001 + observations.count, patient: patient, device: device, code: code,
+                    id: nextRowID, patient: patient, device: device, code: code,
                     identifiers: identifiers, dataPoint: dataPoint, storedAt: now, isOrphan: false))
         } catch {
             return .refused(error.status, error.diagnostics)
@@ -179,7 +179,7 @@ extension StandInExchange {
         var row = row
         let wanted = row.identifiers
         row.identifiers = []
-        row.id = 60001 + observations.count
+        row.id = nextRowID
         row.storedAt = now
         let index = observations.count
         observations.append(row)

@@ -70,6 +70,17 @@ extension StandInExchange {
         return counts.filter { $0.value > 1 }
     }
 
+    /// The server's number for the next row.
+    var nextRowID: Int { 60001 + rowsForgotten + observations.count }
+
+    /// Forgets the rows stored so far, but for the last: a week of them takes gigabytes. Their identifiers stay taken,
+    /// and their numbers are not given again.
+    public func forgetStored() {
+        let count = max(observations.count - 1, 0)
+        observations.removeFirst(count)
+        rowsForgotten += count
+    }
+
     /// Every request seen, in the order of arrival.
     public var requests: [ExchangeRequestRecord] { log }
 

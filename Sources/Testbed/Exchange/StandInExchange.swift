@@ -71,6 +71,8 @@ public actor StandInExchange {
     var accessTokens: [String: ExchangeAccessToken] = [:]
     var refreshTokens: [String: ExchangeRefreshToken] = [:]
     var observations: [StoredObservation] = []
+    /// So many rows came before them.
+    var rowsForgotten = 0
     /// The unique index over (system, value): the row that owns it.
     var identifierOwners: [ExchangeIdentifier: Int] = [:]
 
