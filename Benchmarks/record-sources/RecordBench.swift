@@ -41,8 +41,7 @@ struct RecordBench {
         var straps: Int
         var ours: [RecordingRun.Cost]
         var peer: [RecordingRun.Cost]
-        /// Wake-ups a second, by thread, while no strap is there.
-        var idle: [String: Double] = [:]
+        var idle: RecordingRun.Idle?
     }
 
     static func main() async {
@@ -91,9 +90,9 @@ struct RecordBench {
 
     private struct Measured {
         var cost: RecordingRun.Cost
-        /// At one frame a second only, and so is the next: wake-ups by thread while no strap is there.
+        /// At one frame a second only, and so is the next.
         var recovery: Recovery?
-        var idle: [String: Double]?
+        var idle: RecordingRun.Idle?
     }
 
     private static func measured(
@@ -134,8 +133,8 @@ struct RecordBench {
     }
 
     private static func wakeUps(
-        _ ours: RecordingRun.Cost, _ peer: RecordingRun.Cost, _ idle: [String: Double],
-        _ peerIdle: [String: Double]
+        _ ours: RecordingRun.Cost, _ peer: RecordingRun.Cost, _ idle: RecordingRun.Idle,
+        _ peerIdle: RecordingRun.Idle
     ) -> [Verdict] {
         [
             figure(
@@ -143,8 +142,13 @@ struct RecordBench {
                 noise: timingNoise, ours.wakeUps.values.reduce(0, +),
                 peer.wakeUps.values.reduce(0, +)),
             figure(
+                "wake-ups a second, straps just left", "≤ 1", "", limit: idleWakeUpsMax,
+                noise: timingNoise, idle.searching.values.reduce(0, +),
+                peerIdle.searching.values.reduce(0, +)),
+            figure(
                 "wake-ups a second, no strap", "≤ 1", "", limit: idleWakeUpsMax,
-                noise: timingNoise, idle.values.reduce(0, +), peerIdle.values.reduce(0, +)),
+                noise: timingNoise, idle.settled.values.reduce(0, +),
+                peerIdle.settled.values.reduce(0, +)),
         ]
     }
 

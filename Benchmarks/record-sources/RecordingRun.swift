@@ -27,8 +27,10 @@ struct RecordingRun {
     private static let warmUp = Duration.seconds(5)
     /// More than the age at which either commits.
     static let commitPause = Duration.seconds(7)
-    /// Straps that are gone are looked for eagerly at first.
+    /// Links have ended by then, and what was recorded is committed.
     static let absencePause = Duration.seconds(30)
+    /// Straps that are gone are looked for eagerly at first: two attempts of 8 s to connect to each.
+    static let searchTime = Duration.seconds(150)
 
     let recorder: any Recorder
     let bus: PrivateBus
@@ -106,18 +108,32 @@ struct RecordingRun {
             memory: memory, wakeUps: wakeUps, sent: sent, rows: rows)
     }
 
-    /// Wake-ups a second while no strap is there.
-    func wakeUpsWithoutStraps(over time: Duration) async throws -> [String: Double] {
+    /// Wake-ups a second while no strap is there, by thread.
+    struct Idle: Codable {
+        /// While straps that have just left are looked for.
+        var searching: [String: Double]
+        /// Once that is over.
+        var settled: [String: Double]
+    }
+
+    /// Counts wake-ups while no strap is there, each for so long.
+    func wakeUpsWithoutStraps(over time: Duration) async throws -> Idle {
         for strap in Self.straps { await bluez.setOnAir(strap, false) }
-        // Links end, and what was recorded is committed.
+        let left = ContinuousClock.now
         try await Task.sleep(for: Self.absencePause)
+        let searching = try await wakeUps(over: time)
+        try await Task.sleep(until: left + Self.searchTime)
+        let settled = try await wakeUps(over: time)
+        for strap in Self.straps { await bluez.setOnAir(strap, true) }
+        return Idle(searching: searching, settled: settled)
+    }
+
+    private func wakeUps(over time: Duration) async throws -> [String: Double] {
         let pid = try await recorder.pid
         let before = try ProcessFigures.wakeUps(of: pid)
         let began = ContinuousClock.now
         try await Task.sleep(for: time)
-        let rates = try Self.rates(of: pid, since: before, ContinuousClock.now - began)
-        for strap in Self.straps { await bluez.setOnAir(strap, true) }
-        return rates
+        return try Self.rates(of: pid, since: before, ContinuousClock.now - began)
     }
 
     private static func rates(
