@@ -59,9 +59,9 @@ struct CatchUp: Sendable, Hashable {
 
 extension Central {
     /// Asks for all that has come from the bus by now, where frames gather. ``CentralEvent/caughtUp(number:)`` with
-    /// the number returned follows it, also where the bus is lost; nil: this central has ended.
+    /// the number returned follows it, also where the bus is lost; nil: this central does not run.
     public func catchUp() -> UInt32? {
-        guard !hasEnded else { return nil }
+        guard isRunning else { return nil }
         let number = caughtUp.nextNumber()
         if let client {
             client.catchUp(number: number)

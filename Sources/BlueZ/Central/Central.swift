@@ -33,8 +33,8 @@ public actor Central {
     var client: BlueZClient?
     private var generation: UInt64 = 0
     private var isStopping = false
-    /// No event follows any more.
-    var hasEnded = false
+    /// Events follow.
+    var isRunning = false
     var isWatched = false
     var caughtUp = CatchUp()
     /// For whom frames gather on the present connection.
@@ -92,6 +92,7 @@ public actor Central {
 
     /// Works until `stop` or until the task is cancelled. Never gives up.
     public func run() async {
+        isRunning = true
         var backoff = Self.busPause
         while !isStopping, !Task.isCancelled {
             do throws(DBusFault) {
@@ -130,7 +131,7 @@ public actor Central {
     private func finish(_ client: BlueZClient?) async {
         await client?.close()
         alarm?.cancel()
-        hasEnded = true
+        isRunning = false
         mailbox.finish()
     }
 
