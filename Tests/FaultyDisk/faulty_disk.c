@@ -14,8 +14,6 @@ typedef struct {
     int per_thousand;
     // Changes that succeed before every later one fails; negative: not counted.
     int64_t changes_left;
-    // Whether only one change fails then.
-    int is_once;
     int64_t failures;
 } Disk;
 
@@ -45,8 +43,7 @@ static int fault_of(int handle, Operation operation) {
         } else if (disk->changes_left >= 0) {
             if (operation != READ && disk->changes_left-- == 0) {
                 fault = operation == WRITE ? disk->faults : FAULTY_DISK_IO;
-                disk->changes_left = disk->is_once ? -1 : 0;
-                if (disk->is_once) disk->faults = NONE;
+                disk->changes_left = 0;
             }
         } else if ((int)(next_random(disk) % 1000) < disk->per_thousand) {
             int possible = disk->faults & (FAULTY_DISK_FULL | FAULTY_DISK_IO);
@@ -208,16 +205,6 @@ void faulty_disk_fail_after(int handle, int fault, int64_t changes) {
     pthread_mutex_lock(&lock);
     disks[handle].faults = fault;
     disks[handle].changes_left = changes;
-    disks[handle].is_once = 0;
-    pthread_mutex_unlock(&lock);
-}
-
-void faulty_disk_fail_once(int handle, int fault, int64_t changes) {
-    pthread_mutex_lock(&lock);
-    disks[handle].faults = fault;
-    disks[handle].per_thousand = 0;
-    disks[handle].changes_left = changes;
-    disks[handle].is_once = 1;
     pthread_mutex_unlock(&lock);
 }
 

@@ -47,7 +47,7 @@ extension SampleQueue {
         try settleUnwritten(enrollment)
         let outcomes = UnwrittenOutcomes(samples: outcomes, uploads: upload.map { [$0] } ?? [])
         let wall = clock.read().trustedWall
-        try write("settle samples", isRepeated: true) { [deliveries] db in
+        try write("settle samples") { [deliveries] db in
             try deliveries.write(outcomes, of: enrollment, db, wall: wall)
         }
         deliveries.written(outcomes, of: enrollment)
@@ -72,7 +72,7 @@ extension SampleQueue {
         guard let outcomes = deliveries.takeUnwritten(of: enrollment) else { return }
         let wall = clock.read().trustedWall
         do throws(QueueError) {
-            try write("settle samples", isRepeated: true) { [deliveries] db in
+            try write("settle samples") { [deliveries] db in
                 try deliveries.write(outcomes, of: enrollment, db, wall: wall)
             }
         } catch {

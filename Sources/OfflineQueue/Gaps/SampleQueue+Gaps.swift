@@ -75,7 +75,7 @@ extension SampleQueue {
         guard buffer.isEmpty, ledgers.isAliveDue(uptime: uptime) else { return }
         var kept = ledgers
         do {
-            try write("keep gap ledger", isRepeated: true) { [run, known = known(at: uptime)] db in
+            try write("keep gap ledger") { [run, known = known(at: uptime)] db in
                 try kept.write(db, run, uptime: known)
                 FaultPoint.ledgerKept.reach()
             }

@@ -45,7 +45,7 @@ extension SampleQueue {
         enrollment: Int64, _ entries: [LedgerEntry]
     ) throws(QueueError) {
         guard !entries.isEmpty else { return }
-        try write("settle gap ledger", isRepeated: true) { db in
+        try write("settle gap ledger") { db in
             for entry in entries {
                 try db.setLedgerCursor(
                     of: entry.assignmentID, destination: enrollment, entry.cursor)

@@ -128,7 +128,6 @@ extension SampleQueue {
         } catch {
             let error = QueueError("erase patient", error)
             note(error)
-            voidRefusedCommit(after: error)
             throw error
         }
     }

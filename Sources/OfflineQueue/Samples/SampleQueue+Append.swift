@@ -78,7 +78,7 @@ extension SampleQueue {
         if let since = deliveries.unwrittenSince,
             uptime - since >= settings.commitAgeMax - slack
         {
-            try? write("settle samples", isRepeated: true) { _ in }
+            try? write("settle samples") { _ in }
         }
     }
 
@@ -87,7 +87,7 @@ extension SampleQueue {
     /// If it throws, all that could not be written still waits in memory.
     public func flush() throws(QueueError) {
         guard !buffer.hasNothingToWrite else {
-            if deliveries.hasUnwritten { try write("settle samples", isRepeated: true) { _ in } }
+            if deliveries.hasUnwritten { try write("settle samples") { _ in } }
             return
         }
         try commitBuffer(uptime: clock.read().uptime)
@@ -139,7 +139,7 @@ extension SampleQueue {
         let latest = chunk.arrivals.last?.uptime
         let told = max(chunk.isLast ? known(at: uptime) : .zero, latest ?? .zero)
         var kept = ledgers
-        let done = try write("commit samples", isRepeated: true) { [run, settings] db -> Commit in
+        let done = try write("commit samples") { [run, settings] db -> Commit in
             FaultPoint.commitBegun.reach()
             var commit = plan
             try commit.insert(chunk.arrivals, settings, db)

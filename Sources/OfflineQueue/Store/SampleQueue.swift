@@ -226,10 +226,10 @@ public actor SampleQueue {
     }
 
     /// Runs `body` in one transaction, which takes outcomes along that wait to be written; on any error
-    /// nothing of it remains. `isRepeated`: it is tried again until it succeeds, and does no harm twice.
+    /// nothing of it remains, unless the disk refused the commit's last bytes (``UnsureCommit``).
     @discardableResult
     func write<Value>(
-        _ operation: String, isRepeated: Bool = false, _ body: (Database) throws -> Value
+        _ operation: String, _ body: (Database) throws -> Value
     ) throws(QueueError) -> Value {
         try store.mustBeWritable(operation)
         let wall = deliveries.hasUnwritten ? clock.read().trustedWall : nil
@@ -243,18 +243,7 @@ public actor SampleQueue {
         } catch {
             deliveries.failedAlong()
             note(error)
-            if !isRepeated { voidRefusedCommit(after: error) }
             throw error
-        }
-    }
-
-    /// Writes something small where the log has a commit that the disk refused. It may be whole there, and would
-    /// count at the next start though its change was said to have failed (``UnsureCommit``).
-    func voidRefusedCommit(after error: QueueError) {
-        guard error.code == .diskFull || error.code == .inputOutput else { return }
-        let uptime = clock.read().uptime
-        // What cannot even be written over stays; the next commit that succeeds takes its place.
-        try? store.write("void a commit") { [run] db in try db.setAlive(run: run.id, uptime: uptime)
         }
     }
 

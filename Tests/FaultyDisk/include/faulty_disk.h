@@ -26,8 +26,6 @@ int faulty_disk_arm(const char *directory, uint64_t seed);
 void faulty_disk_set(int handle, int faults, int per_thousand);
 // So many changes succeed, then every one fails with `fault` (FULL or IO), until `faulty_disk_set`.
 void faulty_disk_fail_after(int handle, int fault, int64_t changes);
-// So many changes succeed, then one fails.
-void faulty_disk_fail_once(int handle, int fault, int64_t changes);
 // Operations that failed so far.
 int64_t faulty_disk_failures(int handle);
 void faulty_disk_disarm(int handle);

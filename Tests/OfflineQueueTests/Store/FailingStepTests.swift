@@ -95,16 +95,6 @@ struct FailingStepTests {
         /// Every row of every table, as a reader of the file sees them.
         func rows() throws -> [String] { try Self.rows(of: store.path) }
 
-        /// The same as the next start would see them after a kill; without the run, whose time goes on.
-        func rowsAfterKill() throws -> [String] {
-            let copy = try TestStore()
-            for companion in ["", "-wal"] {
-                let data = try Data(contentsOf: URL(fileURLWithPath: store.path + companion))
-                try data.write(to: URL(fileURLWithPath: copy.path + companion))
-            }
-            return try Self.rows(of: copy.path).filter { !$0.hasPrefix("run ") }
-        }
-
         private static func rows(of path: String) throws -> [String] {
             try DatabaseQueue(path: path).read { db in
                 let tables = try String.fetchAll(
@@ -120,37 +110,6 @@ struct FailingStepTests {
 
     /// More writes than any of the changes needs.
     private static let stepsMax = 500
-
-    /// A disk refused the last bytes of a pairing, or the sync after them: who paired was told that nothing had
-    /// changed, and after the next start the strap recorded for the new patient.
-    @Test(
-        arguments: Change.allCases,
-        [FAULTY_DISK_FULL, FAULTY_DISK_IO])
-    func thatWasSaidToHaveFailedIsNotMadeByTheNextStart(change: Change, fault: Int) async throws {
-        let clock = ManualClock()
-        let scene = try await Scene(clock)
-        if change == .erasing { try await scene.queue.forgetSensor(scene.other.sensor.id) }
-        let before = try scene.rowsAfterKill()
-        var failed = 0
-        for step in 0..<Self.stepsMax {
-            clock.advance(seconds: 1)
-            scene.disk.failOnce(fault, after: step)
-            do {
-                try await scene.make(change)
-                break
-            } catch {
-                failed += 1
-            }
-            scene.disk.fail(0)
-            let rows = try scene.rowsAfterKill()
-            #expect(try rows == scene.rows().filter { !$0.hasPrefix("run ") }, "step \(step)")
-            guard !change.isMadeInSteps else { continue }
-            #expect(rows == before, "step \(step)")
-        }
-        scene.disk.fail(0)
-        #expect(failed > 0 && failed < Self.stepsMax)
-        #expect(try scene.rowsAfterKill() != before)
-    }
 
     @Test(arguments: Change.allCases, [FAULTY_DISK_FULL, FAULTY_DISK_IO])
     func leavesNothingByHalf(change: Change, fault: Int) async throws {

@@ -27,11 +27,6 @@ final class BadDisk: Sendable {
         faulty_disk_fail_after(handle, Int32(fault), Int64(changes))
     }
 
-    /// After so many changes one fails.
-    func failOnce(_ fault: Int, after changes: Int) {
-        faulty_disk_fail_once(handle, Int32(fault), Int64(changes))
-    }
-
     var failures: Int64 { faulty_disk_failures(handle) }
 }
 
@@ -41,7 +36,8 @@ struct FaultyDiskTests {
     static let seeds: [UInt64] = {
         let text = ProcessInfo.processInfo.environment["OFFLINE_QUEUE_DISK"]
         if let seed = text.flatMap(UInt64.init) { return [seed] }
-        return [1, 2, 3, 4, 5, 6, 7, 8, .random(in: 0 ... .max)]
+        let failed: [UInt64] = [288_722_214_770_459_169, 3_954_638_480_211_288_314]
+        return failed + [1, 2, 3, 4, 5, 6, 7, 8, .random(in: 0 ... .max)]
     }()
 
     /// Whatever fails: no crash, no broken store, what was acknowledged stays, and once the disk does
