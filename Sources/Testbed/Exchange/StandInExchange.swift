@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 
 /// Which of the servers in the field the stand-in is.
 public enum ExchangeVersion: Sendable, Hashable {
@@ -134,11 +135,23 @@ public actor StandInExchange {
 
     /// Ends a cut: the same port answers again.
     public func restoreNetwork() async throws {
-        guard listener == nil else { return }
-        listener = try await ExchangeListener.start(port: port) { [weak self] request in
-            await self?.handle(request) ?? (.serverError, .none)
+        let deadline = ContinuousClock.now + Self.portPatience
+        while listener == nil {
+            do {
+                listener = try await ExchangeListener.start(port: port) { [weak self] request in
+                    await self?.handle(request) ?? (.serverError, .none)
+                }
+            } catch let error as IOError
+                where error.errnoCode == EADDRINUSE && ContinuousClock.now < deadline
+            {
+                try await Task.sleep(for: .milliseconds(20))
+            }
         }
     }
+
+    /// How long the port may still be taken: a child that this process is just starting has the old listener open
+    /// until it executes its program.
+    private static let portPatience = Duration.seconds(10)
 
     /// Ends the stand-in for good.
     public func stop() async { await cutNetwork() }
