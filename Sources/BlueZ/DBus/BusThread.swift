@@ -27,8 +27,8 @@ struct BusThread {
     static let earlyTime = Duration.milliseconds(150)
     /// So many are handed over though their time has not come: they take memory, and a power cut loses them.
     static let gatheredMax = 256
-    /// How many times the sockets are read, at most, for all that has come; it is less than so many reads. Without a
-    /// limit, what keeps coming could hold the thread for ever.
+    /// The most reads for all that has come; fewer are enough to empty the sockets. Without a limit, what keeps coming
+    /// could hold the thread for ever.
     static let readsMax = 1024
     /// How long a closing connection may try to send what is still queued.
     static let farewell = Duration.milliseconds(200)
