@@ -32,7 +32,8 @@ extension Recorder {
             held[address] = HeldFrames(
                 of: address, since: since, hasBeginning: sessions[address] != nil)
         }
-        guard await catchUp(patience: Self.changePatience) else { return nil }
+        // A radio that has been stopped says so at once, though not all it has handed over may have been taken.
+        guard await catchUp(patience: Self.changePatience), !isStopping else { return nil }
         let arrivals = sessions[address]?.release(now: clock.read(), policy: policy) ?? []
         await append(arrivals)
         return since

@@ -281,6 +281,9 @@ public actor Recorder {
         await release()
     }
 
+    /// No frame follows: those that are kept back need not wait for one.
+    public func finish() async { await release() }
+
     // MARK: - Frames that are under way
 
     /// Returns when all that has come by now has been taken: it is in the queue, but for frames whose times are not

@@ -315,4 +315,23 @@ import Testing
         #expect(await again.value != nil, "what had come was taken before its end")
         try await stage.end()
     }
+
+    /// The first frame after a silence is kept back, for it may begin a flood: it was lost at a stop.
+    @Test func aFrameThatCameWhileTheRadioStoppedIsStored() async throws {
+        let stage = try await Stage()
+        await stage.send([101, 102, 103])
+        await stage.recorder.stop()
+        await stage.send([110])
+        await stage.recorder.finish()
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 110])
+        try await stage.end()
+    }
+
+    /// A radio that has been stopped answers that all was taken; the recorder may have frames before it still.
+    @Test func aStrapChangesNoHandsOnceTheDaemonLeaves() async throws {
+        let stage = try await Stage()
+        await stage.recorder.stop()
+        #expect(await stage.recorder.holdFrames(of: Self.address) == nil)
+        try await stage.end()
+    }
 }

@@ -48,11 +48,6 @@ struct Daemon {
                     queue: queue, clock: clock, logger: logger,
                     onReturn: { await gateway.startup.completeAfterAbsence() })
             },
-            supervised("radio") {
-                RadioService(
-                    central: central, recorder: gateway.recorder,
-                    radioTasks: radioTasks, storeTasks: queue.tasks)
-            },
             supervised("watchdog") {
                 Watchdog(
                     pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
@@ -75,6 +70,13 @@ struct Daemon {
                 RetryingServer(
                     server: PageServer(gateway: gateway), states: gateway.servers, logger: logger))
         }
+        // The last one is stopped first: the others may take all the time there is.
+        services.append(
+            supervised("radio") {
+                RadioService(
+                    central: central, recorder: gateway.recorder,
+                    radioTasks: radioTasks, storeTasks: queue.tasks)
+            })
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
         logger.info("started", metadata: ["version": "\(GatewayVersion.text)"])

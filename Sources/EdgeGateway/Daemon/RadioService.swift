@@ -11,34 +11,33 @@ struct RadioService: Service {
     let radioTasks: (any TaskExecutor)?
     let storeTasks: (any TaskExecutor)?
 
-    /// Returns after a graceful shutdown.
+    /// Returns after a graceful shutdown or a cancellation, once all that the radio has handed over is in the queue:
+    /// a disk may hold that up for longer than services have to end.
     ///
-    /// - Throws: ``RadioStopped`` if the radio or its events end while the gateway runs.
+    /// - Throws: ``RadioStopped`` if the radio ends while the gateway runs.
     func run() async throws {
         let events = central.events()
-        try await withGracefulShutdownHandler {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask(executorPreference: radioTasks) { await central.run() }
-                group.addTask(executorPreference: storeTasks) {
-                    for await batch in events { await recorder.take(batch) }
-                }
-                // One without the other records nothing.
-                await group.next()
-                if await !recorder.isStopping { await central.stop(disconnecting: false) }
-                await group.waitForAll()
-            }
-            guard await recorder.isStopping || Task.isCancelled else { throw RadioStopped() }
-        } onGracefulShutdown: {
+        // Tasks of their own, which the cancellation of this one does not reach.
+        let radio = Task(executorPreference: radioTasks) { await central.run() }
+        let taking = Task(executorPreference: storeTasks) {
+            for await batch in events { await recorder.take(batch) }
+            await recorder.finish()
+        }
+        await withTaskCancellationOrGracefulShutdownHandler {
+            await radio.value
+            await taking.value
+        } onCancelOrGracefulShutdown: {
             // Links are left up: bluetoothd keeps them, and the next start adopts them.
             Task {
                 await recorder.stop()
                 await central.stop(disconnecting: false)
             }
         }
+        guard await recorder.isStopping else { throw RadioStopped() }
     }
 }
 
-/// The radio or its events ended while the gateway runs.
+/// The radio ended while the gateway runs.
 struct RadioStopped: Error, CustomStringConvertible {
     var description: String { "the radio stopped by itself" }
 }

@@ -127,7 +127,9 @@ struct PairingService: Sendable {
         let clock = central.clock
         let deadline = min(clock.now() + Self.firstBeatTimeout, inspection.end)
         let address = inspection.sighting.address
-        while clock.now() < deadline, await recorder.firstMeasurement(of: address) == nil {
+        while clock.now() < deadline, !Task.isCancelled,
+            await recorder.firstMeasurement(of: address) == nil
+        {
             await clock.sleep(Self.firstBeatPause)
         }
         return inspection
@@ -168,6 +170,7 @@ struct PairingService: Sendable {
     private func whileHeld<Value>(
         _ address: String, _ change: (Uptime) async throws -> Value
     ) async throws -> Value {
+        guard await !recorder.isStopping else { throw ProblemReport.leaving }
         do {
             guard let since = await recorder.holdFrames(of: address) else {
                 throw ProblemReport.framesNotStored
@@ -233,4 +236,8 @@ extension ProblemReport {
     static let framesNotStored = ProblemReport(
         code: .notStored, message: "what the strap has sent so far cannot be stored yet",
         advice: "try again in a minute; edge-gateway status says what is wrong")
+
+    static let leaving = ProblemReport(
+        code: .closed, message: "the gateway is being stopped; nothing was changed",
+        advice: "try again once it runs: systemctl status edge-gateway")
 }

@@ -1,0 +1,64 @@
+import Foundation
+import Testing
+
+/// The socket on which systemd would listen to the daemon.
+final class NotifySocket: Sendable {
+    let path = FileManager.default.temporaryDirectory
+        .appending(path: "notify-\(UInt32.random(in: 0 ... .max))").path
+    private let descriptor: Int32
+
+    init() throws {
+        descriptor = socket(
+            AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: Array(path.utf8)) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0)
+    }
+
+    deinit {
+        close(descriptor)
+        unlink(path)
+    }
+
+    /// What has come since the last time.
+    func take() -> [String] {
+        var messages: [String] = []
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+            guard count > 0 else { return messages }
+            messages.append(String(decoding: buffer.prefix(count), as: UTF8.self))
+        }
+    }
+
+    /// Waits until it was fed so often.
+    func expectFed(_ times: Int) async throws {
+        var fed = 0
+        try await expect("fed \(times) times") {
+            fed += take().filter { $0 == "WATCHDOG=1" }.count
+            return fed >= times
+        }
+    }
+
+    /// Waits until nothing has come for so many seconds.
+    func expectSilence(seconds: Int) async throws {
+        try await expect("silence") {
+            try await Task.sleep(for: .seconds(seconds))
+            return take().isEmpty
+        }
+    }
+
+    private func expect(_ what: String, _ holds: () async throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + .seconds(120)
+        while try await !holds() {
+            try #require(ContinuousClock.now < deadline, "not within 2 minutes: \(what)")
+            try await Task.sleep(for: .milliseconds(50))
+        }
+    }
+}
