@@ -101,7 +101,9 @@ extension SensorLink {
             forgets = min(forgets + 1, 1_000)
             actions.append(.forgetDevice)
             enter(.absent, reason)
-        case .transientRadio where wasConnecting && attemptsUnheard >= policy.attemptsUnheardMax:
+        case .transientRadio
+        where wasConnecting
+            && (reason == .connectTimeout || attemptsUnheard >= policy.attemptsUnheardMax):
             enter(.suspended(.outOfRange), reason)
         default:
             if busyInRow >= policy.busyMax {

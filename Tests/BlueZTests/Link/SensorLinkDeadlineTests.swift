@@ -10,9 +10,10 @@ struct SensorLinkDeadlineTests {
         var fixture = LinkFixture.connecting()
         #expect(fixture.wait(.milliseconds(7_999)) == [])
         #expect(fixture.wait(.milliseconds(1)) == [.disconnect])
-        #expect(fixture.link.state == .seen)
         #expect(fixture.link.reason == .connectTimeout)
-        // The end of the attempt is waited for, 5 s at most.
+        // Heard at once, it waits for the end of the attempt, 5 s at most.
+        #expect(fixture.tell(.sighted) == [])
+        #expect(fixture.link.state == .seen)
         #expect(fixture.wait(.milliseconds(4_999)) == [])
         #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
     }
@@ -23,6 +24,7 @@ struct SensorLinkDeadlineTests {
         var fixture = LinkFixture.connecting()
         let attempt = fixture.link.attempt
         fixture.wait(.seconds(8))
+        fixture.tell(.sighted)
         #expect(fixture.tell(.connectFinished(attempt: attempt - 1, .transientRadio)) == [])
         #expect(fixture.link.nextDeadline == fixture.now + .seconds(5), "another's answer")
         // At once or after a back-off, by chance.
@@ -35,22 +37,31 @@ struct SensorLinkDeadlineTests {
         var fixture = LinkFixture.connecting()
         let attempt = fixture.link.attempt
         fixture.wait(.seconds(8))
+        fixture.tell(.sighted)
         #expect(fixture.tell(.connectFinished(attempt: attempt, nil)) == [])
         #expect(fixture.link.nextDeadline == fixture.now + .seconds(5))
     }
 
-    @Test("after two attempts unheard it waits to be heard")
+    @Test("after an attempt that nobody answers it waits to be heard")
     func outOfRange() {
         var fixture = LinkFixture.connecting()
-        fixture.wait(.seconds(8))
-        fixture.wait(.seconds(5))
-        fixture.tell(.slotGranted)
-        fixture.wait(.seconds(8))
+        #expect(fixture.wait(.seconds(8)) == [.disconnect])
         #expect(fixture.link.state == .suspended(.outOfRange))
         #expect(fixture.link.wantsScan)
         #expect(fixture.link.nextDeadline == nil)
         fixture.now += .seconds(60)
         #expect(fixture.tell(.sighted) == [.requestSlot])
+    }
+
+    @Test("after two attempts that fail at once it waits to be heard")
+    func failedAtOnce() {
+        var fixture = LinkFixture.connecting()
+        #expect(
+            fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
+                == [.refresh, .requestSlot])
+        fixture.tell(.slotGranted)
+        fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
+        #expect(fixture.link.state == .suspended(.outOfRange))
     }
 
     @Test("resolve: 15 s, then the link is ended")
