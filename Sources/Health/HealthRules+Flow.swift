@@ -34,6 +34,11 @@ extension HealthRules {
                         message: "sends, and nothing of it has been stored for "
                             + age($0.unstoredTime))
                 }
+                found += snapshot.straps.filter { !$0.isRecorded }.map {
+                    HealthCondition(
+                        .strapNotStored, about: $0,
+                        message: "is paired, and nothing is recorded of it")
+                }
             }
         }
         found += snapshot.deliveries.compactMap { flow($0, beside: causes) }

@@ -72,6 +72,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var silenceLimit = Duration.seconds(60)
         /// How long nothing of it has been stored though frames came.
         public var unstoredTime = Duration.zero
+        /// Whether what it sends is taken at all.
+        public var isRecorded = true
 
         /// A strap of which nothing has been heard.
         public init(id: Int64, address: String, label: String) {

@@ -59,7 +59,10 @@ public struct RecordingHealth: Sendable {
         return try await queue.sensors().map { sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
-            guard let session = sessions[sensor.address] else { return strap }
+            guard let session = sessions[sensor.address] else {
+                strap.isRecorded = false
+                return strap
+            }
             strap.batteryPercent = session.batteryPercent
             strap.isDoubled = session.isDoubled
             strap.silentTime = session.silentTime(at: uptime)

@@ -57,6 +57,7 @@ import Testing
         Row(.doubledStream) { $0.straps[0].isDoubled = true },
         Row(.strapSilent) { $0.straps[0].silentTime = .seconds(61) },
         Row(.strapNotStored) { $0.straps[0].unstoredTime = .seconds(61) },
+        Row(.strapNotStored) { $0.straps[0].isRecorded = false },
     ]
     private static let store = [
         Row(.clockUntrusted) { $0.isClockTrusted = false },

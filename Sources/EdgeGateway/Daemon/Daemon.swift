@@ -45,8 +45,7 @@ struct Daemon {
         var services: [any Service] = [
             supervised("store maintenance") {
                 StoreMaintenance(
-                    queue: queue, clock: clock, logger: logger,
-                    onReturn: { await gateway.startup.completeAfterAbsence() })
+                    queue: queue, clock: clock, logger: logger, startup: gateway.startup)
             },
             supervised("watchdog") {
                 Watchdog(

@@ -1,5 +1,6 @@
 import Logging
 import OfflineQueue
+import Recording
 
 /// Takes up what the store knows: straps to record, deliveries to run.
 actor Startup {
@@ -8,8 +9,8 @@ actor Startup {
     private let changes: EnrollmentChanges
     private let importSession: ImportSession
     private let logger: Logger
-    /// Whether all that the store knows is recorded and delivered.
-    private var isComplete = false
+    /// The opening of the store (``StoreFacts/openings``) whose straps are recorded; nil before the first.
+    private var recordedOpening: Int?
 
     init(
         queue: SampleQueue, recording: SensorRecording, changes: EnrollmentChanges,
@@ -29,45 +30,47 @@ actor Startup {
     func begin() async throws {
         await importSession.discard()
         do {
-            try await takeUp()
+            try await takeUp(await queue.health())
         } catch let error as QueueError where error.isStoreTrouble {
             logger.error("read store: \(error)")
         }
     }
 
-    /// The store can be written again: what could not be taken up is taken up now.
-    func completeAfterAbsence() async {
-        guard !isComplete else { return }
+    /// Takes up what the store knows if it was opened since that was last done: it could not be read before, or what
+    /// was read in its place was older, or a salvage has changed it.
+    func follow(_ store: StoreFacts) async {
+        guard !store.isAbsent, store.openings != recordedOpening else { return }
         do {
-            try await takeUp()
+            try await takeUp(store)
         } catch {
             logger.error("read store: \(error)")
         }
     }
 
-    private func takeUp() async throws {
-        var isComplete = true
-        try await recordStraps()
-        for enrollment in try await queue.enrollments() {
-            do {
-                try await changes.startDelivery(of: enrollment.id)
-            } catch let error as QueueError where error.isStoreTrouble {
-                logger.error("start delivery: \(error)")
-                isComplete = false
-            }
-        }
-        self.isComplete = isComplete
+    private func takeUp(_ store: StoreFacts) async throws {
+        try await recordStraps(isStandIn: store.isAbsent)
+        if !store.isAbsent { recordedOpening = store.openings }
+        await changes.startMissingDeliveries()
     }
 
     /// After an absence of the store people pair and forget straps meanwhile.
-    private nonisolated func recordStraps() async throws {
+    private nonisolated func recordStraps(isStandIn: Bool) async throws {
         try await recording.changes.run {
+            let open = try await queue.openAssignments()
             let sensors = try await queue.sensors()
-            for assignment in try await queue.openAssignments() {
-                guard let sensor = sensors.first(where: { $0.id == assignment.sensorID }) else {
-                    continue
+            for sensor in sensors {
+                var assignment = open.first { $0.sensorID == sensor.id }?.id
+                if assignment == nil, !isStandIn {
+                    // A paired strap has one: a salvage has lost it. Its samples are held until it is paired anew.
+                    assignment = try await queue.assign(sensor: sensor.id, enrollment: nil).id
                 }
-                await recording.start(sensor, as: assignment.id)
+                if let assignment { await recording.start(sensor, as: assignment) }
+            }
+            // Known from a stand-in, or forgotten by a change that counts only now.
+            let addresses = Set(sensors.map(\.address))
+            for address in await recording.recorder.recorded.keys
+            where !isStandIn && !addresses.contains(address) {
+                await recording.stop(address)
             }
         }
     }

@@ -12,8 +12,7 @@ struct StoreMaintenance: Service {
     let queue: SampleQueue
     let clock: any GatewayClock
     let logger: Logger
-    /// Called when the store can be written again that could not be when the gateway began.
-    let onReturn: @Sendable () async -> Void
+    let startup: Startup
 
     func run() async throws {
         // Its waits and its calls then wake one thread.
@@ -25,7 +24,6 @@ struct StoreMaintenance: Service {
     private func tend() async {
         var pruneAt = Uptime.zero
         var wasFailing = false
-        var wasAbsent = await queue.health().isAbsent
         while !Task.isCancelled {
             let (facts, next) = await queue.tend()
             let now = clock.read().uptime
@@ -33,8 +31,7 @@ struct StoreMaintenance: Service {
                 await prune()
                 pruneAt = now + Self.prunePause
             }
-            if wasAbsent, !facts.isAbsent { await onReturn() }
-            wasAbsent = facts.isAbsent
+            await startup.follow(facts)
             let fault = facts.fault
             if let fault, !wasFailing { logger.error("\(fault)") }
             if fault == nil, wasFailing { logger.notice("the store takes samples again") }

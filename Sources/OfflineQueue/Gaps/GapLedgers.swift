@@ -43,6 +43,27 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
+    /// Forgets those of other assignments than these.
+    mutating func keep(only assignments: Set<Int64>) {
+        kept = kept.filter { assignments.contains($0.key) }
+        events.removeAll { !assignments.contains($0.assignment) }
+    }
+
+    /// What was told of an assignment after its end is the sensor's next one's.
+    mutating func reassign(_ ended: EndedAssignments) {
+        for index in events.indices where events[index].kind != .end {
+            let event = events[index]
+            events[index].assignment =
+                ended.assignment(insteadOf: event.assignment, at: event.uptime) ?? event.assignment
+        }
+    }
+
+    /// Whether it ends behind frames that wait.
+    func isEnding(_ assignment: Int64) -> Bool {
+        kept[assignment]?.isEnded != false
+            || events.contains { $0.assignment == assignment && $0.kind == .end }
+    }
+
     /// The cause that was noted last of an open assignment.
     func noted(_ assignment: Int64) -> GapCause? {
         for event in events.reversed() where event.assignment == assignment {

@@ -61,6 +61,7 @@ extension SampleQueue {
             return (ended, value)
         }
         ledgers = kept
+        rememberAssignments()
         if !isStored, let ended {
             tell(
                 LedgerEvent(
@@ -68,6 +69,12 @@ extension SampleQueue {
                     uptime: reading.uptime, kind: .end))
         }
         return value
+    }
+
+    /// Called after each change of them.
+    func rememberAssignments() {
+        remembered =
+            (try? read("list assignments") { db in try RememberedAssignments(db) }) ?? remembered
     }
 
     /// While no samples come there are no commits to tell how long this run lived.

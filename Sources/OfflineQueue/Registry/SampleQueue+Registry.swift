@@ -29,6 +29,7 @@ extension SampleQueue {
             try db.execute(
                 sql: "UPDATE sensor SET address = ? WHERE id = ?", arguments: [address, id])
         }
+        rememberAssignments()
     }
 
     /// All sensors, in the order in which they were added; the forgotten only if asked for.
@@ -296,6 +297,7 @@ extension SampleQueue {
             try db.check(patient: patient, for: enrollment)
             _ = try db.bind(id, to: enrollment, patient)
         }
+        rememberAssignments()
     }
 
     /// The assignments in force, one a sensor at most.

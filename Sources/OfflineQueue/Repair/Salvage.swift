@@ -27,6 +27,8 @@ struct Salvage: Sendable {
     let path: String
     /// By the wall clock, trusted or not: for the names of files and the report.
     let wall: UTC
+    /// What the run that goes on knows of.
+    var remembered = RememberedAssignments()
     /// Called at each page of the broken store.
     var onPage: @Sendable () -> Void = {}
 
@@ -65,7 +67,7 @@ struct Salvage: Sendable {
         let source = try SalvageSource(path: path, log: log, shapes: shapes)
         try database.write { db in
             var writer = SalvageWriter(source, shapes: shapes)
-            try writer.insertRegistry(db)
+            try writer.insertRegistry(db, remembered)
             let pages = StorePages(path: path, log)
             let overflow = pages.overflow(log)
             try pages.forEach(log) { page in
@@ -143,7 +145,9 @@ private struct SalvageWriter {
 
     /// Copies every table but the samples and segments, and makes up what others refer to, where
     /// nothing depends on its contents: a boot, a sensor.
-    mutating func insertRegistry(_ db: Database) throws {
+    mutating func insertRegistry(
+        _ db: Database, _ remembered: RememberedAssignments
+    ) throws {
         for name in Self.registry {
             if name == "assignment" { try makeUpSensors(db) }
             for (_, row) in (source.rows[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -157,6 +161,7 @@ private struct SalvageWriter {
                 try insert(name, row, db)
             }
         }
+        try remembered.putBack(db)
         try makeUpBoots(db)
         let rest = shapes.map(\.name).filter {
             !Self.registry.contains($0) && $0 != "segment"

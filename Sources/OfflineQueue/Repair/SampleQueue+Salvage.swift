@@ -28,7 +28,7 @@ extension SampleQueue {
             at: now)
         store.beginSalvage()
         let salvage = Salvage(
-            path: store.path, wall: reading.wall, onPage: whileSalvaging)
+            path: store.path, wall: reading.wall, remembered: remembered, onPage: whileSalvaging)
         guard settings.staysAvailable else {
             do {
                 try salvage.run(cause: cause)

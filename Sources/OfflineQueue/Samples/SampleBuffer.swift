@@ -105,10 +105,22 @@ struct SampleBuffer: Sendable {
         restartGroup()
     }
 
+    /// What came for an assignment that had ended is the sensor's next one's, or nobody's.
+    mutating func reassign(_ ended: EndedAssignments) {
+        arrivals = arrivals.compactMap { arrival in
+            var arrival = arrival
+            guard let id = ended.assignment(insteadOf: arrival.assignmentID, at: arrival.uptime)
+            else { return nil }
+            arrival.assignmentID = id
+            return arrival
+        }
+    }
+
     /// Forgets what is of other assignments than these.
     mutating func keep(only assignments: Set<Int64>) {
         arrivals.removeAll { !assignments.contains($0.assignmentID) }
         refusals = refusals.filter { assignments.contains($0.key) }
+        copies = copies.filter { assignments.contains($0.key) }
     }
 
     mutating func forgetRefusals(of assignment: Int64) {

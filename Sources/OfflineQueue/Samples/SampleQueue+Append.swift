@@ -11,11 +11,14 @@ extension SampleQueue {
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
         var latest: Uptime?
         var isUnknown = false
-        for arrival in arrivals {
-            guard assignmentIDs.contains(arrival.assignmentID) else {
+        for var arrival in arrivals {
+            guard let id = ended.assignment(insteadOf: arrival.assignmentID, at: arrival.uptime)
+            else { continue }
+            guard assignmentIDs.contains(id) else {
                 isUnknown = true
                 continue
             }
+            arrival.assignmentID = id
             latest = arrival.uptime
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()

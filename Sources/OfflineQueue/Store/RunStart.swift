@@ -8,6 +8,7 @@ struct RunStart: Sendable {
     var wallOffset: WallOffset?
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
+    var remembered: RememberedAssignments
     var salvage: SalvageReport?
     /// The last sample whose row was checked; 0 if none was.
     var walkedThrough: Int64 = 0
@@ -47,6 +48,7 @@ struct RunStart: Sendable {
         }
         nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        remembered = try RememberedAssignments(db)
         salvage = try SalvageReport.latest(db)
         walkedThrough = try Int64.fetchOne(db, sql: "SELECT through FROM walk") ?? 0
         let now = Instant(boot: boot, uptime: reading.uptime)
@@ -76,6 +78,8 @@ struct ResumedRun: Sendable {
     /// The highest sample number ever given.
     let lastSample: Int64
     let assignmentIDs: Set<Int64>
+    /// Those that it took for open.
+    let ended: EndedAssignments
     let salvage: SalvageReport?
     /// What the run's last commit may have left there though it failed.
     let commit: UnsureCommit
@@ -83,9 +87,9 @@ struct ResumedRun: Sendable {
     /// Puts the rows of boot and run back if they were lost.
     init(
         _ store: StoreConnection, _ run: CurrentRun, _ reading: ClockReading,
-        beyond known: UnsureCommit.Known
+        open: some Sequence<Int64>, beyond known: UnsureCommit.Known
     ) throws(QueueError) {
-        (lastSample, assignmentIDs, salvage, commit) = try store.write("resume run") { db in
+        (lastSample, assignmentIDs, ended, salvage, commit) = try store.write("resume run") { db in
             try db.execute(
                 sql: "INSERT OR IGNORE INTO boot (id, boot_id) VALUES (?, ?)",
                 arguments: [run.boot, run.bootID])
@@ -103,6 +107,7 @@ struct ResumedRun: Sendable {
             return (
                 try RunStart.lastSample(db),
                 try Int64.fetchSet(db, sql: "SELECT id FROM assignment"),
+                try EndedAssignments(db, among: open, boot: run.boot),
                 try SalvageReport.latest(db),
                 try UnsureCommit(db, run: run.id, beyond: known)
             )

@@ -68,11 +68,27 @@ extension SampleQueue {
             path: store.path, settings: settings, started: run.started, bootID: run.bootID,
             nonce: run.nonce)
         let begun = try opening.begin(salvaging: false, whileSalvaging: whileSalvaging)
+        do {
+            // The stand-in may have been of an older state, or of another store.
+            ended = try begun.database.unsafeRead { [open = ledgers.kept.keys] db in
+                try EndedAssignments(db, among: open, boot: begun.start.boot)
+            }
+        } catch {
+            try? begun.database.close()
+            throw QueueError("begin run", error)
+        }
         store.open(begun.database)
         begin(begun)
-        // Frames of assignments that the store does not know: the stand-in was of another one.
-        buffer.keep(only: assignmentIDs)
+        keepWhatIsKnown()
         ledgers.begin(begun.start.ledgers, isCurrent: buffer.isEmpty)
+    }
+
+    /// What came for an assignment that has ended is the sensor's next one's.
+    private func keepWhatIsKnown() {
+        buffer.reassign(ended)
+        buffer.keep(only: assignmentIDs)
+        ledgers.reassign(ended)
+        ledgers.keep(only: assignmentIDs)
     }
 
     /// What a run finds in its store.
@@ -81,14 +97,15 @@ extension SampleQueue {
         repair.begin(begun.start, begun.findings)
         segments = OpenSegments(nextSample: begun.start.nextSample)
         assignmentIDs = begun.start.assignmentIDs
+        remembered = begun.start.remembered
     }
 
     private func reopen() throws(QueueError) {
         let reading = clock.read()
         var resumed: ResumedRun?
-        try store.reopen { [segments, buffer] store throws(QueueError) in
+        try store.reopen { [segments, buffer, ledgers] store throws(QueueError) in
             resumed = try ResumedRun(
-                store, run, reading,
+                store, run, reading, open: ledgers.kept.keys,
                 beyond: UnsureCommit.Known(
                     nextSample: segments.nextSample, oldestWaiting: buffer.oldestUptime,
                     refusalsWritten: buffer.refusalsWritten))
@@ -101,7 +118,23 @@ extension SampleQueue {
         buffer.takeOut(resumed.commit)
         segments.restart(after: resumed.lastSample)
         assignmentIDs = resumed.assignmentIDs
+        ended = resumed.ended
+        keepWhatIsKnown()
+        for (id, end) in ended.ends { follow(end, of: id) }
+        rememberAssignments()
         repair.report(resumed.salvage)
+    }
+
+    /// Ends the ledger of an assignment behind its last frame, and begins that of the sensor's next one.
+    private func follow(_ end: EndedAssignments.End, of id: Int64) {
+        guard !ledgers.isEnding(id) else { return }
+        if let next = end.next, ledgers.kept[next] == nil {
+            ledgers.begin(next, at: end.uptime, noted: ledgers.noted(id))
+        }
+        ledgers.tell(
+            LedgerEvent(
+                frames: buffer.arrivals.count, assignment: id, uptime: end.uptime, kind: .end),
+            isCurrent: buffer.isEmpty)
     }
 
     /// Looks whether the store's files are where they were, and carries all of it into new ones if not.

@@ -138,6 +138,9 @@ public actor SampleQueue {
     var repair = StoreRepair()
     /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
+    var remembered = RememberedAssignments()
+    /// As far as the caller does not know of it yet.
+    var ended = EndedAssignments()
 
     /// Opens the store at `path` (its directory must exist), migrates it, and begins a run.
     ///
@@ -176,6 +179,7 @@ public actor SampleQueue {
             repair.begin(begun.start, begun.findings)
             segments = OpenSegments(nextSample: begun.start.nextSample)
             assignmentIDs = begun.start.assignmentIDs
+            remembered = begun.start.remembered
             ledgers = GapLedgers(begun.start.ledgers, aliveUptime: started.uptime)
         } catch {
             let error = error.located(at: path)

@@ -127,7 +127,9 @@ struct SetAside: Codable, Sendable {
         if let wallOffset {
             try db.trust(boot: boot, offset: wallOffset, source: "clock")
         }
+        // A salvage may have lost some.
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        kept = kept.filter { known.contains($0.key) }
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
         let unsure = try UnsureCommit(
             db, run: run,
@@ -174,7 +176,7 @@ extension StoreOpening {
         for path in settings.asideDirectories.flatMap(SetAside.files) {
             guard let aside = SetAside(path: path) else {
                 // The gateway cannot read it; it stays for a person to examine.
-                rename(path, path.replacing("-aside-", with: "-broken-"))
+                rename(path, Self.broken(path))
                 continue
             }
             // Another gateway's, that shares the directory.
@@ -183,10 +185,22 @@ extension StoreOpening {
         }
         found.sort { $0.aside.started.wall < $1.aside.started.wall }
         for (path, aside) in found {
-            try database.write { db in try aside.store(db, settings) }
+            do {
+                try database.write { db in try aside.store(db, settings) }
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // It contradicts the store, and would at every start.
+                rename(path, Self.broken(path))
+                continue
+            }
             FaultPoint.asideTakenUp.reach()
             unlink(path)
         }
+    }
+}
+
+extension StoreOpening {
+    private static func broken(_ path: String) -> String {
+        path.replacing("-aside-", with: "-broken-")
     }
 }
 

@@ -18,6 +18,8 @@ struct StoreConnection: Sendable {
     /// Why the store is not open for writing; nil while it is.
     private(set) var absence: Absence?
     private(set) var isClosed = false
+    /// How often it was opened for writing.
+    private(set) var openings = 0
 
     /// An open store.
     init(_ database: DatabaseQueue, at path: String, lock: StoreLock?, pageCountMax: Int?) {
@@ -26,6 +28,7 @@ struct StoreConnection: Sendable {
         self.database = database
         self.lock = lock
         files = StoreFiles(of: path)
+        openings = 1
     }
 
     /// A store that cannot be opened. Throws if not even a database in memory can replace it.
@@ -91,6 +94,7 @@ struct StoreConnection: Sendable {
         self.database = database
         absence = nil
         files = StoreFiles(of: path)
+        openings += 1
     }
 
     /// Lets go of the files.
@@ -137,6 +141,7 @@ struct StoreConnection: Sendable {
         do throws(QueueError) {
             try check(self)
             files = StoreFiles(of: path)
+            openings += 1
             markStore()
         } catch {
             absence = before

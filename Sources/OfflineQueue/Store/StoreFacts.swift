@@ -8,6 +8,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var failingSince: Uptime?
     /// Whether the store is not open for writing: what is asked is answered from what can be read of it.
     public var isAbsent: Bool
+    /// How often it was opened for writing in this run: who wears what may be known otherwise each time.
+    public var openings: Int
     /// Whether a salvage is under way.
     public var isSalvaging: Bool
     /// Samples in memory and not yet on disk.
@@ -37,7 +39,8 @@ extension SampleQueue {
     public func health() -> StoreFacts {
         StoreFacts(
             fault: commits.fault, failingSince: commits.failingSince,
-            isAbsent: store.absence != nil, isSalvaging: store.absence?.isSalvaging == true,
+            isAbsent: store.absence != nil, openings: store.openings,
+            isSalvaging: store.absence?.isSalvaging == true,
             buffered: buffer.arrivals.count,
             oldestBuffered: buffer.arrivals.first?.uptime, taken: buffer.takenUptime,
             committed: commits.committedUptime, stored: commits.storedUptimes,

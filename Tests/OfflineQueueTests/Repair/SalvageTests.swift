@@ -303,6 +303,44 @@ struct SalvageTests {
             try Data(contentsOf: URL(fileURLWithPath: broken + "-wal")) == Data("its log".utf8))
     }
 
+    /// No strap's frames could be stored any more, for the ledger of one had no assignment.
+    @Test(arguments: ["assignment", "sensor", "enrollment"])
+    func whatIsWornGoesOnAfterASalvageThatCannotReadIt(table: String) async throws {
+        let queue = try await store.open(clock)
+        let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
+        func beat(_ count: UInt8) async throws {
+            for bpm in 60..<60 + count {
+                for strap in worn { try await queue.beat(strap.assignment, bpm: bpm, clock) }
+                clock.advance(seconds: 1)
+                await queue.commitIfDue()
+            }
+        }
+        try await beat(20)
+        try await queue.flush()
+        let (sensors, assignments) = (
+            try await queue.sensors(), try await queue.openAssignments()
+        )
+        try await queue.emptyLog()
+        for page in try pages(of: table, leaves: true) { try overwrite(page: page) }
+        await queue.note(QueueError(.corrupt, "read", "as if a call had met damage"))
+        try await beat(20)
+        try await queue.flush()
+        let health = await queue.health()
+        #expect(health.salvage?.carried == 40 && health.salvage?.orphaned == 0, "\(health)")
+        #expect(health.fault == nil)
+        #expect(try await queue.sensors() == sensors)
+        let now = try await queue.openAssignments()
+        #expect(now.map(\.id) == assignments.map(\.id))
+        if table != "enrollment" { #expect(now == assignments) }
+        #expect(try await queue.balance().stored == 80)
+        #expect(try await queue.gaps().isEmpty)
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        try await queue.close()
+        let again = try await store.open(clock, bootID: "boot-2")
+        #expect(try await again.balance().stored == 80)
+    }
+
     @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {
         let world = try await SalvageWorld(store, clock)
         // A flipped bit in a counter: the next commit would break the schema's check.

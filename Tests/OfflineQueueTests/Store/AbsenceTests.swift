@@ -254,6 +254,93 @@ struct AbsenceTests {
         #expect(countedCommits > 0)
     }
 
+    /// The change is whole in the log, and counts when the store is opened again: the frames of the second patient went
+    /// on to the first one's assignment, which had ended.
+    @Test(arguments: [FAULTY_DISK_FULL, FAULTY_DISK_IO])
+    func aChangeOfPatientThatADiskRefusedAtTheLastBytesDividesTheFrames(fault: Int) async throws {
+        var countedChanges = 0
+        for changes in 0..<16 {
+            let store = try TestStore()
+            let disk = try BadDisk(store.directory, seed: 1)
+            let queue = try await store.open(clock)
+            let worn = try await Worn(queue)
+            let second = try await queue.enroll(.example("second", patient: "p-9"))
+            for bpm in UInt8(0)..<20 {
+                try await queue.beat(worn.assignment, bpm: bpm, clock)
+                clock.advance(seconds: 1)
+            }
+            try await queue.flush()
+            disk.fail(fault, after: changes)
+            let isRefused =
+                (try? await queue.assign(sensor: worn.sensor.id, enrollment: second.id)) == nil
+            disk.fail(0)
+            let changed = clock.read().uptime
+            for bpm in UInt8(20)..<40 {
+                try await queue.beat(worn.assignment, bpm: bpm, clock)
+                clock.advance(seconds: 0.1)
+            }
+            await queue.note(QueueError(.corrupt, "read sample", "as a test wills it"))
+            await queue.commitIfDue()
+            clock.advance(seconds: 70)
+            await queue.commitIfDue()
+            let open = try #require(try await queue.openAssignments().first)
+            let isChanged = open.id != worn.assignment.id
+            if isRefused, isChanged { countedChanges += 1 }
+            if isRefused {
+                let samples = try await queue.samples(limit: 1_000)
+                #expect(samples.count == 40)
+                let late = samples.filter { $0.frame[1] >= 20 }
+                #expect(late.allSatisfy { $0.enrollmentID == open.enrollmentID }, "\(changed)")
+            }
+            let gaps = try await queue.gaps()
+            if isChanged { #expect(gaps.allSatisfy { $0.assignmentID == open.id }, "\(gaps)") }
+            #expect(try await queue.balance().isBalanced)
+            #expect(try await queue.audit().isClean)
+            try await queue.close()
+        }
+        #expect(countedChanges > 0)
+    }
+
+    /// Its run's ledgers named an assignment that a salvage had lost: the store stayed closed at every start.
+    @Test(arguments: [false, true])
+    func aFileOfAnAssignmentThatTheStoreDoesNotKnowKeepsNothingFromStarting(
+        contradicts: Bool
+    ) async throws {
+        var queue = try await open()
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let run = await queue.run
+        try await queue.abandon()
+        let now = clock.read()
+        let known = contradicts ? -1 : worn.assignment.id
+        clock.advance(seconds: 60)
+        let end = clock.read().uptime
+        let unknown: Int64 = 99
+        #expect(
+            SetAside(
+                store: try #require(StoreMarker(besides: store.path).known), bootID: "boot-1",
+                nonce: run.nonce, started: run.started, ended: end, wallOffset: nil,
+                arrivals: [unknown, known].map {
+                    Arrival(assignmentID: $0, at: now, frame: [0, 71])
+                },
+                refusals: [unknown: 2], nextSample: 2, refusalsWritten: [:],
+                events: [
+                    LedgerEvent(
+                        frames: 0, assignment: unknown, uptime: now.uptime, kind: .note(.linkLost))
+                ],
+                ledgers: [unknown, known].reduce(into: [:]) {
+                    $0[$1] = KeptLedger(ledger: GapLedger(beginning: now.uptime))
+                }
+            ).write(in: [aside.directory.path]))
+        queue = try await open(bootID: "boot-2")
+        let facts = await queue.health()
+        #expect(!facts.isAbsent && facts.fault == nil, "\(facts)")
+        #expect(try await queue.balance().stored == (contradicts ? 1 : 2))
+        #expect(SetAside.files(in: aside.directory.path).isEmpty)
+        try await queue.close()
+    }
+
     /// A file of a version that did not write down what its store had for certain.
     @Test func aFileOfAnOlderVersionIsTakenUpWithAllItsRefusals() async throws {
         var queue = try await open()

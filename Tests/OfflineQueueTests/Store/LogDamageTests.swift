@@ -56,7 +56,8 @@ struct LogDamageTests {
     }
 
     private func kill(
-        commits: Int = 40, pageBytes: Int = StoreFile.pageSizes[0]
+        commits: Int = 40, pageBytes: Int = StoreFile.pageSizes[0],
+        afterwards: (SampleQueue, SalvageWorld) async throws -> Void = { _, _ in }
     ) async throws -> Killed {
         try store.make(pageBytes: pageBytes)
         var killed = Killed(world: try await SalvageWorld(store, clock))
@@ -68,6 +69,7 @@ struct LogDamageTests {
             try await queue.flush()
             clock.advance(seconds: 1)
         }
+        try await afterwards(queue, killed.world)
         for companion in ["", "-wal", "-shm"] {
             killed.files[companion] = try Data(
                 contentsOf: URL(fileURLWithPath: store.path + companion))
@@ -147,6 +149,38 @@ struct LogDamageTests {
         var killed = try await kill(pageBytes: pageBytes)
         killed.log[byte] ^= 0x01
         try await expectSalvage(killed, lost: 0, "header byte \(byte)")
+    }
+
+    /// What could be read before the salvage was older: until the next start the first patient got the frames.
+    @Test func aStrapThatChangedPatientsBehindTheDamageSendsToTheSecond() async throws {
+        var killed = try await kill { queue, world in
+            let second = try await queue.enroll(.example("second", patient: "p-9"))
+            try await queue.assign(sensor: world.worn[0].sensor.id, enrollment: second.id)
+        }
+        killed.flip(frame: 20, byte: 200)
+        try put(killed)
+        var settings = QueueSettings()
+        settings.staysAvailable = true
+        let queue = try await store.open(clock, bootID: "boot-3", settings: settings)
+        let first = killed.world.worn[0].assignment
+        #expect(try await queue.openAssignments().contains { $0.id == first.id })
+        try await queue.beat(first, bpm: 201, clock)
+        while await queue.health().isAbsent {
+            clock.advance(seconds: 1)
+            await queue.commitIfDue()
+        }
+        // Whoever calls does not know yet.
+        try await queue.beat(first, bpm: 202, clock)
+        try await queue.flush()
+        let open = try #require(
+            try await queue.openAssignments().first { $0.sensorID == first.sensorID })
+        #expect(open.id != first.id)
+        let late = try await queue.samples(limit: 1_000).filter { $0.frame[1] > 200 }
+        #expect(Set(late.map(\.frame)) == [[0, 201], [0, 202]])
+        #expect(late.allSatisfy { $0.enrollmentID == open.enrollmentID })
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        try await queue.close()
     }
 
     @Test func anEmptiedFileIsMadeAgainFromALogThatHasAllOfIt() async throws {
