@@ -49,6 +49,21 @@ public struct DataPoint: Sendable, Hashable {
     /// The low bits of the sample's number: the part of an identifier's last group before the kind.
     var number: Int { Int(uuid.suffix(12).dropLast(2), radix: 16) ?? 0 }
 
+    /// Milliseconds since 1970, for systems that know a data point by sensor and millisecond alone. Straps send
+    /// two frames in one, and what comes late makes another average of the same window. So the sample's number
+    /// takes the place of the time's low three bits, in which neighbours differ, and says where in its window
+    /// an average is: the same at every attempt.
+    var ownMillisecond: Int64 {
+        switch content {
+        case .heartRate(_, let time), .interval(_, let time):
+            let milliseconds = time.microseconds / 1000
+            return milliseconds - milliseconds % 8 + Int64(number % 8)
+        case .averageHeartRate(_, _, let window):
+            let length = max((window.upperBound - window.lowerBound).microseconds / 1000, 1)
+            return window.lowerBound.microseconds / 1000 + Int64(number) % length
+        }
+    }
+
     /// From when to when it was measured; one instant for a heart rate.
     var span: ClosedRange<UTC> {
         switch content {

@@ -1,9 +1,9 @@
 import Basics
 import Foundation
-import OfflineQueue
 import Testbed
 import Testing
 
+@testable import OfflineQueue
 @testable import Uplink
 
 /// Takes samples and the ledger as a script says.
@@ -176,6 +176,23 @@ private actor LedgerDestination: Destination {
         #expect(
             try Self.body(request)
                 == "heart_rate_gap,sensor=3,cause=out-of-range seconds=72.5 1763798400000000000\n")
+    }
+
+    /// A strap that was paired anew has two coverages of the day; the second replaced the first.
+    @Test func theCoveragesOfTwoAssignmentsOnOneDayStayTwoInInflux() throws {
+        let kind = try Self.kind("influx", ["url": "http://127.0.0.1:8086", "database": "ward"])
+        let entries = [7, 8].map { assignment in
+            LedgerEntry(
+                id: "day-\(assignment)", assignmentID: assignment, sensorID: 3, patient: nil,
+                .coverage(day: 20_414, Coverage(dayStart: UTC(day: 20_414))),
+                cursor: LedgerCursor())
+        }
+        let body = try Self.body(kind.request(ledger: entries, Self.context))
+        let lines = body.split(separator: "\n")
+        #expect(
+            lines.map { $0.split(separator: " ").last } == [
+                "1763769600000000007", "1763769600000000008",
+            ])
     }
 
     @Test func aGapIsARowOfATableOfItsOwn() throws {

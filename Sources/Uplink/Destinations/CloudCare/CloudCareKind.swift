@@ -230,7 +230,7 @@ extension JSONBytes {
         case .interval: integer(0)
         }
         raw(#","unit":"bpm","startDate":""#)
-        let end = Self.apart(span.upperBound, point.point)
+        let end = UTC(microseconds: point.point.ownMillisecond * 1000)
         let start = span.lowerBound == span.upperBound ? end : span.lowerBound
         Timestamp(start).write(to: &self)
         raw(#"","endDate":""#)
@@ -241,13 +241,5 @@ extension JSONBytes {
         raw(#","metadata":{"measuredAt":""#)
         Timestamp(span.lowerBound).writeMicroseconds(to: &self)
         raw(#""}}"#)
-    }
-
-    /// CloudCare knows a sample by its millisecond, and straps send two in one. Neighbours differ in the low
-    /// bits of their numbers, which stand in place of the time's; it is off by 7 ms at most, and the same at
-    /// every attempt.
-    private static func apart(_ time: UTC, _ point: DataPoint) -> UTC {
-        let milliseconds = time.microseconds / 1000
-        return UTC(microseconds: (milliseconds - milliseconds % 8 + Int64(point.number % 8)) * 1000)
     }
 }

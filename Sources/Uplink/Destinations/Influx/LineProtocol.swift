@@ -7,7 +7,8 @@ import OfflineQueue
 ///
 /// A point is known by its tags and its time. Two samples of one sensor may share a microsecond, so the
 /// digits below it are the sample's number, modulo 1000: the same at every attempt, and different for
-/// neighbours.
+/// neighbours. What comes late makes another average of the same window, so an average is as many nanoseconds
+/// behind the window's start as its number says. Two assignments of one sensor on one day differ by theirs.
 struct LineProtocol {
     private var json = JSONBytes()
 
@@ -30,6 +31,7 @@ struct LineProtocol {
         json.raw(gatewayTag)
         if let patient { tag("patient", patient) }
         let time: UTC
+        var nanoseconds = point.point.number % 1000
         // Numbers without a suffix are floats: the first write fixes a field's type.
         switch point.point.content {
         case .heartRate(let bpm, let at):
@@ -42,15 +44,14 @@ struct LineProtocol {
             json.raw(",count=")
             json.integer(count)
             time = window.lowerBound
+            let length = (window.upperBound - window.lowerBound).microseconds * 1000
+            nanoseconds = point.point.number % max(Int(length), 1)
         case .interval(let ticks, let end):
             json.raw(" ms=")
             json.decimal(Int(ticks) * 9_765_625, places: 7)
             time = end
         }
-        json.raw(" ")
-        json.integer(Int(min(max(time.microseconds, 0), Self.microsecondsMax)))
-        json.digits(point.point.number % 1000, 3)
-        json.raw("\n")
+        end(time, nanoseconds)
     }
 
     /// Appends an entry of the gap ledger. A gap whose time is unknown has no place in such a database.
@@ -59,6 +60,7 @@ struct LineProtocol {
     ///     heart_rate_coverage,sensor=1 expected=86400,covered=86327.5,out_of_range=72.5 1763769600000000000
     mutating func write(_ entry: LedgerEntry, _ gatewayTag: [UInt8], patient: String?) {
         let time: UTC
+        var nanoseconds = 0
         switch entry.content {
         case .gap(let cause, let from, _, let length):
             guard let from, let length else { return }
@@ -80,10 +82,17 @@ struct LineProtocol {
                 json.seconds(seconds)
             }
             time = UTC(day: day)
+            nanoseconds = Int(entry.assignmentID % 1000)
         }
+        end(time, nanoseconds)
+    }
+
+    private mutating func end(_ time: UTC, _ nanoseconds: Int) {
+        let start = min(max(time.microseconds, 0), Self.microsecondsMax)
         json.raw(" ")
-        json.integer(Int(min(max(time.microseconds, 0), Self.microsecondsMax)))
-        json.raw("000\n")
+        json.integer(Int(min(start + Int64(nanoseconds / 1000), Self.microsecondsMax)))
+        json.digits(nanoseconds % 1000, 3)
+        json.raw("\n")
     }
 
     private mutating func head(

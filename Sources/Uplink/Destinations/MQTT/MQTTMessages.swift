@@ -312,17 +312,15 @@ extension JSONBytes {
     /// Appends a data point as ThingsBoard knows it: by device, key and millisecond.
     fileprivate mutating func telemetry(_ point: OutgoingPoint, patient: String?) {
         raw(#"{"ts":"#)
+        integer(Int(point.point.ownMillisecond))
         switch point.point.content {
-        case .heartRate(let bpm, let time):
-            integer(Int(time.microseconds / 1000))
+        case .heartRate(let bpm, _):
             raw(#","values":{"heart_rate":"#)
             integer(bpm)
-        case .averageHeartRate(let tenths, _, let window):
-            integer(Int(window.lowerBound.microseconds / 1000))
+        case .averageHeartRate(let tenths, _, _):
             raw(#","values":{"heart_rate":"#)
             decimal(tenths, places: 1)
-        case .interval(let ticks, let end):
-            integer(Int(end.microseconds / 1000))
+        case .interval(let ticks, _):
             raw(#","values":{"rr_interval":"#)
             decimal(Int(ticks) * 9_765_625, places: 7)
         }

@@ -31,6 +31,21 @@ import Testing
         #expect(!body.contains("40001"))
     }
 
+    /// A segment that ended within a window leaves two averages of it; the second was a duplicate there.
+    @Test func twoAveragesOfOneWindowStayTwoAtCloudCare() throws {
+        let start = UTC(microseconds: 1_763_798_400_000_000)
+        let points = [1_000, 1_008].map {
+            KindFixture.point(
+                .averageHeartRate(tenths: 723, count: 9, window: start..<start + .seconds(10)),
+                sample: $0)
+        }
+        let body = KindFixture.body(try Self.cloudCare(), points)
+        for end in ["2025-11-22T08:00:01.000Z", "2025-11-22T08:00:01.008Z"] {
+            let times = #""startDate":"2025-11-22T08:00:00.000Z","endDate":"\#(end)","#
+            #expect(body.contains(times), "\(body)")
+        }
+    }
+
     @Test func aStrapOfAnotherPatientOrGatewayIsAnotherDeviceOfCloudCare() throws {
         let kind = try Self.cloudCare()
         let other = try Self.cloudCare("another-gateways-key")

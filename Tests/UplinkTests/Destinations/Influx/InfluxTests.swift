@@ -19,7 +19,7 @@ import Testing
             KindFixture.body(try KindFixture.http("influx"), points) == """
                 heart_rate,sensor=3 bpm=72 1763798400123456567
                 heart_rate,sensor=3 bpm=72 1763798400123456568
-                heart_rate_10s,sensor=3 bpm=72.3,count=9 1763798400000000567
+                heart_rate_10s,sensor=3 bpm=72.3,count=9 1763798400001234567
                 rr_interval,sensor=3 ms=823.2421875 1763798400000000567
 
                 """)
@@ -31,6 +31,26 @@ import Testing
         #expect(
             try KindFixture.http("influx", ["database": "", "bucket": "b/1", "org": "o p"])
                 .request([], KindFixture.context).target == "/api/v2/write?bucket=b%2F1&org=o%20p")
+    }
+
+    /// The second average of a window replaced the first once in a thousand times.
+    @Test func twoAveragesOfOneWindowStayTwoInInflux() throws {
+        let start = UTC(microseconds: 1_763_798_400_000_000)
+        func times(_ start: UTC) throws -> [String] {
+            let points = [1_000, 2_000, 10_000_000_000].map {
+                KindFixture.point(
+                    .averageHeartRate(tenths: 723, count: 9, window: start..<start + .seconds(10)),
+                    sample: $0)
+            }
+            return KindFixture.body(try KindFixture.http("influx"), points)
+                .split(separator: "\n").map { String($0.split(separator: " ").last ?? "") }
+        }
+        #expect(
+            try times(start) == [
+                "1763798400000001000", "1763798400000002000", "1763798400000000000",
+            ])
+        let last = UTC(microseconds: .max - 10_000_000)
+        #expect(try times(last).allSatisfy { Int64($0) != nil }, "no time beyond 64 bits")
     }
 
     @Test func whatIsRefusedAloneIsDeadByTheServersOwnWordOnly() async throws {

@@ -106,12 +106,32 @@ import Testing
         #expect(messages.allSatisfy { $0.topic == "v1/gateway/telemetry" && !$0.isRetained })
         #expect(
             messages.map { Self.text($0) } == [
-                #"{"ward strap 3":[{"ts":1763798400123,"values":{"heart_rate":72}},"#
-                    + #"{"ts":1763798400123,"values":{"rr_interval":1000}}]}"#,
-                #"{"ward strap 4":[{"ts":1763798400123,"values":{"heart_rate":80}}]}"#,
+                #"{"ward strap 3":[{"ts":1763798400121,"values":{"heart_rate":72}},"#
+                    + #"{"ts":1763798400121,"values":{"rr_interval":1000}}]}"#,
+                #"{"ward strap 4":[{"ts":1763798400121,"values":{"heart_rate":80}}]}"#,
             ])
         #expect(writer.will == nil && writer.greeting().isEmpty)
         #expect(writer.probes.map(\.topic) == ["v1/gateway/disconnect"])
+    }
+
+    /// ThingsBoard keeps one value a device, key and millisecond: the later one replaced the other.
+    @Test func whatSharesAMillisecondOrAWindowStaysTwoAtThingsBoard() {
+        let window = Self.time..<Self.time + .seconds(10)
+        let contents: [(DataPoint.Content, [String])] = [
+            (.averageHeartRate(tenths: 723, count: 5, window: window), ["1123", "1131"]),
+            (.heartRate(bpm: 72, at: Self.time), ["0120", "0121"]),
+            (.interval(ticks: 843, end: Self.time), ["0120", "0121"]),
+        ]
+        for (content, times) in contents {
+            let second: Int64 = content == contents[0].0 ? 1_008 : 1_001
+            var writer = Self.writer(.thingsboard)
+            let messages = writer.messages(
+                [Self.point(content, sample: 1_000), Self.point(content, sample: second)],
+                Self.reading())
+            let text = messages.map { Self.text($0) }.joined()
+            let found = text.matches(of: /"ts":176379840(\d+)/).map { String($0.output.1) }
+            #expect(found == times, "\(text)")
+        }
     }
 
     // MARK: - State
