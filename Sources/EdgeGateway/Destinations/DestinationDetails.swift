@@ -50,9 +50,7 @@ struct DestinationDetails: Sendable {
             if assignment.enrollmentID != enrollment.id {
                 let further = try await queue.furtherDestinations(of: assignment.id)
                 guard further.contains(enrollment.id) else { continue }
-                // As the samples name it (PendingSegment).
-                let own = enrollments.first { $0.id == assignment.enrollmentID }
-                patient = patient ?? own?.terms.patient
+                patient = assignment.patient(among: enrollments)
             }
             guard let strap = sensors.first(where: { $0.id == assignment.sensorID }),
                 let code = kind.pairingCode(

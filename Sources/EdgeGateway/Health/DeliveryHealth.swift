@@ -32,7 +32,7 @@ struct DeliveryHealth: Sendable {
             }
             delivery.fault = await deliveries.fault(of: enrollment.id)
             delivery.stopped = await deliveries.stopped(enrollment.id)
-            delivery.heldStraps = await heldStraps(of: enrollment)
+            delivery.heldStraps = await heldStraps(of: enrollment, among: enrollments)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
             delivery.stalledTime = history.stalledTime(
                 of: enrollment.id, now: counts, at: uptime)
@@ -42,23 +42,32 @@ struct DeliveryHealth: Sendable {
         return found
     }
 
-    /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
-    /// several patients; it is named once.
     private func heldStraps(
-        of enrollment: Enrollment
+        of enrollment: Enrollment, among enrollments: [Enrollment]
     ) async -> [HealthSnapshot.Delivery.HeldStrap] {
         let held = await deliveries.heldPatients(of: enrollment.id)
         guard !held.isEmpty, let assignments = try? await queue.assignments(),
             let sensors = try? await queue.sensors(includingForgotten: true)
         else { return [] }
-        return sensors.compactMap { sensor in
-            // What goes to a destination may be assigned to another enrollment as well.
-            let reason = assignments.last {
-                $0.sensorID == sensor.id
-                    && ($0.enrollmentID == enrollment.id || enrollment.terms.kind == .destination)
-                    && $0.patient.flatMap { held[$0] } != nil
-            }?.patient.flatMap { held[$0] }
-            return reason.map {
+        return Self.heldStraps(of: enrollment, held, among: enrollments, assignments, sensors)
+    }
+
+    /// Straps whose patient is held in a delivery that serves many. One strap may have been worn by
+    /// several patients; it is named once.
+    static func heldStraps(
+        of enrollment: Enrollment, _ held: [String: HoldReason], among enrollments: [Enrollment],
+        _ assignments: [Assignment], _ sensors: [Sensor]
+    ) -> [HealthSnapshot.Delivery.HeldStrap] {
+        sensors.compactMap { sensor in
+            let reasons = assignments.compactMap { assignment -> HoldReason? in
+                // What goes to a destination may be assigned to another enrollment as well.
+                guard assignment.sensorID == sensor.id,
+                    assignment.enrollmentID == enrollment.id
+                        || enrollment.terms.kind == .destination
+                else { return nil }
+                return assignment.patient(among: enrollments).flatMap { held[$0] }
+            }
+            return reasons.last.map {
                 HealthSnapshot.Delivery.HeldStrap(
                     strap: sensor.id, label: sensor.label,
                     hold: .init($0.rawValue, system: enrollment.terms.system))

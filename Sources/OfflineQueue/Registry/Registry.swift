@@ -156,4 +156,10 @@ public struct Assignment: Sendable, Hashable, Identifiable {
     public let ended: UTC?
     /// Whether it goes on.
     public let isOpen: Bool
+
+    /// The patient whom a further destination gets with the samples: the assignment's, or else that of its
+    /// enrollment, which is one of `enrollments`.
+    public func patient(among enrollments: [Enrollment]) -> String? {
+        patient ?? enrollments.first { $0.id == enrollmentID }?.terms.patient
+    }
 }

@@ -78,6 +78,8 @@ extension SampleQueue {
         var books: String { self == .own ? "s" : "f" }
         /// The destination, as an expression.
         var destination: String { self == .own ? "a.enrollment" : "f.destination" }
+        /// The patient whose hold concerns a segment, as an expression.
+        var patient: String { PendingSegment.patientSQL(isFurther: self == .further) }
         /// Samples that were gone before the destination was added.
         var before: String { self == .own ? "0" : "f.before" }
         /// In table `loss`.
@@ -156,10 +158,10 @@ extension Balance {
                 SELECT \(view.hold) AS hold,
                     sum(s.received - \(view.before)), sum(s.stored - \(view.before)),
                     sum(s.undecodable), sum(\(books).delivered), sum(\(books).dead),
-                    sum(\(view.unsent)), \(view.destination) AS destination, a.patient,
-                    sum(s.doubled)
+                    sum(\(view.unsent)), \(view.destination) AS destination,
+                    \(view.patient) AS named, sum(s.doubled)
                 \(view.sql)
-                WHERE \(condition) GROUP BY hold, destination, a.patient
+                WHERE \(condition) GROUP BY hold, destination, named
                 """, arguments: arguments)
         while let row = try sums.next() {
             let copies: Int = row[9] ?? 0

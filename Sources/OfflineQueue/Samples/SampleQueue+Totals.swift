@@ -36,11 +36,11 @@ extension StoreTotals {
         let sums = try Row.fetchCursor(
             db,
             sql: """
-                SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination, a.patient,
-                    sum(s.received), sum(\(books).dead),
+                SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination,
+                    \(view.patient) AS named, sum(s.received), sum(\(books).dead),
                     sum(\(books).delivered + \(books).dead + \(books).dropped),
                     sum(\(view.unsent))
-                \(view.sql) GROUP BY hold, a.sensor, destination, a.patient
+                \(view.sql) GROUP BY hold, a.sensor, destination, named
                 """)
         while let row = try sums.next() {
             guard let sensor = row[1] as Int64? else { continue }

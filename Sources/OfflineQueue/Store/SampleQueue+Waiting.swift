@@ -36,10 +36,10 @@ extension SampleQueue {
 
     private static let waitingSQL = BooksView.allCases.map { view in
         """
-        SELECT a.patient, sum(\(view.unsent)), min(\(view.oldest))
+        SELECT \(view.patient) AS named, sum(\(view.unsent)), min(\(view.oldest))
         \(view.sql)
         WHERE \(view.destination) = ? AND b.wall_offset_us IS NOT NULL AND \(view.unsent) > 0
-        GROUP BY a.patient
+        GROUP BY named
         """
     }
 }

@@ -46,6 +46,29 @@ struct WaitingTests {
         #expect(try await queue.waiting(enrollment: ward.id).count == 2)
     }
 
+    /// Nothing said that samples of a strap paired by invitation, which names no patient itself, are held at a
+    /// relay: they counted as pending.
+    @Test func samplesOfAnInvitationsHeldPatientAreHeldAtAFurtherDestination() async throws {
+        let store = try TestStore()
+        let scene = try await TwoDestinations(store, ManualClock(), beats: 3)
+        let (queue, relay) = (scene.queue, scene.elsewhere)
+        let enrollments = try await queue.enrollments()
+        #expect(scene.assignment.patient == nil)
+        let patient = try #require(scene.assignment.patient(among: enrollments))
+        await queue.setHolds(enrollment: relay, patients: [patient: "wrong-patient"])
+        #expect(try await queue.nextBatch(enrollment: relay, limit: 9).count == 3)
+        #expect(
+            try await queue.nextPending(enrollment: relay, limit: 9, of: .except([patient]))
+                .samples.isEmpty)
+        let balance = try await scene.balance(relay)
+        #expect(balance.held == ["wrong-patient": 3] && balance.pending == 0)
+        #expect(try await queue.totals().pending[relay] ?? 0 == 0)
+        #expect(try await queue.waiting(enrollment: relay) == WaitingSamples())
+        #expect(try await scene.balance(scene.own).pending == 3)
+        #expect(try await queue.totals().pending[scene.own] == 3)
+        #expect(try await queue.waiting(enrollment: scene.own).count == 3)
+    }
+
     /// A file of one waiting sample measured at `time`.
     private func file(_ time: String, in store: TestStore) throws -> String {
         let uuid = SampleIdentity(runNonce: 7, sample: 1, kind: .heartRate).description
