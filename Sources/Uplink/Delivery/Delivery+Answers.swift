@@ -212,6 +212,7 @@ extension Delivery {
         patients.endTrial()
         let wasLastAttempt = batch.isLastAttempt
         batch.fail(indices, alone: alone, complaint, isSilence: isSilence, settings)
+        restsUntil = now + settings.resendPause
         // What is sent behind a suspect's last attempt is another sample, which need not rest; and the
         // sooner it is stored, the surer it is that the exchange works.
         guard !wasLastAttempt || isSilence else { return }

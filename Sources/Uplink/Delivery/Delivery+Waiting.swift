@@ -9,6 +9,7 @@ extension Delivery {
         if isMended {
             hold = nil
             notBefore = now
+            if now < restsUntil { backOff(restsUntil - now, now) }
             // One sample is enough to see whether it is true. A fault of the exchange, though, can
             // be told from a bad sample only by others that are taken.
             isTrial = reason != .exchangeFault
@@ -31,7 +32,7 @@ extension Delivery {
         guard activity != .none else { return }
         activity = .none
         batch = nil
-        backOff(settings.resendPause, now)
+        rest(now)
     }
 
     /// Something changed for the better (the network is back, a technician asks): looks at a hold
@@ -39,7 +40,7 @@ extension Delivery {
     public mutating func wake(_ now: Uptime) {
         if let hold { self.hold = (hold.reason, min(hold.nextProbe, now)) }
         patients.wake(now)
-        if notSentInRow > 0 { isBackingOff = false }
+        if notSentInRow > 0, now >= restsUntil { isBackingOff = false }
         if hold == nil, !isBackingOff { notBefore = min(notBefore, now) }
     }
 
@@ -97,6 +98,12 @@ extension Delivery {
         }
         let rest = pace.rest(after: took, arrivals: arrivalsPerSecond)
         return rest > .zero ? choose(rest / 2...rest) : .zero
+    }
+
+    /// Rests after a request whose outcome is unknown: as seen at `now`, the exchange works on it.
+    mutating func rest(_ now: Uptime) {
+        restsUntil = now + settings.resendPause
+        backOff(settings.resendPause, now)
     }
 
     /// Waits; `looks`: if it is a long wait, looks meanwhile whether the exchange works again.

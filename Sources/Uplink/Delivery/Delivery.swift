@@ -86,6 +86,9 @@ public struct Delivery: Sendable {
     var shared = SharedFetches()
     var hold: (reason: HoldReason, nextProbe: Uptime)?
     var notBefore = Uptime.zero
+    /// Until when the exchange may still be working on a request without a clear answer. Neither the end of a
+    /// hold nor a wake cuts this rest short.
+    var restsUntil = Uptime.zero
     var isBackingOff = false
     /// When to look, in a long pause, whether the exchange works again.
     var nextLook: Uptime?
@@ -124,9 +127,7 @@ public struct Delivery: Sendable {
         interval = DeliveryInterval(
             shortest: settings.shortestInterval, longest: settings.interval)
         if let reason { hold = (reason, .zero) }
-        if let unansweredSince {
-            backOff(settings.resendPause, unansweredSince)
-        }
+        if let unansweredSince { rest(unansweredSince) }
     }
 
     /// What a person sees of it.

@@ -56,6 +56,51 @@ import Testing
         #expect(delivery.step(.seconds(40)) == .fetch(limit: 100))
     }
 
+    /// A hold that was mended at once sent the samples again while the exchange could still be working on them.
+    @Test func aHoldThatIsOverDoesNotMakeUpForTheRestAfterAnUnansweredRequest() {
+        var delivery = Delivery(heldSince: .exchangeFault, unansweredSince: .seconds(10))
+        #expect(delivery.step(.seconds(12)) == .probe(.exchangeFault))
+        delivery.probed(isMended: true, .seconds(13))
+        #expect(delivery.step(.seconds(13)) == .wait(until: .seconds(40)))
+        delivery.wake(.seconds(14))
+        let fetches = delivery.samplesCommitted(turn: .zero, .seconds(15))
+        #expect(!fetches)
+        #expect(delivery.step(.seconds(15)) == .wait(until: .seconds(40)))
+        #expect(delivery.step(.seconds(40)) == .fetch(limit: 100))
+    }
+
+    @Test(arguments: [DeliveryAnswer.unanswered("no answer in time"), .unclear("504")])
+    func aHoldRightAfterAnUnclearAnswerIsNotEndedSoonerThanItsRest(answer: DeliveryAnswer) throws {
+        var settings = DeliverySettings()
+        settings.halvingFailuresMax = 1
+        var drive = DeliveryDrive(2, settings: settings)
+        while drive.delivery.holdReason == nil, drive.requests.count < 20 {
+            drive.run(for: .seconds(1)) { _, _ in answer }
+        }
+        #expect(drive.delivery.holdReason == .exchangeFault)
+        let last = try #require(drive.requests.last)
+        drive.requests = []
+        drive.delivery.wake(drive.now)
+        drive.run { indices, _ in .stored(indices) }
+        let next = try #require(drive.requests.first)
+        #expect(next.at >= last.at + drive.took + .seconds(30))
+        #expect(next.at < last.at + .seconds(60), "the hold was looked at when it was woken")
+        #expect(drive.delivered == [0, 1])
+    }
+
+    /// The connection was missing before, so that a wake ended every pause.
+    @Test func aWakeDoesNotEndTheRestOfARequestWhoseTaskIsGone() {
+        var delivery = Delivery()
+        _ = delivery.step(.zero)
+        delivery.fetched([nil], hasMore: false, .zero)
+        #expect(delivery.step(.zero) == .send([0]))
+        _ = delivery.answered(.notSent(retryAt: nil), took: .zero, .zero)
+        #expect(delivery.step(.seconds(5)) == .send([0]))
+        delivery.resume(.seconds(6))
+        delivery.wake(.seconds(7))
+        #expect(delivery.step(.seconds(7)) == .wait(until: .seconds(36)))
+    }
+
     @Test func whatIsNotWantedIsSettledAndHoldsNothing() {
         var delivery = Delivery()
         _ = delivery.step(.zero)
