@@ -29,6 +29,19 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case planExceeded = "plan-exceeded"
     case pairingLost = "pairing-lost"
 
+    /// Whether an exchange can give it, and so a relay for it. A pause, for one, is only a person's: a delivery
+    /// that is paused is not started.
+    var isOfExchange: Bool {
+        switch self {
+        case .noConsent, .enrollAgain, .wrongPatient, .patientUnknown, .deviceUnknown,
+            .deviceNotChosen, .heartRateNotAsked, .codeUnknown, .baseUnknown, .requestRefused:
+            true
+        case .exchangeFault, .paused, .credentialsRefused, .forbidden, .notFound, .schema, .tooOld,
+            .planExceeded, .pairingLost:
+            false
+        }
+    }
+
     /// What it means, one line.
     public var meaning: String { words.meaning }
     /// What a person does about it, one line. Delivery resumes by itself.

@@ -170,11 +170,21 @@ extension EntryVerdict {
             switch word {
             case "stored": .stored
             case "stored-before": .storedBefore
-            case "held": reason.flatMap { HoldReason(rawValue: $0) }.map { .held($0) } ?? .unclear
+            case "held": HoldReason(relayWord: reason).map { .held($0) } ?? .unclear
             case "refused": .refused
             case "not-wanted": .notWanted
             default: .unclear
             }
+    }
+}
+
+extension HoldReason {
+    /// Nil for what no exchange says.
+    fileprivate init?(relayWord word: String?) {
+        guard let word, let reason = HoldReason(rawValue: word), reason.isOfExchange else {
+            return nil
+        }
+        self = reason
     }
 }
 
@@ -213,7 +223,7 @@ private struct Document {
         case "unclear": return .unclear(word)
         case "unanswered": return .unanswered(word)
         case "held":
-            return reason.flatMap { HoldReason(rawValue: $0) }.map { .held($0, retryAfter: pause) }
+            return HoldReason(relayWord: reason).map { .held($0, retryAfter: pause) }
         default: return nil
         }
     }

@@ -38,7 +38,7 @@ import Testing
             .entries(entries), .notSent(retryAt: nil), .notSent(retryAt: .seconds(130)),
             .throttled(retryAfter: .seconds(7)), .throttled(retryAfter: nil), .tooLarge,
             .malformed, .unclear("500"), .unanswered("no answer in time"),
-            .held(.enrollAgain, retryAt: .seconds(160)), .held(.forbidden, retryAt: nil),
+            .held(.enrollAgain, retryAt: .seconds(160)), .held(.deviceUnknown, retryAt: nil),
         ]
     }
 
@@ -134,6 +134,22 @@ import Testing
         ])
     func whatIsNoAnswerIsNone(text: String) {
         #expect(RelayAnswer(reading: Array(text.utf8)) == nil)
+    }
+
+    /// A relay that said `paused` kept the delivery from being started ever again.
+    @Test func onlyAReasonOfAnExchangeIsBelieved() throws {
+        for reason in HoldReason.allCases {
+            let whole = RelayAnswer(reading: RelayAnswer(.held(reason, retryAfter: nil)).bytes)
+            let entry = RelayAnswer(
+                reading: RelayAnswer(.entries([EntryAnswer(.held(reason))])).bytes)
+            guard case .entries(let entries)? = entry?.content else { return #expect(Bool(false)) }
+            #expect((whole != nil) == reason.isOfExchange)
+            #expect(entries.map(\.verdict) == [reason.isOfExchange ? .held(reason) : .unclear])
+        }
+        #expect(!HoldReason.paused.isOfExchange)
+        for row in EntryVerdict.table {
+            if case .held(let reason) = row.verdict { #expect(reason.isOfExchange) }
+        }
     }
 
     @Test func whatARelaySaysIsBounded() throws {
