@@ -28,7 +28,7 @@ public struct DeliveryFacts: Sendable, Hashable {
             trouble.attempts > Self.passingAttempts
                 || now - trouble.since >= Self.passingTime
         else { return nil }
-        return fault
+        return fault ?? "the destination takes nothing"
     }
 }
 

@@ -22,6 +22,9 @@ public actor DeliveryRunner {
     private var sleeper: Task<Void, Never>?
     private var hasRung = false
     private var lastAnswer: String?
+    /// Why the last attempt delivered nothing. A look, or whatever else the destination does meanwhile, does not
+    /// change it.
+    private var fault: String?
     private var backlog = Backlog()
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
@@ -71,7 +74,7 @@ public actor DeliveryRunner {
             var partialFault = await destination.partialFault
             if let ledgerFault { partialFault = "gaps are not taken: \(ledgerFault)" }
             return DeliveryFacts(
-                state: delivery.state, trouble: delivery.trouble, fault: await destination.fault,
+                state: delivery.state, trouble: delivery.trouble, fault: fault,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
                 backlog: backlog,
                 partialFault: partialFault)
@@ -223,6 +226,7 @@ public actor DeliveryRunner {
         let began = uptime
         let answer = await destination.deliver(points, alone: alone)
         let now = uptime
+        fault = await destination.fault
         plan.resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain
         lastAnswer = answer.word

@@ -53,7 +53,7 @@ public protocol Destination: Sendable {
     /// is not known, and true when it does not say.
     func mayTakeIntervals() async -> Bool
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
-    /// nil after one that did.
+    /// nil after one that did. Read after ``deliver(_:alone:)``; what is done later may change it.
     var fault: String? { get async }
     /// What does not work there while samples are delivered, in words for a person.
     var partialFault: String? { get async }

@@ -49,9 +49,6 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
         let context = context
         guard let request = kind.request(ledger: entries, context) else { return .stored }
-        // What becomes of the samples is told by their own requests.
-        let samplesFault = fault
-        defer { fault = samplesFault }
         switch await send(request, count: entries.count) {
         case .answered(_, .stored): return .stored
         case .answered(_, .held(let reason)):

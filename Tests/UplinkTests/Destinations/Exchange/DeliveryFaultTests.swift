@@ -45,6 +45,42 @@ import Testing
         await delivery.exchange.stop()
     }
 
+    /// A look that was answered made the fault forgotten, and `status` well while nothing was taken.
+    @Test(arguments: ["influx", "webhook"])
+    func aServerThatTakesOnlyRequestsOfNothingIsReported(kind: String) async throws {
+        let transport = ScriptedTransport { request in
+            request.body.isEmpty ? .success(HTTPAnswer(status: 204)) : .failure(.timeout)
+        }
+        let scratch = try Scratch()
+        let clock = StillClock()
+        let queue = try SampleQueue(
+            path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "e", kind: .destination, origin: "https://host.example", fhirBase: "",
+                identifierSystem: "i"))
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        try await queue.append(contentsOf: [
+            Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
+        ])
+        try await queue.flush()
+        let destination = try KindFixture.make(kind).make(
+            DestinationParts(transport: transport, clock: clock, logger: .quiet))
+        let runner = DeliveryRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: .quiet)
+        for _ in 0..<60 {
+            clock.advance(to: await runner.advance())
+            let facts = await runner.facts
+            guard let trouble = facts.trouble, trouble.attempts > 1 else { continue }
+            #expect(facts.lastingFault(at: clock.read().uptime)?.contains("no answer") == true)
+        }
+        let looks = transport.requests.filter(\.body.isEmpty)
+        #expect(!looks.isEmpty && transport.requests.count > looks.count + 3)
+        try await queue.close()
+    }
+
     @Test func aFaultThatPassesAtOnceIsNotReported() {
         let trouble = Delivery.Trouble(since: .zero, attempts: 1)
         var facts = DeliveryFacts(
@@ -53,6 +89,8 @@ import Testing
         #expect(facts.lastingFault(at: .seconds(60)) == "x")
         facts.trouble?.attempts = 2
         #expect(facts.lastingFault(at: .microseconds(1)) == "x")
+        facts.fault = nil
+        #expect(facts.lastingFault(at: .seconds(60)) != nil, "nothing is taken, all the same")
         facts.trouble = nil
         #expect(facts.lastingFault(at: .seconds(60)) == nil)
     }
