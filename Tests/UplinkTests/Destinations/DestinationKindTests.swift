@@ -117,13 +117,13 @@ import Testing
         Answer("cloudcare", 201, KindFixture.imported(2, stored: 2), .stored, count: 2),
         Answer(
             "cloudcare", 201, KindFixture.imported(2, stored: 0, duplicate: 2), .stored, count: 2),
-        Answer("cloudcare", 201, KindFixture.imported(1, stored: 1), .refused, count: 2),
-        Answer("cloudcare", 201, KindFixture.imported(2, stored: 1, error: 1), .refused, count: 2),
-        Answer("cloudcare", 201, KindFixture.imported(2, stored: 1), .refused, count: 2),
+        Answer("cloudcare", 201, KindFixture.imported(1, stored: 1), .suspect, count: 2),
+        Answer("cloudcare", 201, KindFixture.imported(2, stored: 1, error: 1), .suspect, count: 2),
+        Answer("cloudcare", 201, KindFixture.imported(2, stored: 1), .suspect, count: 2),
         Answer(
-            "cloudcare", 201, KindFixture.imported(2, stored: 3, duplicate: -1), .refused, count: 2),
+            "cloudcare", 201, KindFixture.imported(2, stored: 3, duplicate: -1), .suspect, count: 2),
         Answer(
-            "cloudcare", 201, KindFixture.imported(.max, stored: .max, duplicate: .max), .refused,
+            "cloudcare", 201, KindFixture.imported(.max, stored: .max, duplicate: .max), .suspect,
             count: 2),
         Answer("cloudcare", 201, "{}", .unclear, count: 2),
         Answer("cloudcare", 201, "<html>", .unclear, count: 2),

@@ -193,14 +193,15 @@ public struct CloudCareKind: HTTPKind {
         }
     }
 
-    /// Of a 201 its counts are the verdict: a sample that it cannot read is left out or counted as an error,
-    /// and which one it was is not said.
+    /// Of a 201 its counts are the verdict: a sample that it cannot read is left out or counted as an error, and
+    /// which one it was is not said. Its database's failures are counted in the same way, so a count is no word
+    /// against the sample.
     public func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning {
         guard answer.status == 201 else {
             return answer.status == 200 && count == 0 ? .stored : meaning(of: answer)
         }
         guard answer.content == .document, let counts = Counts(answer) else { return .unclear }
-        return counts.isAll(count) ? .stored : .refused
+        return counts.isAll(count) ? .stored : .suspect
     }
 
     public func probe(
