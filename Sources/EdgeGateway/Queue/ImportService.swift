@@ -50,7 +50,7 @@ struct ImportService: Sendable {
         logger.info("imported", metadata: ["samples": "\(summary.added)"])
         await deliveries.wakeAll()
         return ImportReport(
-            added: summary.added, known: summary.known, settled: summary.settled,
-            notSelected: summary.notSelected)
+            added: summary.added, known: summary.known, unsure: summary.unsure,
+            settled: summary.settled, notSelected: summary.notSelected)
     }
 }

@@ -100,6 +100,11 @@ struct QueueImportCommand: AsyncParsableCommand {
             "added \(report.added.counted("sample, which waits for delivery", "samples, which wait for delivery"))"
         ]
         if report.known > 0 { lines.append("\(report.known) were here before") }
+        if report.unsure > 0 {
+            lines.append(
+                "\(report.unsure) of this gateway's own were not taken: lost here, perhaps after their "
+                    + "delivery, or of a run that is not over (docs/operations.md)")
+        }
         if report.settled > 0 {
             lines.append(
                 "\(report.settled) were delivered, dropped or dead at the other gateway, or left out"

@@ -161,6 +161,8 @@ struct ImportReport: Codable, Equatable {
     var added: Int
     /// Samples that are or were here already.
     var known: Int
+    /// Samples of this store's own runs that might be delivered twice, and were not taken.
+    var unsure: Int
     /// Samples that were delivered, dropped or dead where they come from, or wait for a destination that
     /// was left out.
     var settled: Int

@@ -9,7 +9,7 @@ import GRDB
 struct SampleImport: Sendable {
     private struct Run: Sendable {
         var id: Int64
-        /// Recorded by this very store: it has its samples, or had them.
+        /// Recorded by this very store: it has the samples up to some number, or had them.
         var isOwn: Bool
         var boot: Int64
     }
@@ -40,6 +40,10 @@ struct SampleImport: Sendable {
     private var assignments: [Place: Int64] = [:]
     private var segments: [Int64: Segment] = [:]
     private var seen: ImportedNumbers?
+    /// What this store has given numbers to, by its own runs; read anew in each transaction.
+    private var given: [Int64: GivenNumbers] = [:]
+    /// The run that goes on giving numbers.
+    private var currentRun: Int64 = 0
     private var lastNumber: (nonce: UInt64, number: Int64)?
     private var shift: Int64 = 0
     private var room: Int64 = 0
@@ -56,9 +60,13 @@ struct SampleImport: Sendable {
 
     /// Stores a slice of the file, in segments of its own: what is recorded meanwhile may have taken the
     /// next numbers.
-    mutating func store(_ slice: [ImportLine], from nextSample: Int64, _ db: Database) throws {
+    mutating func store(
+        _ slice: [ImportLine], from nextSample: Int64, during currentRun: Int64, _ db: Database
+    ) throws {
         self.nextSample = nextSample
+        self.currentRun = currentRun
         segments = [:]
+        given = [:]
         lastNumber = nil
         roomRowsLeft = 0
         let insertion = try SampleInsertion(db)
@@ -76,9 +84,13 @@ struct SampleImport: Sendable {
             return
         }
         let run = try run(of: sample, db)
-        let isKnown = try run.isOwn || isSeen(sample, run, db)
-        guard !isKnown else {
+        switch try standing(of: sample, run, db) {
+        case .new: break
+        case .known:
             summary.known += 1
+            return
+        case .unsure:
+            summary.unsure += 1
             return
         }
         try takeRoom(for: sample, db)
@@ -135,15 +147,24 @@ struct SampleImport: Sendable {
         }
     }
 
-    /// Whether it was imported before. Marks it as imported now.
-    private mutating func isSeen(
-        _ sample: ImportLine, _ run: Run, _ db: Database
-    ) throws -> Bool {
+    /// Whether it is here. Marks what is new as imported.
+    private mutating func standing(
+        of sample: ImportLine, _ run: Run, _ db: Database
+    ) throws -> Standing {
         if seen?.run != run.id {
             try seen?.write(db)
             seen = ImportedNumbers(run: run.id)
         }
-        return try !(seen?.insert(sample.number, db) ?? true)
+        if try seen?.has(sample.number, db) ?? false { return .known }
+        if run.isOwn {
+            let numbers = try given[run.id] ?? GivenNumbers(run: run.id, db)
+            given[run.id] = numbers
+            if sample.number <= numbers.last { return try numbers.standing(of: sample, db) }
+            // It would give the same number to another sample.
+            if run.id == currentRun { return .unsure }
+        }
+        try seen?.insert(sample.number, db)
+        return .new
     }
 
     private mutating func run(of sample: ImportLine, _ db: Database) throws -> Run {
@@ -263,7 +284,63 @@ struct SampleImport: Sendable {
     }
 }
 
-/// Which numbers of a foreign run were imported, as ranges.
+/// Whether a sample of a file is in the store.
+private enum Standing {
+    case new
+    /// It is here, or was and is done with.
+    case known
+    /// It was lost here, and may have been delivered before; or its number is another sample's.
+    case unsure
+}
+
+/// The numbers that this store gave in a run of its own, and what became of the samples.
+private struct GivenNumbers: Sendable {
+    private let run: Int64
+    /// The last one; 0 if there is none.
+    let last: Int64
+    /// What every destination is done with, by the sensor's address.
+    private let settled: [String: [ClosedRange<Int64>]]
+
+    init(run: Int64, _ db: Database) throws {
+        self.run = run
+        // A segment that was imported may stand under its old numbers.
+        let segments = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT n.address, s.first_sample, s.last_sample, \(Pruning.floorSQL) AS floor
+                FROM segment s JOIN assignment a ON a.id = s.assignment
+                JOIN sensor n ON n.id = a.sensor
+                WHERE s.run = ?1 AND s.identity_shift = 0 AND NOT EXISTS (
+                    SELECT 1 FROM imported i WHERE i.run = ?1
+                    AND s.last_sample BETWEEN i.first_number AND i.last_number)
+                """, arguments: [run])
+        var last: Int64 = 0
+        var settled: [String: [ClosedRange<Int64>]] = [:]
+        for segment in segments {
+            last = max(last, segment["last_sample"] ?? 0)
+            let first: Int64 = segment["first_sample"] ?? 0
+            let floor: Int64 = segment["floor"] ?? 0
+            guard first <= floor else { continue }
+            settled[segment["address"] ?? "", default: []].append(first...floor)
+        }
+        self.last = last
+        self.settled = settled
+    }
+
+    func standing(of sample: ImportLine, _ db: Database) throws -> Standing {
+        let there = try Uptime.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT p.uptime_us FROM sample p JOIN segment s ON s.id = p.segment
+                    WHERE p.id = ? AND s.run = ? AND s.identity_shift = 0
+                    """), arguments: [sample.number, run])
+        if let there { return there == sample.uptime ? .known : .unsure }
+        let isSettled = settled[sample.sensor]?.contains { $0.contains(sample.number) } ?? false
+        return isSettled ? .known : .unsure
+    }
+}
+
+/// Which numbers of a run were imported, as ranges.
 private struct ImportedNumbers: Sendable {
     let run: Int64
     /// The range that grows, not yet written.
@@ -271,21 +348,21 @@ private struct ImportedNumbers: Sendable {
 
     init(run: Int64) { self.run = run }
 
-    /// False if the number is there already.
-    mutating func insert(_ number: Int64, _ db: Database) throws -> Bool {
-        if let open {
-            if open.contains(number) { return false }
-            if number != open.upperBound + 1 { try write(db) }
-        }
+    func has(_ number: Int64, _ db: Database) throws -> Bool {
+        if open?.contains(number) ?? false { return true }
         let last = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT last_number FROM imported WHERE run = ? AND first_number <= ?
                     ORDER BY first_number DESC LIMIT 1
                     """), arguments: [run, number])
-        if let last, last >= number { return false }
+        return last.map { $0 >= number } ?? false
+    }
+
+    /// Adds a number that is not there.
+    mutating func insert(_ number: Int64, _ db: Database) throws {
+        if let open, number != open.upperBound + 1 { try write(db) }
         open = (open?.lowerBound ?? number)...number
-        return true
     }
 
     /// Writes the open range, made one with the ones it touches.

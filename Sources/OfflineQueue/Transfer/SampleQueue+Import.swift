@@ -35,6 +35,10 @@ public struct ImportSummary: Sendable, Hashable {
     public internal(set) var added = 0
     /// Samples that are or were here already.
     public internal(set) var known = 0
+    /// Samples of this store's own runs that are not taken, since they might be delivered twice: they were lost
+    /// here, and whether they had been delivered is not known; or their number is another sample's here, or
+    /// may become one's, as their run is still under way.
+    public internal(set) var unsure = 0
     /// Samples that wait for nothing that was asked for: delivered, dropped or dead, or left out.
     public internal(set) var settled = 0
     /// Samples of assignments that were not asked for.
@@ -66,7 +70,8 @@ extension SampleQueue {
     /// The file is read twice: whole, before anything is stored; then slice by slice, each in one
     /// transaction, between which the queue does its other work. No slice parts a minute of a run, so
     /// that a delivery never makes an average of half a window. What was imported before, or was recorded
-    /// here, adds nothing; so an import that was broken off goes on where it was when it is repeated.
+    /// here, adds nothing; so an import that was broken off goes on where it was when it is repeated. A store
+    /// that went back in time, as to a copy, takes what its own run recorded after that.
     ///
     /// Samples that wait for a further destination go to that of the target for its name.
     ///
@@ -130,10 +135,10 @@ extension SampleQueue {
     private func store(
         _ slice: [ImportLine], _ work: SampleImport
     ) throws(QueueError) -> SampleImport {
-        let start = segments.nextSample
+        let (start, current) = (segments.nextSample, run.id)
         let done = try write("import samples") { db in
             var work = work
-            try work.store(slice, from: start, db)
+            try work.store(slice, from: start, during: current, db)
             return work
         }
         segments.advance(to: done.nextSample)

@@ -76,8 +76,8 @@ import Testing
             try json(DrainReport(delivered: 5, left: 0, held: ["not-enrolled": 2]))
                 == #"{"delivered":5,"held":{"not-enrolled":2},"left":0}"#)
         #expect(
-            try json(ImportReport(added: 1, known: 2, settled: 3, notSelected: 4))
-                == #"{"added":1,"known":2,"not_selected":4,"settled":3}"#)
+            try json(ImportReport(added: 1, known: 2, unsure: 5, settled: 3, notSelected: 4))
+                == #"{"added":1,"known":2,"not_selected":4,"settled":3,"unsure":5}"#)
         #expect(
             try json(
                 HourReport(

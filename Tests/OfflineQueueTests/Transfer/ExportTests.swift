@@ -116,6 +116,106 @@ struct ExportTests: TransferSuite {
         #expect(summary.added == 0 && summary.known == 10)
     }
 
+    /// All of a run of the store's own counted as known, also what it had recorded after the copy was made.
+    @Test func aStoreThatWentBackInTimeTakesWhatItsOwnRunRecordedSince() async throws {
+        let queue = try await store.open(clock)
+        let (worn, other) = (try await Worn(queue), try await Worn(queue, 2))
+        func record(_ count: Int) async throws {
+            for bpm in UInt8(0)..<UInt8(count) {
+                for one in [worn, other] { try await queue.beat(one.assignment, bpm: bpm, clock) }
+                clock.advance(seconds: 1)
+            }
+            try await queue.flush()
+        }
+        try await record(20)
+        // Of the first strap ten are done with when the copy is made, five more after that.
+        func deliver(_ count: Int) async throws -> [PendingSample] {
+            let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: count)
+            try await queue.settle(
+                enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
+            return batch
+        }
+        var sent = try await deliver(10)
+        let copy = try TestStore()
+        try await queue.emptyLog()
+        try FileManager.default.copyItem(atPath: store.path, toPath: copy.path)
+        sent += try await deliver(5)
+        try await record(30)
+        let lines = try export(store)
+        let whole = (try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 100))
+            .map(\.uuid)
+        try await queue.close()
+
+        let restored = try await copy.open(clock, bootID: "boot-2")
+        try await restored.beat(other.assignment, clock)
+        try await restored.flush()
+        let before = try await restored.balance().stored
+        var target = ImportTarget(enrollmentID: worn.enrollment.id, assignments: [1])
+        let path = try file(lines, in: copy)
+        var summary = try await restored.importSamples(from: path, into: target)
+        #expect(summary.added == 30 && summary.known == 5 && summary.unsure == 0, "\(summary)")
+        target = ImportTarget(enrollmentID: other.enrollment.id, assignments: [2])
+        summary = try await restored.importSamples(from: path, into: target)
+        #expect(summary.added == 30 && summary.known == 20 && summary.unsure == 0, "\(summary)")
+        #expect(try await restored.balance().stored == before + 60)
+        summary = try await restored.importSamples(from: path, into: target)
+        #expect(summary.added == 0 && summary.known == 50, "\(summary)")
+
+        let delivered = try await restored.deliverAll(worn.enrollment.id).map(\.uuid)
+        #expect(Set(delivered).count == delivered.count)
+        // The five that went out after the copy was made are sent again, as after any loss of the books.
+        #expect(
+            Set(delivered) == Set(whole).union(sent.suffix(5).map(\.uuid)), "\(delivered.count)")
+        #expect(try await restored.deliverAll(other.enrollment.id).count == 51)
+        clock.advance(seconds: 10 * 86_400)
+        try await restored.prune()
+        summary = try await restored.importSamples(from: path, into: target)
+        #expect(summary.added == 0 && summary.known == 50, "\(summary)")
+        #expect(try await restored.balance().isBalanced)
+        #expect(try await restored.audit().isClean)
+        try await restored.close()
+    }
+
+    @Test func whatWasLostHereAndMayHaveBeenDeliveredIsNotTakenButCounted() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<30 {
+            try await queue.beat(worn.assignment, bpm: bpm, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        let path = try file(export(store), in: store)
+        let batch = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 10)
+        try await queue.settle(
+            enrollment: worn.enrollment.id, batch.map { SettledSample($0, .delivered) })
+        try await queue.close()
+        // Two that are done with, three that wait.
+        try store.execute("DELETE FROM sample WHERE id IN (3, 4, 15, 16, 30)")
+        let again = try await store.open(clock)
+        let summary = try await again.importSamples(
+            from: path, into: ImportTarget(enrollmentID: worn.enrollment.id))
+        #expect(summary.added == 0 && summary.known == 27 && summary.unsure == 3, "\(summary)")
+    }
+
+    /// The run would give these numbers to samples of its own.
+    @Test func aRunThatGoesOnTakesNothingUnderItsOwnNumbers() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<9 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        var lines = try export(store)
+        let nonce = queue.runNonce
+        for index in lines.indices.dropFirst().dropLast() {
+            let here = SampleIdentity(runNonce: nonce, sample: Int64(index)).description
+            let later = SampleIdentity(runNonce: nonce, sample: Int64(index + 5)).description
+            #expect(lines[index].contains(here))
+            lines[index] = lines[index].replacingOccurrences(of: here, with: later)
+        }
+        let summary = try await queue.importSamples(
+            from: file(lines, in: store), into: ImportTarget(enrollmentID: worn.enrollment.id))
+        #expect(summary.added == 0 && summary.known == 4 && summary.unsure == 5, "\(summary)")
+    }
+
     @Test func anExportLeavesDamagedRowsOutAndSaysSo() async throws {
         try await recordWithoutNetwork()
         try store.execute("UPDATE sample SET flags = 99 WHERE id = 5")
