@@ -139,6 +139,42 @@ import Testing
         }
     }
 
+    /// The relay asks the exchange about each patient: one of them held up all gateways behind it.
+    @Test func aPatientWhoseConsentsCannotBeReadHoldsUpNoOtherGateway() async throws {
+        try await Self.with { cluster, keys in
+            let exchange = try await RelayFixture.exchange(patients: 2)
+            let (one, two) = (RelayFixture.patient(0), RelayFixture.patient(1))
+            await exchange.breakConsents(of: two)
+            let table = try RelayTable("gw1 \(one)\ngw2 \(two)\ngw2 \(one)")
+            var settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]), workers: 1)
+            settings.code = nil
+            try await RelayFixture.withRelay(settings, table) { relay in
+                let (first, second) = (
+                    try await RelayFixture.destination(cluster, "gw1", try #require(keys["gw1"])),
+                    try await RelayFixture.destination(cluster, "gw2", try #require(keys["gw2"]))
+                )
+                _ = await (first.isHealthy(), second.isHealthy())
+                let mixed =
+                    RelayFixture.points(1, patient: two, run: 2)
+                    + RelayFixture.points(1, patient: one, run: 3)
+                async let taken = first.deliver(
+                    RelayFixture.points(5, patient: one), alone: false)
+                async let parted = second.deliver(mixed, alone: false)
+                let answers = await (taken, parted)
+                #expect(
+                    answers.0 == .entries(Array(repeating: RelayFixture.stored, count: 5)))
+                #expect(
+                    answers.1
+                        == .entries([EntryAnswer(.held(.patientUnknown)), RelayFixture.stored]))
+                #expect(await relay.facts.isWell)
+                await first.finish()
+                await second.finish()
+            }
+            await exchange.stop()
+        }
+    }
+
     @Test func withoutARelayNothingIsSent() async throws {
         try await Self.with { cluster, keys in
             let gateway = try await RelayFixture.destination(

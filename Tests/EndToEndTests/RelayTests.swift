@@ -58,6 +58,10 @@ import Testing
         let added = try await stage.addWhenItListens(to: world.gateway)
         #expect(added.output.contains("a relay answers"), "\(added)")
         let patient = "\(TestWorld.patients[0])"
+        let mistyped = try await world.gateway.command([
+            "pair", TestWorld.addresses[0], "--enrollment", "nats", "--patient", "4OOO1",
+        ])
+        #expect(mistyped.status != 0 && mistyped.complaint.contains("its ids are numbers"))
         try await world.command(
             "pair", TestWorld.addresses[0], "--enrollment", "nats", "--patient", patient)
         // Not before a person says so at the relay.

@@ -39,9 +39,9 @@ struct PairingService: Sendable {
         let address = try SensorAddress.checked(request.address)
         try Passkey.check(request.passkey)
         let enrollment = try await enrollments.named(request.enrollment)
-        let patient = try await patients.patient(request, enrollment)
         let further = try await enrollments.destinations(named: request.destinations ?? [])
             .filter { $0.id != enrollment?.id }
+        let patient = try await patients.patient(request, enrollment, further: further)
         // What follows has one deadline together, `InspectionTime` in BlueZ.
         let begun = central.clock.now()
         try await radio.wait()

@@ -11,20 +11,30 @@ struct PairedPatient {
     var notes: [String] = []
 }
 
-/// Asks the exchange who a practitioner's enrollment may deliver for.
+/// Sees to it that a strap's destinations can deliver for its patient, and asks the exchange where it can be asked.
 struct PatientCheck: Sendable {
     let deliveries: Deliveries
 
     /// Asks the exchange about the patient of a practitioner's enrollment, before anything is done.
     ///
+    /// - Parameter further: where the strap's samples go beside the enrollment.
     /// - Throws: ``ProblemReport`` when nothing could be delivered for this patient.
     func patient(
-        _ request: PairRequest, _ enrollment: Enrollment?
+        _ request: PairRequest, _ enrollment: Enrollment?, further: [Enrollment]
     ) async throws -> PairedPatient {
         if let patient = request.patient, !PatientAccess.isPatientID(patient) {
             throw ProblemReport(
                 code: .badRequest, message: "this is not a patient's identifier",
                 advice: "up to 64 letters, digits, - and ., such as 40001")
+        }
+        if let patient = request.patient, !PatientAccess.isExchangeID(patient),
+            let exchange = (further + [enrollment].compactMap { $0 })
+                .first(where: { Self.isAtExchange($0.terms) })
+        {
+            throw ProblemReport(
+                code: .patientRefused,
+                message: "\(exchange.terms.name): an exchange has no such patient",
+                advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
         }
         guard let enrollment, enrollment.terms.kind == .practitionerKey else {
             guard request.device == nil else {
@@ -42,7 +52,7 @@ struct PatientCheck: Sendable {
                 advice: "name the patient by the exchange's id: --patient ID")
         }
         let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
-        let access = try Self.usable(answer, enrollment.terms.name, patient: patient)
+        let access = try Self.usable(answer, enrollment.terms.name)
         var paired = try Self.choose(request.device, access, enrollment.terms)
         if !access.isConsented {
             paired.notes.append(
@@ -57,12 +67,13 @@ struct PatientCheck: Sendable {
         await deliveries.adopt(access, device: device, enrollment: enrollment.id)
     }
 
-    private static func isNoIdentifier(_ patient: String, _ status: Int) -> Bool {
-        status >= 400 && status != 429 && Int64(patient) == nil
+    /// Whether the patients that a person names there are an exchange's.
+    private static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
+        terms.kind == .practitionerKey || terms.system == NATSKind.name
     }
 
     private static func usable(
-        _ answer: Result<PatientAccess?, ExchangeReader.Fault>?, _ name: String, patient: String
+        _ answer: Result<PatientAccess?, ExchangeReader.Fault>?, _ name: String
     ) throws -> PatientAccess {
         switch answer {
         case nil, .failure(.unauthorized):
@@ -70,13 +81,6 @@ struct PatientCheck: Sendable {
                 code: .enrollAgain,
                 message: "\(name): the exchange refuses this gateway's credentials",
                 advice: "edge-gateway enroll --practitioner-key-file FILE --name \(name)")
-        // The exchange answers an id that is not a number with an error of its own.
-        case .failure(.status(let status)) where Self.isNoIdentifier(patient, status),
-            .failure(.page(let status)) where Self.isNoIdentifier(patient, status):
-            throw ProblemReport(
-                code: .patientRefused,
-                message: "the exchange knows no patient with this id (it answers \(status))",
-                advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
         case .failure(.status(400)), .failure(.status(403)), .failure(.status(404)):
             throw ProblemReport(
                 code: .patientRefused,

@@ -91,11 +91,11 @@ actor RelayTableFile {
         _ path: String, _ gateway: String, _ patient: String, isAllowed: Bool,
         patience: Duration = RelayTableLock.patience
     ) async throws {
-        guard RelayTable.isGateway(gateway), PatientAccess.isPatientID(patient) else {
+        guard RelayTable.isGateway(gateway), PatientAccess.isExchangeID(patient) else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message: "a gateway has letters, digits, - and _; a patient the exchange's "
-                    + "identifier, such as 40001")
+                    + "number, such as 40001")
         }
         let lock = try await RelayTableLock(of: path, patience: patience)
         defer { withExtendedLifetime(lock) {} }

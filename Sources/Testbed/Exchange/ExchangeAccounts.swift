@@ -58,7 +58,8 @@ extension StandInExchange {
         ]
     }
 
-    func consents(of id: Int, for caller: ExchangeCaller) -> ExchangeAnswer {
+    func consents(of id: Int?, for caller: ExchangeCaller) -> ExchangeAnswer {
+        guard let id, !unreadable.contains(id) else { return .serverError }
         switch caller {
         case .patient(let own) where own != id:
             return .detail(403, "The Patient does not match the current patient user.")

@@ -22,6 +22,7 @@ extension StandInExchange {
         faults.clear()
         poisoned = []
         refused = []
+        unreadable = []
         pacePerEntry = .zero
     }
 
@@ -32,6 +33,9 @@ extension StandInExchange {
     /// The entry with an identifier of this value gets an honest 422, as one gets whose data point
     /// breaks its schema; the others of its bundle are stored.
     public func refuse(_ value: String) { refused.insert(value) }
+
+    /// Every question about this patient's consents is a 500 page; everything else goes on.
+    public func breakConsents(of patient: Int) { unreadable.insert(patient) }
 
     /// How long the server works on one entry. A worker busy for over 30 s is killed; and two
     /// workers with the same identifiers race, which leaves orphans.

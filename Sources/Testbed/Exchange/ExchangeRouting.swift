@@ -15,7 +15,8 @@ enum ExchangeEndpoint: Hashable {
     case userInfo
     case profile
     case myself
-    case consents(patient: Int)
+    /// Nil: not a number, which the server does not expect.
+    case consents(patient: Int?)
     case clients
     case clientDevices(client: Int)
     case bundle
@@ -57,7 +58,7 @@ enum ExchangeEndpoint: Hashable {
         case (2, "users") where parts[1] == "profile": return .profile
         case (2, "patients") where parts[1] == "me": return .myself
         case (3, "patients") where parts[2] == "consents":
-            return Int(parts[1]).map { .consents(patient: $0) } ?? .unknownAPI
+            return .consents(patient: Int(parts[1]))
         case (1, "clients"): return .clients
         case (3, "clients") where parts[2] == "data_sources":
             return Int(parts[1]).map { .clientDevices(client: $0) } ?? .unknownAPI

@@ -81,6 +81,7 @@ public actor StandInExchange {
     var faults = ExchangeFaultPlan()
     var poisoned: Set<ExchangeIdentifier> = []
     var refused: Set<String> = []
+    var unreadable: Set<Int> = []
     var pacePerEntry = Duration.zero
     var workers = ExchangeWorkers()
     let accessTokenLifetimeSeconds = 1_209_600

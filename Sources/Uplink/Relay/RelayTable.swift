@@ -37,8 +37,8 @@ public struct RelayTable: Sendable, Hashable {
             guard Self.isGateway(String(words[0])) else {
                 throw Fault(line: number, message: "this is no gateway's name")
             }
-            guard PatientAccess.isPatientID(String(words[1])) else {
-                throw Fault(line: number, message: "this is no patient's identifier")
+            guard PatientAccess.isExchangeID(String(words[1])) else {
+                throw Fault(line: number, message: "a patient is a number, such as 40001")
             }
             patients[String(words[0]), default: []].insert(String(words[1]))
             guard number <= Self.linesMax else {

@@ -55,6 +55,7 @@ import Testing
             ("nats", ["seed": "SUAC"], "seed is no user's NKEY seed"),
             ("nats", ["gateway": "ward.3"], "gateway is not a name"),
             ("nats", ["patient": "4/1"], "patient is no identifier"),
+            ("nats", ["patient": "4OOO1"], "patient is no identifier"),
             ("postgrest", ["url": "https://p.supabase.co"], "url lacks the path"),
             ("postgrest", ["key": "sb_secret_x"], "this key owns the whole database"),
             ("postgrest", ["token": "sb_secret_x"], "this key owns the whole database"),

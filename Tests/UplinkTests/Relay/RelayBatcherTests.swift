@@ -231,7 +231,7 @@ import Testing
     @Test(
         arguments: [
             ("a", 1), ("\na b c", 2), ("ward.3 40001", 1), ("* 40001", 1), ("a 4/1", 1),
-            ("a 40001\n> 1", 2),
+            ("a 4OOO1", 1), ("a 040001", 1), ("a 40001\n> 1", 2),
         ])
     func aLineThatIsNoPairIsNamed(text: String, line: Int) {
         #expect {

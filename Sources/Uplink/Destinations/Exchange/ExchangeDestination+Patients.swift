@@ -54,12 +54,24 @@ extension ExchangeDestination {
                 if case .known(let known) = attribution { knownAttributions[patient] = known }
             case .failure(.status(403)): found[patient] = .held(.wrongPatient)
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
+            // The others do not wait for one whom the exchange cannot tell about while it works.
+            case .failure(let fault) where await isOfOnePatient(fault):
+                found[patient] = .held(.patientUnknown)
             case .failure(let fault):
                 lastFault = self.fault(fault)
                 return .stopped(.notSent(retryAt: nil))
             }
         }
         return .found(found)
+    }
+
+    /// Whether a question about a patient failed for that patient's sake: the exchange answered it with an
+    /// error, and works otherwise.
+    private func isOfOnePatient(_ fault: ExchangeReader.Fault) async -> Bool {
+        switch fault {
+        case .unauthorized, .transport, .status(429), .status(503), .page(429), .page(503): false
+        case .status, .page, .unreadable: await isHealthy()
+        }
     }
 
     /// What is clear without a person's choice.

@@ -32,6 +32,10 @@ extension EntryVerdict {
         Row(status: 400, text: "Device is required", verdict: .held(.deviceUnknown)),
         Row(status: 400, text: "Patient id=", verdict: .held(.patientUnknown)),
         Row(status: 400, text: "Subject is required", verdict: .held(.patientUnknown)),
+        // The first that is looked up is the patient.
+        Row(
+            status: 422, text: "Field 'id' expected a number", isPrefix: true,
+            verdict: .held(.patientUnknown)),
         Row(status: 400, text: "Code not found", verdict: .held(.codeUnknown)),
         Row(status: 400, text: "A FhirSource is required", verdict: .held(.codeUnknown)),
         Row(status: 400, text: "valueAttachment.data must be", verdict: .refused),

@@ -41,7 +41,9 @@ public struct NATSKind: DestinationKind {
         case .wrongPatient:
             "at the relay: edge-gateway relay allow GATEWAY PATIENT; and the patient and the relay's "
                 + "practitioner share an organization"
-        case .patientUnknown: "pair the strap with --patient ID, or give the destination patient=ID"
+        case .patientUnknown:
+            "pair the strap with --patient ID, the patient's number at the exchange, or give the "
+                + "destination patient=ID; if the number is right, ask the exchange's operator"
         case .enrollAgain:
             "the relay's practitioner key is no longer taken: its operator replaces it"
         case .requestRefused: "the relay is of another version: update it or this gateway"
@@ -69,9 +71,9 @@ public struct NATSKind: DestinationKind {
         self.key = key
         gateway = try values.name("gateway", and: "-_")
         ownPatient = values.text("patient")
-        if let ownPatient, !PatientAccess.isPatientID(ownPatient) {
+        if let ownPatient, !PatientAccess.isExchangeID(ownPatient) {
             throw DestinationProblem(
-                "patient is no identifier", "up to 64 letters, digits, - and ., such as 40001")
+                "patient is no identifier", "the exchange's are numbers, such as 40001")
         }
     }
 

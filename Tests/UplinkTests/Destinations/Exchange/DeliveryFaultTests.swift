@@ -257,4 +257,32 @@ import Testing
         #expect(verdicts(await destination.deliver(points(["40001"]), alone: true)) == [.stored])
         await exchange.stop()
     }
+
+    /// One such patient kept everybody's samples from a whole request, and from all that followed.
+    @Test(arguments: ["40001", "4OOO1"])
+    func aPatientWhoseConsentsCannotBeReadIsHeldAlone(patient: String) async throws {
+        let (exchange, destination) = try await practitioner(devices: [70007])
+        await exchange.breakConsents(of: 40001)
+        let answer = await destination.deliver(points([patient, "40002"]), alone: false)
+        #expect(verdicts(answer) == [.held(.patientUnknown), .stored], "\(answer)")
+        #expect(await destination.fault == nil)
+        #expect(await !destination.isMended(.patientUnknown, of: patient))
+        await exchange.clearFaults()
+        #expect(await destination.isMended(.patientUnknown, of: "40001"))
+        #expect(verdicts(await destination.deliver(points(["40001"]), alone: true)) == [.stored])
+        await exchange.stop()
+    }
+
+    @Test(arguments: [ExchangeFault.databaseDown, .status(500), .status(503), .hangUp])
+    func whileTheExchangeFailsAQuestionAboutAPatientTellsNothingOfThem(
+        fault: ExchangeFault
+    ) async throws {
+        let (exchange, destination) = try await practitioner(devices: [70007])
+        await exchange.inject(fault, on: [.account], for: .untilCleared)
+        #expect(
+            await destination.deliver(points(["40001"]), alone: false) == .notSent(retryAt: nil))
+        await exchange.clearFaults()
+        #expect(verdicts(await destination.deliver(points(["40001"]), alone: false)) == [.stored])
+        await exchange.stop()
+    }
 }

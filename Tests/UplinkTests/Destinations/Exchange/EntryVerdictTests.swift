@@ -23,6 +23,7 @@ import Testing
             400, "Subject is required and must be a reference to a Patient ID",
             .held(.patientUnknown)
         ),
+        (422, "Field 'id' expected a number but got '4OOO1'.", .held(.patientUnknown)),
         (400, "Device Data Source id=70006 can not be found.", .held(.deviceUnknown)),
         (400, "Device is required and must be a reference", .held(.deviceUnknown)),
         (400, "Code not found: system=s code=omh:heart-rate:1.0", .held(.codeUnknown)),

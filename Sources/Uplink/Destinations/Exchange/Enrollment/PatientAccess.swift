@@ -62,7 +62,13 @@ public struct DeviceCandidate: Sendable, Hashable, Codable {
 }
 
 extension PatientAccess {
-    /// Whether `text` can be a patient's identifier: it becomes part of a path and of a FHIR reference
+    /// Whether an exchange can have a patient with this identifier: its own are numbers of its database
+    /// (docs/exchange.md).
+    public static func isExchangeID(_ text: String) -> Bool {
+        Int64(text).map { $0 > 0 && "\($0)" == text } ?? false
+    }
+
+    /// Whether `text` can be a patient's identifier at some destination: it becomes part of a path and of a FHIR reference
     /// (R5 §2.1.28.0.1: id, without the names that mean folders).
     public static func isPatientID(_ text: String) -> Bool {
         let isID = text.utf8.allSatisfy {
