@@ -175,6 +175,43 @@ import Testing
         }
     }
 
+    @Test func aDeviceThatWasReplacedIsForgottenByAllWorkers() async throws {
+        try await Self.with { cluster, keys in
+            var seed = ExchangeSeed.withPatients(1)
+            seed.studies[0].devices = [70001, 70007]
+            let exchange = try await StandInExchange.start(seed: seed)
+            await exchange.setDeviceType(70001, to: "medical_device")
+            let patient = RelayFixture.patient(0)
+            var settings = try await RelayFixture.settings(
+                cluster, exchange, try #require(keys["relay"]), workers: 3)
+            (settings.device, settings.code) = (nil, nil)
+            try await RelayFixture.withRelay(settings, RelayTable("gw1 \(patient)")) { relay in
+                let gateway = try await RelayFixture.destination(
+                    cluster, "gw1", try #require(keys["gw1"]))
+                func deliver(_ run: UInt64) async -> [EntryVerdict] {
+                    let points = RelayFixture.points(1, patient: patient, run: run)
+                    let answer = await gateway.deliver(points, alone: false)
+                    if case .entries(let entries) = answer { return entries.map(\.verdict) }
+                    return []
+                }
+                // Each worker has learned it.
+                for worker in await relay.workers {
+                    let points = RelayFixture.points(1, patient: patient, run: 1)
+                    _ = await worker.deliver(points, alone: true)
+                }
+                await exchange.setDeviceType(70007, to: "medical_device")
+                await exchange.setDeviceType(70001, to: "personal_device")
+                #expect(await deliver(2) == [.held(.deviceNotChosen)])
+                for worker in await relay.workers {
+                    #expect(await worker.knownAttributions.isEmpty)
+                }
+                #expect(await deliver(3) == [.stored])
+                await gateway.finish()
+            }
+            await exchange.stop()
+        }
+    }
+
     @Test func withoutARelayNothingIsSent() async throws {
         try await Self.with { cluster, keys in
             let gateway = try await RelayFixture.destination(

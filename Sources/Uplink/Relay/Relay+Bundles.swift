@@ -80,6 +80,7 @@ extension Relay {
             guard let answer else { continue }
             let took = clock.read().uptime - began
             longest = max(longest ?? .zero, took)
+            await forgetAttributions(heldIn: answer, to: points)
             numbers.bundles += 1
             numbers.exchangeFault = await worker.fault
             var isToBeHalved = part.count > 1
@@ -95,6 +96,16 @@ extension Relay {
                 first += count
             }
         }
+    }
+
+    /// What holds a patient may have changed when a sample is tried the next time, by whichever worker.
+    private func forgetAttributions(
+        heldIn answer: DeliveryAnswer, to points: [OutgoingPoint]
+    ) async {
+        guard case .entries(let entries) = answer else { return }
+        let held = Set(zip(entries, points).compactMap { $0.verdict.isHeld ? $1.patient : nil })
+        guard !held.isEmpty else { return }
+        for worker in workers { await worker.forgetAttributions(of: held) }
     }
 
     /// Whether the answer is about what was sent, and nothing of it is under way: then each request is better

@@ -74,6 +74,32 @@ extension ExchangeDestination {
         }
     }
 
+    /// The answers to these data points. A device or code that the exchange does not take and that was found out
+    /// for one patient is a matter of that patient alone, about whom it is asked anew.
+    ///
+    /// - Parameter own: those of the enrollment, when the data points were sent.
+    func byPatient(
+        _ answers: [EntryAnswer], to points: [OutgoingPoint],
+        own: (device: String?, code: ObservationCode?)
+    ) -> [EntryAnswer] {
+        zip(answers, points).map { answer, point in
+            let reason: HoldReason
+            switch answer.verdict {
+            case .held(.deviceUnknown) where own.device == nil: reason = .deviceNotChosen
+            case .held(.codeUnknown) where own.code == nil: reason = .heartRateNotAsked
+            default: return answer
+            }
+            if let patient = point.patient { forgetAttributions(of: [patient]) }
+            return EntryAnswer(
+                .held(reason), status: answer.status, diagnostics: answer.diagnostics)
+        }
+    }
+
+    /// The exchange is asked about these patients anew.
+    func forgetAttributions(of patients: Set<String>) {
+        for patient in patients { knownAttributions[patient] = nil }
+    }
+
     /// What is clear without a person's choice.
     private func attribution(_ access: PatientAccess?) -> PatientAttribution {
         guard let access else { return .held(.heartRateNotAsked) }

@@ -90,6 +90,7 @@ public actor ExchangeDestination: Destination {
         if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
             return answer
         }
+        let own = own
         let found: [String: PatientAttribution]
         switch await attributions(of: points) {
         case .found(let known): found = known
@@ -132,7 +133,7 @@ public actor ExchangeDestination: Destination {
         let answer = await post(
             body, count: entries.count, isSingle: isSingle, isInTime: isInTime)
         guard case .entries(let answers)? = answer else { return answer }
-        return .entries(spread(answers, over: points, known))
+        return .entries(byPatient(spread(answers, over: points, known), to: points, own: own))
     }
 
     /// Puts the answers beside the data points they are of.

@@ -44,6 +44,9 @@ public struct NATSKind: DestinationKind {
         case .patientUnknown:
             "pair the strap with --patient ID, the patient's number at the exchange, or give the "
                 + "destination patient=ID; if the number is right, ask the exchange's operator"
+        case .deviceUnknown, .deviceNotChosen:
+            "the relay's operator sets exchange.device to one that the exchange knows, or the study's "
+                + "staff give the study such a personal device"
         case .enrollAgain:
             "the relay's practitioner key is no longer taken: its operator replaces it"
         case .requestRefused: "the relay is of another version: update it or this gateway"

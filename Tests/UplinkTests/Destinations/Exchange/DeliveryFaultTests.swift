@@ -285,4 +285,23 @@ import Testing
         #expect(verdicts(await destination.deliver(points(["40001"]), alone: false)) == [.stored])
         await exchange.stop()
     }
+
+    /// What was found out about a patient was kept for ever: samples were held until the gateway's or the relay's
+    /// next start, and the other patients' with them.
+    @Test func aDeviceThatWasReplacedHoldsItsPatientUntilTheExchangeIsAskedAnew() async throws {
+        let (exchange, destination) = try await practitioner(devices: [70001, 70007])
+        await exchange.setDeviceType(70001, to: "medical_device")
+        let samples = points(["40001", "40001", "40002", "40001"])
+        func deliver(_ index: Int) async -> [EntryVerdict] {
+            verdicts(await destination.deliver([samples[index]], alone: true))
+        }
+        #expect(await deliver(0) == [.stored])
+        await exchange.setDeviceType(70007, to: "medical_device")
+        await exchange.setDeviceType(70001, to: "personal_device")
+        #expect(await deliver(1) == [.held(.deviceNotChosen)], "a reason of one patient")
+        #expect(await deliver(2) == [.stored])
+        #expect(await deliver(3) == [.stored])
+        #expect(await exchange.stored.map(\.device) == [70007, 70001, 70001])
+        await exchange.stop()
+    }
 }
