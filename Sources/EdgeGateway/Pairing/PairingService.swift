@@ -170,7 +170,6 @@ struct PairingService: Sendable {
     private func whileHeld<Value>(
         _ address: String, _ change: (Uptime) async throws -> Value
     ) async throws -> Value {
-        guard await !recorder.isStopping else { throw ProblemReport.leaving }
         do {
             guard let since = await recorder.holdFrames(of: address) else {
                 throw ProblemReport.framesNotStored
@@ -236,8 +235,4 @@ extension ProblemReport {
     static let framesNotStored = ProblemReport(
         code: .notStored, message: "what the strap has sent so far cannot be stored yet",
         advice: "try again in a minute; edge-gateway status says what is wrong")
-
-    static let leaving = ProblemReport(
-        code: .closed, message: "the gateway is being stopped; nothing was changed",
-        advice: "try again once it runs: systemctl status edge-gateway")
 }
