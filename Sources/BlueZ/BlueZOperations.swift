@@ -42,8 +42,10 @@ extension BlueZClient {
 
     /// Ends this client's discovery session: only to be called if there is one. The bus connection
     /// must stay open for another 500 ms, or the session may survive it.
-    public func stopDiscovery(_ adapter: String) async throws(DBusFault) {
-        _ = try await call(adapter, Names.adapter, "StopDiscovery")
+    public func stopDiscovery(
+        _ adapter: String, deadline: Duration = BlueZClient.plainDeadline
+    ) async throws(DBusFault) {
+        _ = try await call(adapter, Names.adapter, "StopDiscovery", deadline: deadline)
     }
 
     /// Makes bluetoothd forget a device, its bond and its remembered services.

@@ -250,7 +250,10 @@ public actor Central {
         links = [:]
         if let client {
             let scanning = radios.filter { $0.value.scan == .on || $0.value.scan == .starting }
-            for path in scanning.keys { try? await client.stopDiscovery(path) }
+            // One that hangs ends the scan when this connection ends.
+            for path in scanning.keys where !pulse.isInDoubt {
+                try? await client.stopDiscovery(path, deadline: Self.stopCallPatience)
+            }
             await settlePowerDebts(client)
             let hadSockets = await client.letGoOfSockets()
             if hadSockets || !scanning.isEmpty { await clock.sleep(Self.quiesce) }

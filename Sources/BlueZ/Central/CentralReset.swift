@@ -3,8 +3,8 @@ import Basics
 /// The power of adapters, and mending one that hangs.
 extension Central {
     private static let hour = Duration.seconds(3_600)
-    /// How long `stop` waits for an adapter to be powered on again.
-    private static let stopPowerPatience = Duration.seconds(2)
+    /// How long `stop` waits for an answer of bluetoothd: all of it must fit into the service's time to end.
+    static let stopCallPatience = Duration.seconds(2)
 
     /// Power-cycles an adapter, at most so many times an hour as the settings allow.
     ///
@@ -69,7 +69,7 @@ extension Central {
         for adapter in adapters.values where powers[adapter.address]?.isOwed == true {
             _ = try? await client.setProperty(
                 adapter.path, Names.adapter, "Powered", .boolean(true),
-                deadline: Self.stopPowerPatience)
+                deadline: Self.stopCallPatience)
         }
     }
 }
