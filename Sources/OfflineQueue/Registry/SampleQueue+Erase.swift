@@ -137,6 +137,20 @@ extension SampleQueue {
     ) throws {
         let assignments = "(SELECT a.id FROM assignment a WHERE \(condition))"
         let segments = "(SELECT id FROM segment WHERE assignment IN \(assignments))"
+        let given = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT run, min(first_sample), max(last_sample) FROM segment
+                WHERE assignment IN \(assignments) AND identity_shift = 0
+                    AND run IN (SELECT id FROM run WHERE is_imported = 0) GROUP BY run
+                """, arguments: arguments)
+        for row in given {
+            guard let run = row[0] as Int64?, let first = row[1] as Int64?,
+                let last = row[2] as Int64?, first <= last
+            else { continue }
+            // An import must not bring them back.
+            try ImportedNumbers.note(first...last, of: run, db)
+        }
         for statement in [
             "DELETE FROM undecodable WHERE segment IN \(segments)",
             "DELETE FROM further_delivery WHERE segment IN \(segments)",

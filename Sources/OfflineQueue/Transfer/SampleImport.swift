@@ -340,13 +340,26 @@ private struct GivenNumbers: Sendable {
     }
 }
 
-/// Which numbers of a run were imported, as ranges.
-private struct ImportedNumbers: Sendable {
+/// Which numbers of a run were imported, or given here and erased, as ranges.
+struct ImportedNumbers: Sendable {
     let run: Int64
     /// The range that grows, not yet written.
     private var open: ClosedRange<Int64>?
 
     init(run: Int64) { self.run = run }
+
+    /// Notes a range, with what lies between it and those that it overlaps.
+    static func note(_ range: ClosedRange<Int64>, of run: Int64, _ db: Database) throws {
+        let overlapping = "FROM imported WHERE run = ? AND first_number <= ? AND last_number >= ?"
+        let arguments: StatementArguments = [run, range.upperBound, range.lowerBound]
+        let bounds = try Row.fetchOne(
+            db, sql: "SELECT min(first_number), max(last_number) \(overlapping)",
+            arguments: arguments)
+        let first = min(bounds?[0] ?? range.lowerBound, range.lowerBound)
+        let last = max(bounds?[1] ?? range.upperBound, range.upperBound)
+        try db.execute(sql: "DELETE \(overlapping)", arguments: arguments)
+        try db.execute(sql: "INSERT INTO imported VALUES (?, ?, ?)", arguments: [run, first, last])
+    }
 
     func has(_ number: Int64, _ db: Database) throws -> Bool {
         if open?.contains(number) ?? false { return true }

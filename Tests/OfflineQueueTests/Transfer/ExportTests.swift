@@ -176,6 +176,34 @@ struct ExportTests: TransferSuite {
         try await restored.close()
     }
 
+    /// The numbers that a run had given went with the patient, and an older file brought the samples back.
+    @Test func whatWasErasedIsNotBroughtBackByAnOlderFile() async throws {
+        var queue = try await store.open(clock)
+        let (worn, other) = (try await Worn(queue), try await Worn(queue, 2))
+        for bpm in UInt8(0)..<20 {
+            for one in [worn, other] { try await queue.beat(one.assignment, bpm: bpm, clock) }
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        let path = try file(export(store), in: store)
+        try await queue.deliverAll(worn.enrollment.id)
+        try await queue.forgetSensor(worn.sensor.id)
+        try await queue.close()
+        queue = try await store.open(clock, bootID: "boot-2")
+        while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
+        let again = try await queue.enroll(.example("again", patient: "p-1"))
+        var target = ImportTarget(enrollmentID: again.id, assignments: [worn.assignment.id])
+        var summary = try await queue.importSamples(from: path, into: target)
+        #expect(summary.added == 0 && summary.known == 20, "\(summary)")
+        target = ImportTarget(
+            enrollmentID: other.enrollment.id, assignments: [other.assignment.id])
+        summary = try await queue.importSamples(from: path, into: target)
+        #expect(summary.added == 0 && summary.known == 20, "\(summary)")
+        #expect(try await queue.deliverAll(other.enrollment.id).count == 20)
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     @Test func whatWasLostHereAndMayHaveBeenDeliveredIsNotTakenButCounted() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
