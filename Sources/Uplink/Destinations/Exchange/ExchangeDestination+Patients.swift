@@ -55,7 +55,7 @@ extension ExchangeDestination {
             case .failure(.status(403)): found[patient] = .held(.wrongPatient)
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
             // The others do not wait for one whom the exchange cannot tell about while it works.
-            case .failure(let fault) where await isOfOnePatient(fault):
+            case .failure(let fault) where await isOfOnePatient(fault, patient):
                 found[patient] = .held(.patientUnknown)
             case .failure(let fault):
                 lastFault = self.fault(fault)
@@ -66,11 +66,20 @@ extension ExchangeDestination {
     }
 
     /// Whether a question about a patient failed for that patient's sake: the exchange answered it with an
-    /// error, and works otherwise.
-    private func isOfOnePatient(_ fault: ExchangeReader.Fault) async -> Bool {
+    /// error, works otherwise, and answers it so again.
+    private func isOfOnePatient(_ fault: ExchangeReader.Fault, _ patient: String) async -> Bool {
+        guard Self.isAnswer(fault), await isHealthy(),
+            case .failure(let again) = await access(of: patient)
+        else { return false }
+        return Self.isAnswer(again)
+    }
+
+    /// Whether the exchange's own program answered. What stands before it has 502, 503 and 504.
+    private static func isAnswer(_ fault: ExchangeReader.Fault) -> Bool {
         switch fault {
-        case .unauthorized, .transport, .status(429), .status(503), .page(429), .page(503): false
-        case .status, .page, .unreadable: await isHealthy()
+        case .unauthorized, .transport: false
+        case .status(let status), .page(let status): status != 429 && !(502...504).contains(status)
+        case .unreadable: true
         }
     }
 

@@ -286,6 +286,16 @@ import Testing
         await exchange.stop()
     }
 
+    /// One error held the patient, whom the delivery asked about again minutes later where several were held.
+    @Test func aQuestionAboutAPatientThatFailsOnceTellsNothingOfThem() async throws {
+        let (exchange, destination) = try await practitioner(devices: [70007])
+        await exchange.inject(.status(500), on: [.account], for: .requests(1))
+        #expect(
+            await destination.deliver(points(["40001"]), alone: false) == .notSent(retryAt: nil))
+        #expect(verdicts(await destination.deliver(points(["40001"]), alone: false)) == [.stored])
+        await exchange.stop()
+    }
+
     /// What was found out about a patient was kept for ever: samples were held until the gateway's or the relay's
     /// next start, and the other patients' with them.
     @Test func aDeviceThatWasReplacedHoldsItsPatientUntilTheExchangeIsAskedAnew() async throws {
