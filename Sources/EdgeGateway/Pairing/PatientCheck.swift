@@ -69,7 +69,8 @@ struct PatientCheck: Sendable {
 
     /// Whether the patients that a person names there are an exchange's.
     private static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
-        terms.kind == .practitionerKey || terms.system == NATSKind.name
+        let kind = terms.system.flatMap { try? DestinationRegistry.kind($0) }
+        return terms.kind == .practitionerKey || kind?.leadsToExchange == true
     }
 
     private static func usable(

@@ -19,6 +19,8 @@ public protocol DestinationKind: Sendable {
     static var pace: DestinationPace { get }
     /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
+    /// Whether what arrives there ends at an exchange, whose patients are numbers.
+    static var leadsToExchange: Bool { get }
 
     /// Takes settings, or says what is wrong with them and what to do.
     init(_ values: SettingValues) throws(DestinationProblem)
@@ -41,6 +43,8 @@ public protocol DestinationKind: Sendable {
 extension DestinationKind {
     /// As the gateway's settings say.
     public static var pace: DestinationPace { DestinationPace() }
+    /// It is a system of its own.
+    public static var leadsToExchange: Bool { false }
     /// It keeps straps apart.
     public var servesOnePatient: Bool { false }
     /// None is.

@@ -30,6 +30,7 @@ public struct NATSKind: DestinationKind {
     public static let pace = DestinationPace(
         shortestInterval: DeliverySettings.exchangeInterval,
         resendPause: RelayPatience.resendPause)
+    public static let leadsToExchange = true
 
     public static func remedy(_ reason: HoldReason) -> String? {
         switch reason {
