@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 
 /// Lets the release gateway record and deliver eight straps in a time that runs fast, cuts its network
-/// twice, and writes down each minute how it is (Benchmarks/soak).
+/// twice a day, and writes down each minute how it is, or each ten of several days (Benchmarks/soak).
 @main
 struct Soak {
     /// Begin and end of the times without a network, as parts of each day, or of the whole if that is shorter: of a
@@ -13,6 +13,12 @@ struct Soak {
     private static let patient = 40001
     /// Pairing and connecting eight straps takes a few seconds of the host.
     private static let startSecondsMax = 120
+    private static let dayMinutes = 24 * 60
+    /// Minutes from one look to the next in runs of more than a day: a look starts a process.
+    private static let longPause = 10
+    /// How often a look is tried. A minute of the gateway's, which it gives a connection, is less than a second of a
+    /// busy host.
+    private static let lookTriesMax = 20
     /// The names of the columns.
     private static let header =
         "minute,anonymous_kib,resident_kib,waiting,behind_s,delivered,network"
@@ -87,9 +93,10 @@ struct Soak {
         var text = Self.header + "\n"
         var isUp = true
         let start = clock.seconds
-        for minute in 0..<minutes {
+        let pause = minutes > Self.dayMinutes ? Self.longPause : 1
+        for minute in stride(from: 0, to: minutes, by: pause) {
             await clock.sleep(until: start + Double(minute) * 60)
-            let day = min(minutes, 24 * 60)
+            let day = min(minutes, Self.dayMinutes)
             let part = Double(minute % day) / Double(day)
             let shallBeUp = !Self.outages.contains { $0.contains(part) }
             if shallBeUp != isUp {
@@ -112,10 +119,17 @@ struct Soak {
             throw FixtureFault(description: "the gateway died")
         }
         let memory = try ProcessFigures.memory(of: pid)
-        let balance = try await gateway.status().balance
+        let balance = try await status().balance
         let waiting = balance.unsent + balance.buffered
         return "\(memory.anonymousKiB),\(memory.residentKiB),\(waiting),\(try await behind()),"
             + "\(balance.delivered)"
+    }
+
+    private func status() async throws -> GatewayStatus {
+        for _ in 1..<Self.lookTriesMax {
+            if let status = try? await gateway.status() { return status }
+        }
+        return try await gateway.status()
     }
 
     /// Seconds since the time of the sample that came last: they come oldest first.

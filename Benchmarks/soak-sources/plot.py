@@ -124,7 +124,10 @@ def main(path, folder):
     lag = [float(row["behind_s"] or 0) / 60 for row in rows]
     cuts = cut_times(rows)
 
-    length = f"{len(rows) / 60:.0f} h"
+    # Minutes from one look to the next, and in all.
+    pause = int(rows[1]["minute"]) - int(rows[0]["minute"])
+    total = len(rows) * pause
+    length = f"{total / HOUR:.0f} h"
     figures = [
         figure(
             f"anonymous memory, {length}, highest", f"≤ {MEMORY_MIB_MAX} MiB", max(anonymous),
@@ -134,15 +137,17 @@ def main(path, folder):
         figure(f"samples waiting after {length}", "≤ 500", waiting[-1], 500),
         figure(f"delivery behind after {length}", "≤ 60 s", lag[-1] * 60, 60, "s"),
     ]
-    settled = DAY if len(rows) >= 2 * DAY else HALF_DAY
-    if len(rows) >= settled + 2 * HOUR:
-        then, now = mean(anonymous[settled - HOUR : settled]), mean(anonymous[-HOUR:])
+    settled = DAY if total >= 2 * DAY else HALF_DAY
+    if total >= settled + 2 * HOUR:
+        looks = HOUR // pause
+        end = settled // pause
+        then, now = mean(anonymous[end - looks : end]), mean(anonymous[-looks:])
         figures.insert(1, figure(
-            f"growth in the last {(len(rows) - settled) // HOUR} h", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0),
-            GROWTH_PERCENT_MAX, "%"))
+            f"growth in the last {(total - settled) // HOUR} h", f"≤ {GROWTH_PERCENT_MAX} %",
+            max(100 * (now / then - 1), 0), GROWTH_PERCENT_MAX, "%"))
     write("soak", figures)
 
-    if len(rows) != DAY:
+    if total != DAY:
         print(f"soak: {length} are not a day; docs/soak-*.svg stay as they are", file=sys.stderr)
         return
     plots = {
