@@ -13,6 +13,8 @@ public struct HealthHistory: Sendable {
         public var written = 0
         /// Samples that wait in memory.
         public var buffered = 0
+        /// Paired straps of which nothing is recorded, by number. One that is just being paired is among them.
+        public var unrecorded: Set<Int64> = []
 
         /// Nothing counted yet.
         public init() {}
@@ -53,12 +55,14 @@ public struct HealthHistory: Sendable {
     private var settled: [Int64: Steady] = [:]
     private var parts: [Int64: [Part]] = [:]
     private var written: Steady?
+    private var unrecorded: Set<Int64> = []
 
     /// A history that begins with the first counts.
     public init() {}
 
     /// Takes over what was counted at `uptime`.
     public mutating func note(_ counts: Counts, at uptime: Uptime) {
+        unrecorded = counts.unrecorded
         stored = counts.stored.reduce(into: [:]) { next, one in
             next[one.key] = Self.follow(stored[one.key], one.value, uptime)
         }
@@ -98,6 +102,9 @@ public struct HealthHistory: Sendable {
         guard let steady = stored[strap], counts.stored[strap] == steady.count else { return .zero }
         return uptime - steady.since
     }
+
+    /// Whether nothing was recorded of a strap at the last look.
+    public func wasUnrecorded(_ strap: Int64) -> Bool { unrecorded.contains(strap) }
 
     /// How long samples have waited in memory without one being written.
     public func uncommittedTime(now counts: Counts, at uptime: Uptime) -> Duration {

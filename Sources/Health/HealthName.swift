@@ -156,7 +156,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "wear it, moisten the electrodes, end its connection to phones, check its battery")
         case .strapNotStored:
             Row(
-                .error, "a strap sends, and nothing of it has been stored for a minute",
+                .error,
+                "a strap sends, and nothing of it has been stored for a minute; or nothing of it is recorded",
                 "systemctl restart edge-gateway; if it comes back: edge-gateway bugreport")
         // The store.
         case .clockUntrusted:

@@ -42,7 +42,7 @@ public struct RecordingHealth: Sendable {
             snapshot.store.notEnrolled = totals.notEnrolled
             snapshot.store.lost = totals.lost
             snapshot.store.fill = HealthSnapshot.Store.Fill(try await queue.fill())
-            snapshot.straps = try await straps(links, reading, history, counts)
+            snapshot.straps = try await straps(links, reading, history, &counts)
         } catch {
             snapshot.store.readFault = "\(error.operation): \(error.cause)"
         }
@@ -52,15 +52,17 @@ public struct RecordingHealth: Sendable {
 
     private func straps(
         _ links: [LinkSnapshot], _ reading: ClockReading, _ history: HealthHistory,
-        _ counts: HealthHistory.Counts
+        _ counts: inout HealthHistory.Counts
     ) async throws(QueueError) -> [HealthSnapshot.Strap] {
         let sessions = await recorder.recorded
         let uptime = reading.uptime
-        return try await queue.sensors().map { sensor in
+        let sensors = try await queue.sensors()
+        counts.unrecorded = Set(sensors.filter { sessions[$0.address] == nil }.map(\.id))
+        return sensors.map { [counts] sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
             guard let session = sessions[sensor.address] else {
-                strap.isRecorded = false
+                strap.isRecorded = !history.wasUnrecorded(sensor.id)
                 return strap
             }
             strap.batteryPercent = session.batteryPercent

@@ -32,6 +32,8 @@ public actor Recorder {
     public var isHung: Bool { hungSince != nil }
     /// Since when it has not answered; nil while it does.
     public private(set) var hungSince: Uptime?
+    /// By the store's number of the sensor.
+    private var addressesToStore: [Int64: String] = [:]
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
     private var catchUps = CatchUpWaiters()
@@ -224,10 +226,19 @@ public actor Recorder {
         if let state = subscriptions.removeValue(forKey: old) { subscriptions[new] = state }
         guard let session = sessions.removeValue(forKey: old) else { return }
         sessions[new] = session
-        do {
-            try await queue.readdress(sensor: session.sensorID, to: new)
-        } catch {
-            logger.error("note the strap's new address: \(error)")
+        addressesToStore[session.sensorID] = new
+        await storeAddresses()
+    }
+
+    /// Stores the addresses that bonding has revealed and that the store did not take.
+    public func storeAddresses() async {
+        for (sensor, address) in addressesToStore {
+            do {
+                try await queue.readdress(sensor: sensor, to: address)
+                addressesToStore[sensor] = nil
+            } catch {
+                logger.error("note the strap's new address: \(error)")
+            }
         }
     }
 

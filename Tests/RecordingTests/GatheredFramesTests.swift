@@ -334,4 +334,18 @@ import Testing
         #expect(await stage.recorder.holdFrames(of: Self.address) == nil)
         try await stage.end()
     }
+
+    /// A strap whose new address the store had not taken was cut off, and its bond removed, when the store was back.
+    @Test func anAddressThatTheStoreDidNotTakeIsStoredLater() async throws {
+        let stage = try await Stage()
+        let identity = "C0:00:00:00:00:02"
+        let other = try await stage.queue.addSensor(address: identity)
+        await stage.recorder.take([.renamed(from: Self.address, to: identity)])
+        #expect(await stage.recorder.recorded[identity]?.sensorID == stage.sensor.id)
+        #expect(try await stage.queue.sensors().first?.address == Self.address)
+        try await stage.queue.readdress(sensor: other.id, to: "C0:00:00:00:00:03")
+        await stage.recorder.storeAddresses()
+        #expect(try await stage.queue.sensors().first?.address == identity)
+        try await stage.end()
+    }
 }

@@ -9,7 +9,8 @@ import UnixSignals
 
 /// The daemon's life: open the store, take up the straps and deliveries, serve, and leave in order.
 struct Daemon {
-    /// SIGTERM to exit takes at most 5 s; the last flush and the farewell need some of them.
+    /// SIGTERM to exit takes at most 5 s, unless the disk holds up a write; the last flush and the farewell need some
+    /// of them.
     private static let shutdownMax = Duration.seconds(4)
 
     let settings: Settings

@@ -11,6 +11,8 @@ actor Startup {
     private let logger: Logger
     /// The opening of the store (``StoreFacts/openings``) whose straps are recorded; nil before the first.
     private var recordedOpening: Int?
+    /// Why they could not be taken up, as it was logged.
+    private var fault: String?
 
     init(
         queue: SampleQueue, recording: SensorRecording, changes: EnrollmentChanges,
@@ -42,35 +44,51 @@ actor Startup {
         guard !store.isAbsent, store.openings != recordedOpening else { return }
         do {
             try await takeUp(store)
+            fault = nil
         } catch {
-            logger.error("read store: \(error)")
+            // It is tried again each few seconds.
+            if "\(error)" != fault { logger.error("take up the store's straps: \(error)") }
+            fault = "\(error)"
         }
     }
 
     private func takeUp(_ store: StoreFacts) async throws {
-        try await recordStraps(isStandIn: store.isAbsent)
-        if !store.isAbsent { recordedOpening = store.openings }
+        var failure: (any Error)?
+        do { try await recordStraps(isStandIn: store.isAbsent) } catch { failure = error }
+        // They do not wait for the straps.
         await changes.startMissingDeliveries()
+        if let failure { throw failure }
+        if !store.isAbsent { recordedOpening = store.openings }
     }
 
     /// After an absence of the store people pair and forget straps meanwhile.
     private nonisolated func recordStraps(isStandIn: Bool) async throws {
         try await recording.changes.run {
-            let open = try await queue.openAssignments()
+            await recording.recorder.storeAddresses()
             let sensors = try await queue.sensors()
-            for sensor in sensors {
-                var assignment = open.first { $0.sensorID == sensor.id }?.id
-                if assignment == nil, !isStandIn {
-                    // A paired strap has one: a salvage has lost it. Its samples are held until it is paired anew.
-                    assignment = try await queue.assign(sensor: sensor.id, enrollment: nil).id
-                }
-                if let assignment { await recording.start(sensor, as: assignment) }
+            let open = try await queue.openAssignments()
+            let recorded = await recording.recorder.recorded
+            // One whose new address could not be stored goes on under that.
+            let present = sensors.filter { sensor in
+                !recorded.contains { $1.sensorID == sensor.id && $0 != sensor.address }
             }
+            for sensor in present {
+                guard let assignment = open.first(where: { $0.sensorID == sensor.id }) else {
+                    continue
+                }
+                await recording.start(sensor, as: assignment.id)
+            }
+            guard !isStandIn else { return }
             // Known from a stand-in, or forgotten by a change that counts only now.
-            let addresses = Set(sensors.map(\.address))
-            for address in await recording.recorder.recorded.keys
-            where !isStandIn && !addresses.contains(address) {
-                await recording.stop(address)
+            let known = Set(sensors.map(\.id))
+            for (address, session) in recorded where !known.contains(session.sensorID) {
+                await recording.letGo(address)
+            }
+            // A paired strap has an assignment: a salvage has lost it. Its samples are held until it is paired anew.
+            let worn = Set(open.map(\.sensorID))
+            for sensor in present where !worn.contains(sensor.id) {
+                let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+                await recording.start(sensor, as: assignment.id)
             }
         }
     }

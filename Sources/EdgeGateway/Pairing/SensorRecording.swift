@@ -19,9 +19,16 @@ struct SensorRecording: Sendable {
             characteristic: HeartRateService.measurement)
     }
 
-    /// Records nothing more of a sensor whose assignment has ended, and disconnects from it.
+    /// Records nothing more of a sensor whose assignment has ended, disconnects from it, and lets bluetoothd forget it
+    /// and its bond.
     func stop(_ address: String) async {
         await recorder.forget(address)
         await central.forget(address: address)
+    }
+
+    /// Records nothing more of a sensor, and disconnects from it.
+    func letGo(_ address: String) async {
+        await recorder.forget(address)
+        await central.unwatch(address: address)
     }
 }

@@ -31,6 +31,9 @@ extension SampleQueue {
     var areLedgersCurrent: Bool { buffer.isEmpty && run.hasBegun }
 
     private func tell(_ event: LedgerEvent) {
+        var event = event
+        event.assignment =
+            ended.assignment(insteadOf: event.assignment, at: event.uptime) ?? event.assignment
         ledgers.tell(event, isCurrent: areLedgersCurrent)
     }
 

@@ -14,7 +14,8 @@ struct EndedAssignments: Sendable {
 
     init() {}
 
-    /// Looks up those of `open` in the store; `boot` is the row of the running one.
+    /// Looks up those of `open` in the store; `boot` is the row of that in which they were taken for open. What ended in
+    /// a later one had not ended then.
     init(_ db: Database, among open: some Sequence<Int64>, boot: Int64) throws {
         for id in open {
             let row = try Row.fetchOne(
@@ -24,11 +25,20 @@ struct EndedAssignments: Sendable {
                     LEFT JOIN assignment n ON n.sensor = a.sensor AND n.ended_boot IS NULL
                     WHERE a.id = ? AND a.ended_boot IS NOT NULL
                     """, arguments: [id])
-            guard let row else { continue }
-            let isOfThisBoot = row["ended_boot"] as Int64? == boot
+            guard let row, let ended = row["ended_boot"] as Int64?, ended <= boot else { continue }
             ends[id] = End(
-                uptime: isOfThisBoot ? row["ended_uptime_us"] ?? .zero : .zero, next: row["next"])
+                uptime: ended == boot ? row["ended_uptime_us"] ?? .zero : .zero, next: row["next"])
         }
+    }
+
+    /// The frame as it is to be stored; nil if its sensor had no assignment when it came.
+    func reassigned(_ arrival: Arrival) -> Arrival? {
+        guard let id = assignment(insteadOf: arrival.assignmentID, at: arrival.uptime) else {
+            return nil
+        }
+        var arrival = arrival
+        arrival.assignmentID = id
+        return arrival
     }
 
     /// The assignment of what came then from the sensor of this one; nil if it has none.

@@ -1,12 +1,13 @@
+import Basics
 import GRDB
 
-/// The open assignments and their sensors, as the store had them after the last change: a salvage puts back what it
-/// cannot read.
+/// The open assignments and their sensors, as the store had them after the last change. A run that salvages its store
+/// believes this rather than what can be read, which may be older.
 struct RememberedAssignments: Sendable {
-    private typealias Values = [String: DatabaseValue]
+    private typealias Values = SalvageSource.Values
 
-    private var sensors: [Values] = []
-    private var assignments: [Values] = []
+    private var sensors: [Int64: Values] = [:]
+    private var assignments: [Int64: Values] = [:]
 
     init() {}
 
@@ -16,47 +17,42 @@ struct RememberedAssignments: Sendable {
         sensors = try Self.rows(db, "SELECT * FROM sensor WHERE id IN (SELECT sensor \(open))")
     }
 
-    private static func rows(_ db: Database, _ sql: String) throws -> [Values] {
-        try Row.fetchAll(db, sql: sql).map { row in
-            Dictionary(row, uniquingKeysWith: { first, _ in first })
+    private static func rows(_ db: Database, _ sql: String) throws -> [Int64: Values] {
+        try Row.fetchAll(db, sql: sql).reduce(into: [:]) { rows, row in
+            guard let id = row["id"] as Int64? else { return }
+            rows[id] = Dictionary(row, uniquingKeysWith: { first, _ in first })
         }
     }
 
-    /// Puts back those that are lost. One whose enrollment is lost as well goes on without.
-    func putBack(_ db: Database) throws {
-        for sensor in sensors {
-            try insert(sensor, into: "sensor", db)
-            // A salvage makes one up of which it knows no more than the number.
-            let names = sensor.keys.sorted()
-            try db.execute(
-                sql: """
-                    UPDATE OR IGNORE sensor SET \(names.map { "\($0) = ?" }.joined(separator: ", "))
-                    WHERE id = ? AND address = 'salvaged-' || id
-                    """,
-                arguments: StatementArguments(names.map { sensor[$0] } + [sensor["id"]]))
-        }
-        for assignment in assignments {
-            var assignment = assignment
-            guard try exists(assignment["sensor"], in: "sensor", db) else { continue }
-            if try !exists(assignment["enrollment"], in: "enrollment", db) {
-                assignment["enrollment"] = .null
+    /// Puts these rows in the place of those that were read. What was read as open and is not among them has ended:
+    /// where the sensor's next assignment begins, or at `now`, when the sensor was forgotten.
+    func correct(_ rows: inout [String: [Int64: SalvageSource.Values]], at now: Instant) {
+        for (id, row) in rows["assignment"] ?? [:] where Self.isOpen(row) && assignments[id] == nil
+        {
+            let sensor = Self.number(row, "sensor")
+            let next = assignments.values.first { Self.number($0, "sensor") == sensor }
+            let (own, other) = (Self.began(row), next.map(Self.began) ?? (now.boot, now.uptime))
+            let end = own < other ? other : own
+            rows["assignment"]?[id]?["ended_boot"] = end.0.databaseValue
+            rows["assignment"]?[id]?["ended_uptime_us"] = end.1.databaseValue
+            if next == nil, let sensor {
+                rows["sensor"]?[sensor]?["is_forgotten"] = true.databaseValue
             }
-            try insert(assignment, into: "assignment", db)
         }
+        rows["assignment", default: [:]].merge(assignments) { _, remembered in remembered }
+        rows["sensor", default: [:]].merge(sensors) { _, remembered in remembered }
     }
 
-    private func insert(_ row: Values, into table: String, _ db: Database) throws {
-        let names = row.keys.sorted()
-        let marks = names.map { _ in "?" }.joined(separator: ", ")
-        try db.execute(
-            sql: """
-                INSERT OR IGNORE INTO \(table) (\(names.joined(separator: ", "))) VALUES (\(marks))
-                """,
-            arguments: StatementArguments(names.map { row[$0] }))
+    private static func isOpen(_ row: Values) -> Bool { row["ended_boot"]?.isNull ?? true }
+
+    private static func number(_ row: Values, _ column: String) -> Int64? {
+        row[column].flatMap(Int64.fromDatabaseValue)
     }
 
-    private func exists(_ id: DatabaseValue?, in table: String, _ db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db, sql: "SELECT EXISTS (SELECT 1 FROM \(table) WHERE id = ?)", arguments: [id]) == true
+    private static func began(_ row: Values) -> (Int64, Uptime) {
+        (
+            number(row, "began_boot") ?? 0,
+            row["began_uptime_us"].flatMap(Uptime.fromDatabaseValue) ?? .zero
+        )
     }
 }

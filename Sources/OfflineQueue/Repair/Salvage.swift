@@ -27,8 +27,8 @@ struct Salvage: Sendable {
     let path: String
     /// By the wall clock, trusted or not: for the names of files and the report.
     let wall: UTC
-    /// What the run that goes on knows of.
-    var remembered = RememberedAssignments()
+    /// What the run knows that goes on, and where it is; nil where none has begun.
+    var remembered: (assignments: RememberedAssignments, now: Instant)?
     /// Called at each page of the broken store.
     var onPage: @Sendable () -> Void = {}
 
@@ -64,10 +64,11 @@ struct Salvage: Sendable {
         let database = try StoreFile.create(temporary)
         let shapes = try database.read { try TableShape.all($0) }
         let log = WriteAheadLog(of: path, readsIndex: true)
-        let source = try SalvageSource(path: path, log: log, shapes: shapes)
-        try database.write { db in
+        var source = try SalvageSource(path: path, log: log, shapes: shapes)
+        if let (assignments, now) = remembered { assignments.correct(&source.rows, at: now) }
+        try database.write { [source] db in
             var writer = SalvageWriter(source, shapes: shapes)
-            try writer.insertRegistry(db, remembered)
+            try writer.insertRegistry(db)
             let pages = StorePages(path: path, log)
             let overflow = pages.overflow(log)
             try pages.forEach(log) { page in
@@ -145,9 +146,7 @@ private struct SalvageWriter {
 
     /// Copies every table but the samples and segments, and makes up what others refer to, where
     /// nothing depends on its contents: a boot, a sensor.
-    mutating func insertRegistry(
-        _ db: Database, _ remembered: RememberedAssignments
-    ) throws {
+    mutating func insertRegistry(_ db: Database) throws {
         for name in Self.registry {
             if name == "assignment" { try makeUpSensors(db) }
             for (_, row) in (source.rows[name] ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -161,7 +160,6 @@ private struct SalvageWriter {
                 try insert(name, row, db)
             }
         }
-        try remembered.putBack(db)
         try makeUpBoots(db)
         let rest = shapes.map(\.name).filter {
             !Self.registry.contains($0) && $0 != "segment"

@@ -90,7 +90,7 @@ struct TableShape: Sendable {
 struct SalvageSource: Sendable {
     typealias Values = [String: DatabaseValue]
 
-    private(set) var rows: [String: [Int64: Values]] = [:]
+    var rows: [String: [Int64: Values]] = [:]
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
 

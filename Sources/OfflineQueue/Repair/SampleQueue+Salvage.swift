@@ -17,18 +17,20 @@ extension SampleQueue {
     /// meanwhile and takes frames into memory.
     func salvageIfDamaged() throws(QueueError) {
         let reading = clock.read()
-        let now = reading.uptime
+        let uptime = reading.uptime
         guard !store.isClosed, store.absence?.isSalvaging != true,
-            let cause = repair.salvageDue(uptime: now)
+            let cause = repair.salvageDue(uptime: uptime)
         else { return }
         try store.takeLock()
-        repair.salvageBegan(uptime: now)
+        repair.salvageBegan(uptime: uptime)
         store.leave(
             because: QueueError(.corrupt, "salvage store", "the store is being salvaged"),
-            at: now)
+            at: uptime)
         store.beginSalvage()
+        let now = Instant(boot: run.boot, uptime: reading.uptime)
         let salvage = Salvage(
-            path: store.path, wall: reading.wall, remembered: remembered, onPage: whileSalvaging)
+            path: store.path, wall: reading.wall,
+            remembered: run.hasBegun ? (remembered, now) : nil, onPage: whileSalvaging)
         guard settings.staysAvailable else {
             do {
                 try salvage.run(cause: cause)

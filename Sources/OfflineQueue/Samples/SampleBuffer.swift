@@ -107,13 +107,7 @@ struct SampleBuffer: Sendable {
 
     /// What came for an assignment that had ended is the sensor's next one's, or nobody's.
     mutating func reassign(_ ended: EndedAssignments) {
-        arrivals = arrivals.compactMap { arrival in
-            var arrival = arrival
-            guard let id = ended.assignment(insteadOf: arrival.assignmentID, at: arrival.uptime)
-            else { return nil }
-            arrival.assignmentID = id
-            return arrival
-        }
+        arrivals = arrivals.compactMap(ended.reassigned)
     }
 
     /// Forgets what is of other assignments than these.

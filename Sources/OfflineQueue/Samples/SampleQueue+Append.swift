@@ -11,14 +11,11 @@ extension SampleQueue {
     public func append(contentsOf arrivals: some Sequence<Arrival>) throws(QueueError) {
         var latest: Uptime?
         var isUnknown = false
-        for var arrival in arrivals {
-            guard let id = ended.assignment(insteadOf: arrival.assignmentID, at: arrival.uptime)
-            else { continue }
-            guard assignmentIDs.contains(id) else {
+        for arrival in arrivals.lazy.compactMap({ [ended] in ended.reassigned($0) }) {
+            guard assignmentIDs.contains(arrival.assignmentID) else {
                 isUnknown = true
                 continue
             }
-            arrival.assignmentID = id
             latest = arrival.uptime
             if buffer.take(arrival, max: settings.bufferedSamplesMax) {
                 FaultPoint.append.reach()

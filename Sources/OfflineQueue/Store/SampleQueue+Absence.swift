@@ -129,7 +129,8 @@ extension SampleQueue {
     private func follow(_ end: EndedAssignments.End, of id: Int64) {
         guard !ledgers.isEnding(id) else { return }
         if let next = end.next, ledgers.kept[next] == nil {
-            ledgers.begin(next, at: end.uptime, noted: ledgers.noted(id))
+            ledgers.begin(
+                next, at: max(end.uptime, run.started.uptime), noted: ledgers.noted(id))
         }
         ledgers.tell(
             LedgerEvent(

@@ -130,6 +130,9 @@ struct SetAside: Codable, Sendable {
         // A salvage may have lost some.
         let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         kept = kept.filter { known.contains($0.key) }
+        // A change that the disk refused at last counts by now.
+        let changes = try EndedAssignments(
+            db, among: Set(arrivals.map(\.assignmentID)).union(kept.keys), boot: boot)
         let arrivals = arrivals.filter { known.contains($0.assignmentID) }
         let unsure = try UnsureCommit(
             db, run: run,
@@ -138,9 +141,15 @@ struct SetAside: Codable, Sendable {
                 oldestWaiting: oldestWaiting ?? arrivals.map(\.uptime).min(),
                 refusalsWritten: refusalsWritten))
         for id in kept.keys { kept[id]?.doubt() }
+        for (id, end) in changes.ends where kept[id] != nil {
+            guard let next = end.next, kept[next] == nil else { continue }
+            kept[next] = KeptLedger(
+                ledger: GapLedger(beginning: max(end.uptime, started.uptime)))
+        }
         let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
         var commit = Commit(run: run, segments, wallOffset: wallOffset)
-        try commit.insert(arrivals.filter { !unsure.has($0) }[...], settings, db)
+        try commit.insert(
+            arrivals.filter { !unsure.has($0) }.compactMap(changes.reassigned)[...], settings, db)
         let refused = unsure.uncounted(refusals).merging(
             unsure.missing(framesGivenUp ?? [:]), uniquingKeysWith: +)
         for (assignment, count) in refused.sorted(by: { $0.key < $1.key })
@@ -148,8 +157,12 @@ struct SetAside: Codable, Sendable {
             try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
         }
         try commit.updateSegments(db)
-        kept.tell(arrivals[...], unstored: commit.unstored, events)
-        for id in kept.keys { kept[id]?.end(at: ended) }
+        kept.tell(
+            arrivals.compactMap(changes.reassigned)[...], unstored: commit.unstored, events)
+        for (id, end) in changes.ends where kept[id]?.isEnded == false {
+            kept[id]?.end(at: end.uptime)
+        }
+        for id in kept.keys where kept[id]?.isEnded == false { kept[id]?.end(at: ended) }
         try kept.write(db, run: run, boot: boot, uptime: ended)
         try db.execute(
             sql: "UPDATE run SET ended_uptime_us = ? WHERE id = ?",
@@ -176,7 +189,7 @@ extension StoreOpening {
         for path in settings.asideDirectories.flatMap(SetAside.files) {
             guard let aside = SetAside(path: path) else {
                 // The gateway cannot read it; it stays for a person to examine.
-                rename(path, Self.broken(path))
+                rename(path, path.replacing("-aside-", with: "-broken-"))
                 continue
             }
             // Another gateway's, that shares the directory.
@@ -185,22 +198,10 @@ extension StoreOpening {
         }
         found.sort { $0.aside.started.wall < $1.aside.started.wall }
         for (path, aside) in found {
-            do {
-                try database.write { db in try aside.store(db, settings) }
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                // It contradicts the store, and would at every start.
-                rename(path, Self.broken(path))
-                continue
-            }
+            try database.write { db in try aside.store(db, settings) }
             FaultPoint.asideTakenUp.reach()
             unlink(path)
         }
-    }
-}
-
-extension StoreOpening {
-    private static func broken(_ path: String) -> String {
-        path.replacing("-aside-", with: "-broken-")
     }
 }
 

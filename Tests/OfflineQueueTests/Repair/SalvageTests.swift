@@ -341,6 +341,59 @@ struct SalvageTests {
         #expect(try await again.balance().stored == 80)
     }
 
+    /// What could be read was older than what the run knew: the strap was the first patient's again, or worn again.
+    @Test(arguments: [false, true])
+    func aSalvageBelievesWhatTheRunKnowsOfAStrap(isForgotten: Bool) async throws {
+        let queue = try await store.open(clock)
+        let first = try await Worn(queue, 1)
+        let other = try await Worn(queue, 2)
+        let second = try await queue.enroll(.example("second", patient: "p-9"))
+        func beat(_ assignment: Assignment) async throws {
+            for bpm in UInt8(60)..<80 {
+                try await queue.beat(assignment, bpm: bpm, clock)
+                clock.advance(seconds: 1)
+            }
+            try await queue.flush()
+        }
+        try await beat(first.assignment)
+        let page = try #require(try pages(of: "assignment", leaves: true).first) + 1
+        try await queue.emptyLog()
+        let changed: Assignment
+        if isForgotten {
+            try await queue.forgetSensor(first.sensor.id)
+            changed = other.assignment
+        } else {
+            changed = try await queue.assign(sensor: first.sensor.id, enrollment: second.id)
+        }
+        try await beat(changed)
+        // The log's newest state of that page is damaged, and the file has an older one.
+        let log = URL(fileURLWithPath: store.path + "-wal")
+        var bytes = [UInt8](try Data(contentsOf: log))
+        let pageBytes = try Data(contentsOf: url).pageBytes
+        for frame in stride(from: 32, to: bytes.count, by: 24 + pageBytes)
+        where bytes[frame..<frame + 4].reduce(0, { $0 << 8 | Int($1) }) == page {
+            bytes[frame + 24 + 200] ^= 1
+        }
+        let handle = try FileHandle(forWritingTo: log)
+        try handle.write(contentsOf: bytes)
+        try handle.close()
+        await queue.note(QueueError(.corrupt, "read", "as if a call had met damage"))
+        await queue.commitIfDue()
+        try await beat(changed)
+        let health = await queue.health()
+        #expect(health.salvage?.orphaned == 0 && health.fault == nil, "\(health)")
+        let open = try await queue.openAssignments()
+        let expected = isForgotten ? [other.assignment.id] : [other.assignment.id, changed.id]
+        #expect(open.map(\.id) == expected)
+        #expect(try await queue.sensors().count == expected.count)
+        let samples = try await queue.samples(limit: 1_000)
+        let own = samples.filter { $0.enrollmentID == first.enrollment.id }
+        #expect(own.count == 20 && samples.count == 60, "\(own.count) of \(samples.count)")
+        let audit = try await queue.audit()
+        #expect(audit.isClean, "\(audit)")
+        try await queue.close()
+    }
+
     @Test func countersThatContradictTheRowsDoNotStopRecording() async throws {
         let world = try await SalvageWorld(store, clock)
         // A flipped bit in a counter: the next commit would break the schema's check.
