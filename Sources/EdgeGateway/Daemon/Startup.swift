@@ -36,12 +36,15 @@ actor Startup {
         } catch let error as QueueError where error.isStoreTrouble {
             logger.error("read store: \(error)")
         }
+        await changes.startMissingDeliveries()
     }
 
     /// Takes up what the store knows if it was opened since that was last done: it could not be read before, or what
     /// was read in its place was older, or a salvage has changed it.
     func follow(_ store: StoreFacts) async {
         guard !store.isAbsent, store.openings != recordedOpening else { return }
+        // Store maintenance waits for this call, and an erasure, whose turn it may be, may take longer than a commit can.
+        Task { await changes.startMissingDeliveries() }
         do {
             try await takeUp(store)
             fault = nil
@@ -53,11 +56,7 @@ actor Startup {
     }
 
     private func takeUp(_ store: StoreFacts) async throws {
-        var failure: (any Error)?
-        do { try await recordStraps(isStandIn: store.isAbsent) } catch { failure = error }
-        // They do not wait for the straps.
-        await changes.startMissingDeliveries()
-        if let failure { throw failure }
+        try await recordStraps(isStandIn: store.isAbsent)
         if !store.isAbsent { recordedOpening = store.openings }
     }
 
