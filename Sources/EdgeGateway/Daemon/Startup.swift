@@ -67,25 +67,30 @@ actor Startup {
             let sensors = try await queue.sensors()
             let open = try await queue.openAssignments()
             let recorded = await recording.recorder.recorded
-            // One whose new address could not be stored goes on under that.
-            let present = sensors.filter { sensor in
-                !recorded.contains { $1.sensorID == sensor.id && $0 != sensor.address }
-            }
-            for sensor in present {
+            for sensor in sensors {
                 guard let assignment = open.first(where: { $0.sensorID == sensor.id }) else {
                     continue
                 }
-                await recording.start(sensor, as: assignment.id)
+                // One whose new address could not be stored goes on under that.
+                let other = recorded.first { $1.sensorID == sensor.id && $0 != sensor.address }
+                if let address = other?.key {
+                    await recording.recorder.record(
+                        address: address, sensorID: sensor.id, assignmentID: assignment.id)
+                } else {
+                    await recording.start(sensor, as: assignment.id)
+                }
             }
             guard !isStandIn else { return }
             // Known from a stand-in, or forgotten by a change that counts only now.
             let known = Set(sensors.map(\.id))
-            for (address, session) in recorded where !known.contains(session.sensorID) {
+            let addresses = Set(sensors.map(\.address))
+            for (address, session) in recorded
+            where !known.contains(session.sensorID) && !addresses.contains(address) {
                 await recording.letGo(address)
             }
             // A paired strap has an assignment: a salvage has lost it. Its samples are held until it is paired anew.
             let worn = Set(open.map(\.sensorID))
-            for sensor in present where !worn.contains(sensor.id) {
+            for sensor in sensors where !worn.contains(sensor.id) {
                 let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
                 await recording.start(sensor, as: assignment.id)
             }

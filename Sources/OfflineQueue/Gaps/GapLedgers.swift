@@ -43,6 +43,9 @@ struct GapLedgers: Sendable {
         for id in kept.keys { kept[id]?.end(at: uptime) }
     }
 
+    /// What the store has of this one is not known.
+    mutating func doubt(_ assignment: Int64) { kept[assignment]?.doubt() }
+
     /// Forgets those of other assignments than these.
     mutating func keep(only assignments: Set<Int64>) {
         kept = kept.filter { assignments.contains($0.key) }

@@ -74,10 +74,9 @@ extension SampleQueue {
         return value
     }
 
-    /// Called after each change of them.
+    /// Called after each change of them. What cannot be read is not remembered: it would be older than the store.
     func rememberAssignments() {
-        remembered =
-            (try? read("list assignments") { db in try RememberedAssignments(db) }) ?? remembered
+        remembered = try? read("list assignments") { db in try RememberedAssignments(db) }
     }
 
     /// While no samples come there are no commits to tell how long this run lived.

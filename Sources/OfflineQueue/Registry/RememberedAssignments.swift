@@ -9,8 +9,6 @@ struct RememberedAssignments: Sendable {
     private var sensors: [Int64: Values] = [:]
     private var assignments: [Int64: Values] = [:]
 
-    init() {}
-
     init(_ db: Database) throws {
         let open = "FROM assignment WHERE ended_boot IS NULL"
         assignments = try Self.rows(db, "SELECT * \(open)")

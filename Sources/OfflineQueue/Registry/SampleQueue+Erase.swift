@@ -140,9 +140,9 @@ extension SampleQueue {
         let given = try Row.fetchAll(
             db,
             sql: """
-                SELECT run, min(first_sample), max(last_sample) FROM segment
+                SELECT run, first_sample, last_sample FROM segment
                 WHERE assignment IN \(assignments) AND identity_shift = 0
-                    AND run IN (SELECT id FROM run WHERE is_imported = 0) GROUP BY run
+                    AND run IN (SELECT id FROM run WHERE is_imported = 0)
                 """, arguments: arguments)
         for row in given {
             guard let run = row[0] as Int64?, let first = row[1] as Int64?,

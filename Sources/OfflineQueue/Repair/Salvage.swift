@@ -27,7 +27,7 @@ struct Salvage: Sendable {
     let path: String
     /// By the wall clock, trusted or not: for the names of files and the report.
     let wall: UTC
-    /// What the run knows that goes on, and where it is; nil where none has begun.
+    /// What the run knows that goes on, and where it is; nil where it does not know.
     var remembered: (assignments: RememberedAssignments, now: Instant)?
     /// Called at each page of the broken store.
     var onPage: @Sendable () -> Void = {}

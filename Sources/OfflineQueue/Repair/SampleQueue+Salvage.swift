@@ -30,7 +30,7 @@ extension SampleQueue {
         let now = Instant(boot: run.boot, uptime: reading.uptime)
         let salvage = Salvage(
             path: store.path, wall: reading.wall,
-            remembered: run.hasBegun ? (remembered, now) : nil, onPage: whileSalvaging)
+            remembered: remembered.map { ($0, now) }, onPage: whileSalvaging)
         guard settings.staysAvailable else {
             do {
                 try salvage.run(cause: cause)

@@ -131,6 +131,8 @@ extension SampleQueue {
         if let next = end.next, ledgers.kept[next] == nil {
             ledgers.begin(
                 next, at: max(end.uptime, run.started.uptime), noted: ledgers.noted(id))
+            // The change may have written an open gap.
+            ledgers.doubt(next)
         }
         ledgers.tell(
             LedgerEvent(

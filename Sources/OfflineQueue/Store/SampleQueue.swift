@@ -138,7 +138,8 @@ public actor SampleQueue {
     var repair = StoreRepair()
     /// Every assignment that the store knows.
     var assignmentIDs: Set<Int64>
-    var remembered = RememberedAssignments()
+    /// Nil while it is not known.
+    var remembered: RememberedAssignments?
     /// As far as the caller does not know of it yet.
     var ended = EndedAssignments()
 

@@ -145,6 +145,8 @@ struct SetAside: Codable, Sendable {
             guard let next = end.next, kept[next] == nil else { continue }
             kept[next] = KeptLedger(
                 ledger: GapLedger(beginning: max(end.uptime, started.uptime)))
+            // The change may have written an open gap.
+            kept[next]?.doubt()
         }
         let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
         var commit = Commit(run: run, segments, wallOffset: wallOffset)
@@ -198,7 +200,13 @@ extension StoreOpening {
         }
         found.sort { $0.aside.started.wall < $1.aside.started.wall }
         for (path, aside) in found {
-            try database.write { db in try aside.store(db, settings) }
+            do {
+                try database.write { db in try aside.store(db, settings) }
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // It contradicts the store, which would stay closed at every start.
+                rename(path, path.replacing("-aside-", with: "-broken-"))
+                continue
+            }
             FaultPoint.asideTakenUp.reach()
             unlink(path)
         }
