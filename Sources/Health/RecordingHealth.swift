@@ -57,12 +57,14 @@ public struct RecordingHealth: Sendable {
         let sessions = await recorder.recorded
         let uptime = reading.uptime
         let sensors = try await queue.sensors()
-        counts.unrecorded = Set(sensors.filter { sessions[$0.address] == nil }.map(\.id))
+        // One is recorded under a newer address where the store has not taken that.
+        counts.unrecorded = Set(sensors.map(\.id)).subtracting(sessions.values.map(\.sensorID))
         return sensors.map { [counts] sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
             guard let session = sessions[sensor.address] else {
-                strap.isRecorded = !history.wasUnrecorded(sensor.id)
+                strap.isRecorded =
+                    !counts.unrecorded.contains(sensor.id) || !history.wasUnrecorded(sensor.id)
                 return strap
             }
             strap.batteryPercent = session.batteryPercent

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// The daemon is told to leave while the disk holds up a write for longer than its services have to end.
+/// The daemon is told to stop while the disk blocks a write for longer than its services are given to end.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "needs loop mounts")) struct HeldUpStopTests {
     private static let strap = TestWorld.addresses[0]
     /// Numbered in their rate.

@@ -39,8 +39,8 @@ public struct LinkPolicy: Sendable, Hashable {
     public var busyPause = Duration.seconds(1)
     /// The back-off where a person has to look.
     public var personPause = Duration.seconds(30)
-    /// Attempts that fail at once, without hearing an advert. One that nobody answers for as long as
-    /// ``connect`` is the last: a lost strap is often back in a second, but an attempt at an absent one
+    /// Attempts without hearing an advert, if each fails at once. After one that nobody answers within
+    /// ``connect`` there is no other: a lost strap is often back in a second, but an attempt at an absent one
     /// keeps the radio from hearing others.
     public var attemptsUnheardMax = 2
     /// So many "busy" errors in a row, and the adapter is reset.

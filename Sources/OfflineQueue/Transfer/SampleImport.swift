@@ -296,7 +296,7 @@ private enum Standing {
 /// The numbers that this store gave in a run of its own, and what became of the samples.
 private struct GivenNumbers: Sendable {
     private let run: Int64
-    /// The last one; 0 if there is none.
+    /// The highest number that the run gave; 0 if it gave none.
     let last: Int64
     /// What every destination is done with, by the sensor's address.
     private let settled: [String: [ClosedRange<Int64>]]
