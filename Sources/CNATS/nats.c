@@ -2,14 +2,17 @@
 
 #include <CLoad.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 #define FUNCTIONS(X) \
     X(nats_GetLastError) X(natsStatus_GetText) X(natsOptions_Create) X(natsOptions_Destroy) \
     X(natsOptions_SetServers) X(natsOptions_SetName) X(natsOptions_SetNKey) X(natsOptions_SetSecure) \
     X(natsOptions_LoadCATrustedCertificates) X(natsOptions_SetExpectedHostname) X(natsOptions_LoadCertificatesChain) \
-    X(natsOptions_SetTimeout) X(natsOptions_SetPingInterval) X(natsOptions_SetMaxPingsOut) \
+    X(natsOptions_SetTimeout) X(natsOptions_SetWriteDeadline) X(natsOptions_SetPingInterval) X(natsOptions_SetMaxPingsOut) \
     X(natsOptions_SetAllowReconnect) X(natsOptions_SetIgnoreDiscoveredServers) X(natsOptions_SetClosedCB) \
     X(natsOptions_SetErrorHandler) X(natsConnection_Connect) X(natsConnection_Destroy) X(natsConnection_Status) \
     X(natsConnection_FlushTimeout) X(natsConnection_GetLastError) X(natsConnection_Publish) \
@@ -78,8 +81,11 @@ natsStatus cnats_options_set_client_certificate(
 }
 
 natsStatus cnats_options_set_patience(
-    natsOptions *options, int64_t connect_ms, int64_t ping_ms, int pings_out_max) {
+    natsOptions *options, int64_t connect_ms, int64_t write_ms, int64_t ping_ms, int pings_out_max) {
     natsStatus status = lib.natsOptions_SetTimeout(options, connect_ms);
+    if (status == NATS_OK) {
+        status = lib.natsOptions_SetWriteDeadline(options, write_ms);
+    }
     if (status == NATS_OK) {
         status = lib.natsOptions_SetPingInterval(options, ping_ms);
     }
@@ -95,8 +101,77 @@ natsStatus cnats_options_set_handlers(
     return status == NATS_OK ? lib.natsOptions_SetErrorHandler(options, failed, context) : status;
 }
 
-natsStatus cnats_connect(natsConnection **connection, natsOptions *options) {
-    return lib.natsConnection_Connect(connection, options);
+// A call that is watched, on the thread that made it.
+struct watch {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_over, was_late;
+    pthread_t caller;
+    int64_t limit_ms;
+};
+
+// It only makes a system call return.
+static void interrupt(int signal) { (void)signal; }
+
+// Nobody else uses it: it tells of urgent data on a socket, which none here asks for.
+enum { interrupting_signal = SIGURG };
+// A signal that comes between two system calls interrupts none, so there is another one.
+enum { interrupt_again_ms = 100 };
+
+static void add(struct timespec *time, int64_t ms) {
+    enum { ns_per_s = 1000000000 };
+    time->tv_sec += ms / 1000;
+    time->tv_nsec += ms % 1000 * 1000000;
+    if (time->tv_nsec >= ns_per_s) {
+        time->tv_sec += 1;
+        time->tv_nsec -= ns_per_s;
+    }
+}
+
+static void *watch(void *context) {
+    struct watch *watch = context;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    add(&time, watch->limit_ms);
+    pthread_mutex_lock(&watch->mutex);
+    while (!watch->is_over) {
+        if (pthread_cond_timedwait(&watch->changed, &watch->mutex, &time) == ETIMEDOUT && !watch->is_over) {
+            watch->was_late = true;
+            pthread_kill(watch->caller, interrupting_signal);
+            add(&time, interrupt_again_ms);
+        }
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    return NULL;
+}
+
+natsStatus cnats_connect(natsConnection **connection, natsOptions *options, int64_t limit_ms) {
+    struct watch state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .caller = pthread_self(), .limit_ms = limit_ms};
+    // No SA_RESTART: the call shall not be taken up again.
+    struct sigaction action = {.sa_handler = interrupt};
+    sigaction(interrupting_signal, &action, NULL);
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, interrupting_signal);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&state.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    natsStatus status = NATS_NO_MEMORY;
+    pthread_t watcher;
+    if (pthread_create(&watcher, NULL, watch, &state) == 0) {
+        pthread_sigmask(SIG_UNBLOCK, &signals, &before);
+        status = lib.natsConnection_Connect(connection, options);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_mutex_lock(&state.mutex);
+        state.is_over = true;
+        pthread_cond_signal(&state.changed);
+        pthread_mutex_unlock(&state.mutex);
+        pthread_join(watcher, NULL);
+    }
+    pthread_cond_destroy(&state.changed);
+    return status != NATS_OK && state.was_late ? NATS_TIMEOUT : status;
 }
 
 void cnats_close(natsConnection *connection) { lib.natsConnection_Destroy(connection); }

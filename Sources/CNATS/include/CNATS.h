@@ -23,13 +23,16 @@ natsStatus cnats_options_set_nkey(
 natsStatus cnats_options_set_tls(natsOptions *options, const char *host, const char *authorities);
 natsStatus cnats_options_set_client_certificate(
     natsOptions *options, const char *certificate, const char *key);
-// One attempt; what ends is not opened again by the library.
+// One attempt; what ends is not opened again by the library. A write that takes longer than `write_ms` ends the
+// connection: without that limit, a server that reads nothing holds up every call that needs the connection.
 natsStatus cnats_options_set_patience(
-    natsOptions *options, int64_t connect_ms, int64_t ping_ms, int pings_out_max);
+    natsOptions *options, int64_t connect_ms, int64_t write_ms, int64_t ping_ms, int pings_out_max);
 natsStatus cnats_options_set_handlers(
     natsOptions *options, natsConnectionHandler closed, natsErrHandler failed, void *context);
 
-natsStatus cnats_connect(natsConnection **connection, natsOptions *options);
+// Connects. What holds it up longer than `limit_ms` is interrupted, with NATS_TIMEOUT: a TLS handshake with a silent server
+// has no other end in Debian 12's libnats (nats.c #906).
+natsStatus cnats_connect(natsConnection **connection, natsOptions *options, int64_t limit_ms);
 void cnats_close(natsConnection *connection);
 bool cnats_is_connected(natsConnection *connection);
 natsStatus cnats_flush(natsConnection *connection, int64_t milliseconds);

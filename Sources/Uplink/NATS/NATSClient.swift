@@ -14,6 +14,11 @@ final class NATSClient {
 
     static let isLoaded = cnats_load()
     private static let wordsMax = 120
+    /// One signature in 256 begins with a zero, which libnats 3.4 takes for no signature at all: the server then refuses the
+    /// key. Each connection has another question to sign; four such ones in turn do not happen.
+    private static let signaturesMax = 4
+    /// The library's own limit ends what it can end, in this part of ours.
+    private static let ownLimits: Int64 = 2
 
     private init(_ pointer: OpaquePointer, _ events: NATSEvents, token: UInt, inbox: String) {
         self.pointer = pointer
@@ -33,16 +38,26 @@ final class NATSClient {
     static func connect(
         to server: NATSAddress, _ settings: NATSSettings
     ) -> Result<NATSClient, NATSFault> {
+        for _ in 1..<signaturesMax {
+            let (result, isSignatureLost) = connectOnce(to: server, settings)
+            if !isSignatureLost { return result }
+        }
+        return connectOnce(to: server, settings).0
+    }
+
+    private static func connectOnce(
+        to server: NATSAddress, _ settings: NATSSettings
+    ) -> (Result<NATSClient, NATSFault>, isSignatureLost: Bool) {
         let events = NATSEvents(key: settings.key)
         let token = NATSRegistry.add(events)
         switch connect(to: server, settings, token) {
         case .failure(let fault):
             NATSRegistry.remove(token)
-            return .failure(fault)
+            return (.failure(fault), events.isSignatureLost)
         case .success(let pointer):
             let session = String(UInt64.random(in: 0 ... .max), radix: 36)
-            return .success(
-                NATSClient(pointer, events, token: token, inbox: "\(settings.inbox).\(session)"))
+            let inbox = "\(settings.inbox).\(session)"
+            return (.success(NATSClient(pointer, events, token: token, inbox: inbox)), false)
         }
     }
 
@@ -56,12 +71,13 @@ final class NATSClient {
         defer { cnats_options_destroy(options) }
         let context = UnsafeMutableRawPointer(bitPattern: token)
         let network = settings.network
+        let connectLimit = network.connectTimeout.microseconds / 1000
         var status = [
             cnats_options_set_server(options, server.description),
             cnats_options_set_name(options, settings.name),
             cnats_options_set_nkey(options, settings.key.publicKey, sign, context),
             cnats_options_set_patience(
-                options, network.connectTimeout.microseconds / 1000,
+                options, connectLimit, network.totalTimeout.microseconds / 1000,
                 NATSConnection.pingPause.microseconds / 1000, NATSConnection.pingsOutMax),
             cnats_options_set_handlers(options, ended, failed, context),
         ]
@@ -75,7 +91,7 @@ final class NATSClient {
         }
         guard status.allSatisfy({ $0 == NATS_OK }) else { return .failure(.certificateFile) }
         var pointer: OpaquePointer?
-        let code = withoutBrokenPipe { cnats_connect(&pointer, options) }
+        let code = withoutBrokenPipe { cnats_connect(&pointer, options, ownLimits * connectLimit) }
         guard code == NATS_OK, let pointer else { return .failure(fault(code)) }
         return .success(pointer)
     }
@@ -157,11 +173,14 @@ final class NATSClient {
 
     private static var sign: natsSignatureHandler {
         { _, signature, count, nonce, context in
-            guard let nonce, let signature, let count,
-                let signed = NATSRegistry.at(context)?.key.signature(
-                    of: Array(String(cString: nonce).utf8)),
-                let memory = malloc(signed.count)
+            guard let nonce, let signature, let count, let events = NATSRegistry.at(context),
+                let signed = events.key.signature(of: Array(String(cString: nonce).utf8))
             else { return NATS_ERR }
+            guard signed.first != 0 else {
+                events.loseSignature()
+                return NATS_ERR
+            }
+            guard let memory = malloc(signed.count) else { return NATS_NO_MEMORY }
             // The library frees it.
             memory.copyMemory(from: signed, byteCount: signed.count)
             signature.pointee = memory.assumingMemoryBound(to: UInt8.self)

@@ -35,6 +35,7 @@ final class NATSEvents: Sendable {
         var ending: CheckedContinuation<Void, Never>?
         var isCancelled = false
         var hasEnded = false
+        var isSignatureLost = false
     }
 
     let key: NKey
@@ -43,6 +44,11 @@ final class NATSEvents: Sendable {
     init(key: NKey) { self.key = key }
 
     var hasEnded: Bool { state.withLock { $0.hasEnded } }
+
+    /// Whether the library could not have sent the signature that the server wanted.
+    var isSignatureLost: Bool { state.withLock { $0.isSignatureLost } }
+
+    func loseSignature() { state.withLock { $0.isSignatureLost = true } }
 
     func nextNumber() -> UInt64 {
         state.withLock {

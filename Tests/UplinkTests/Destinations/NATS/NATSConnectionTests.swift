@@ -1,0 +1,75 @@
+import Basics
+import Foundation
+import Testing
+
+@testable import Uplink
+
+/// What libnats does with servers and signatures that nobody would wish for.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct NATSConnectionTests {
+    private static func connection(
+        _ server: ScriptedNATS, _ key: NKey, scheme: String = "nats",
+        patience: Duration = .seconds(60)
+    ) throws -> NATSConnection {
+        var network = CurlSettings()
+        network.connectTimeout = patience
+        network.totalTimeout = patience
+        return NATSConnection(
+            NATSSettings(
+                servers: try #require(NATSAddress.list("\(scheme)://127.0.0.1:\(server.port)")),
+                name: "gw1", key: key, inbox: "_INBOX.gw1", network: network))
+    }
+
+    /// A question whose signature begins with a zero.
+    private static func question(_ key: NKey) throws -> String {
+        try #require(
+            (0..<100_000).lazy.map { "question\($0)" }.first {
+                key.signature(of: Array($0.utf8))?.first == 0
+            })
+    }
+
+    @Test func aKeyIsTakenThoughItsSignatureBeginsWithAZero() async throws {
+        let key = try #require(NKey.make())
+        let unlucky = try Self.question(key)
+        let server = try ScriptedNATS { .question($0 < 2 ? unlucky : "another") }
+        defer { server.stop() }
+        let connection = try Self.connection(server, key)
+        #expect(await connection.open() == nil)
+        #expect(server.connections == 3)
+        await connection.close()
+    }
+
+    @Test func signaturesThatAllBeginWithAZeroAreNoRefusalOfTheKey() async throws {
+        let key = try #require(NKey.make())
+        let unlucky = try Self.question(key)
+        let server = try ScriptedNATS { _ in .question(unlucky) }
+        defer { server.stop() }
+        let connection = try Self.connection(server, key)
+        #expect(await connection.open() == .connect)
+    }
+
+    @Test func aServerThatBecomesSilentInTheHandshakeIsGivenUp() async throws {
+        let server = try ScriptedNATS { _ in .silentHandshake }
+        defer { server.stop() }
+        let connection = try Self.connection(
+            server, try #require(NKey.make()), scheme: "tls", patience: .milliseconds(100))
+        for _ in 0..<3 { #expect(await connection.open() == .connect) }
+        #expect(server.connections == 3)
+    }
+
+    @Test func aServerThatReadsNothingHoldsNobodyUp() async throws {
+        let server = try ScriptedNATS { _ in .readsNothing }
+        defer { server.stop() }
+        let connection = try Self.connection(
+            server, try #require(NKey.make()), patience: .milliseconds(500))
+        #expect(await connection.open() == nil)
+        let payload = [UInt8](repeating: 0x20, count: 1_000_000)
+        var outcome = NATSOutcome.unanswered(.timeout)
+        while outcome == .unanswered(.timeout) {
+            outcome = await connection.request(
+                "heart-rate.gw1", payload, patience: .milliseconds(10))
+        }
+        #expect(outcome == .notSent(.connect))
+        #expect(await !connection.answers(within: .milliseconds(10)))
+        await connection.close()
+    }
+}
