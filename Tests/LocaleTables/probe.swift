@@ -83,5 +83,12 @@ local.timeZone = berlin
 _ = local.string(from: instant)
 _ = instant.formatted(date: .complete, time: .complete)
 _ = 1234.5.formatted()
+_ = Locale.current.currency?.identifier
+_ = Locale(identifier: "de_DE").currencySymbol
+_ = 1234.5.formatted(.currency(code: "EUR").presentation(.fullName))
+let money = NumberFormatter()
+money.numberStyle = .currency
+_ = money.string(from: 1234.5)
+_ = TimeZone.current.localizedName(for: .shortDaylightSaving, locale: .current)
 _ = Locale.current.localizedString(forRegionCode: "DE")
 print("well")
