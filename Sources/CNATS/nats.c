@@ -1,12 +1,17 @@
 #include "CNATS.h"
 
 #include <CLoad.h>
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FUNCTIONS(X) \
     X(nats_GetLastError) X(natsStatus_GetText) X(natsOptions_Create) X(natsOptions_Destroy) \
@@ -101,22 +106,64 @@ natsStatus cnats_options_set_handlers(
     return status == NATS_OK ? lib.natsOptions_SetErrorHandler(options, failed, context) : status;
 }
 
-// A call that is watched, on the thread that made it.
+// A call that is watched, and the sockets that there were before it.
 struct watch {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool is_over, was_late;
-    pthread_t caller;
     int64_t limit_ms;
+    uint16_t port;
+    uint64_t *known;
+    size_t known_count;
 };
 
-// It only makes a system call return.
-static void interrupt(int signal) { (void)signal; }
+// What is cut off may begin anew with the host's next address.
+enum { look_again_ms = 100 };
 
-// Nobody else uses it: it tells of urgent data on a socket, which none here asks for.
-enum { interrupting_signal = SIGURG };
-// A signal that comes between two system calls interrupts none, so there is another one.
-enum { interrupt_again_ms = 100 };
+static bool is_connected_to(int descriptor, uint16_t port) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    if (getpeername(descriptor, (struct sockaddr *)&peer, &size) != 0) return false;
+    // In both the port has the same place.
+    bool has_port = peer.ss_family == AF_INET || peer.ss_family == AF_INET6;
+    return has_port && ntohs(((struct sockaddr_in *)&peer)->sin_port) == port;
+}
+
+// Calls `each` with the sockets of this process that are connected to the port, and their cookies: no other socket ever
+// has the same.
+static void each_socket(
+    struct watch *watch, void (*each)(struct watch *watch, int descriptor, uint64_t cookie)) {
+    DIR *folder = opendir("/proc/self/fd");
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.') continue;
+        // Meanwhile its number may become another one's.
+        int descriptor = fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
+        uint64_t cookie;
+        socklen_t size = sizeof cookie;
+        if (descriptor >= 0 && is_connected_to(descriptor, watch->port)
+            && getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0) {
+            each(watch, descriptor, cookie);
+        }
+        if (descriptor >= 0) close(descriptor);
+    }
+    closedir(folder);
+}
+
+static void note(struct watch *watch, int descriptor, uint64_t cookie) {
+    (void)descriptor;
+    uint64_t *known = realloc(watch->known, (watch->known_count + 1) * sizeof *known);
+    if (!known) return;
+    watch->known = known;
+    known[watch->known_count++] = cookie;
+}
+
+static void cut_off(struct watch *watch, int descriptor, uint64_t cookie) {
+    for (size_t index = 0; index < watch->known_count; index++) {
+        if (watch->known[index] == cookie) return;
+    }
+    shutdown(descriptor, SHUT_RDWR);
+}
 
 static void add(struct timespec *time, int64_t ms) {
     enum { ns_per_s = 1000000000 };
@@ -137,22 +184,18 @@ static void *watch(void *context) {
     while (!watch->is_over) {
         if (pthread_cond_timedwait(&watch->changed, &watch->mutex, &time) == ETIMEDOUT && !watch->is_over) {
             watch->was_late = true;
-            pthread_kill(watch->caller, interrupting_signal);
-            add(&time, interrupt_again_ms);
+            each_socket(watch, cut_off);
+            add(&time, look_again_ms);
         }
     }
     pthread_mutex_unlock(&watch->mutex);
     return NULL;
 }
 
-natsStatus cnats_connect(natsConnection **connection, natsOptions *options, int64_t limit_ms) {
-    struct watch state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .caller = pthread_self(), .limit_ms = limit_ms};
-    // No SA_RESTART: the call shall not be taken up again.
-    struct sigaction action = {.sa_handler = interrupt};
-    sigaction(interrupting_signal, &action, NULL);
-    sigset_t signals, before;
-    sigemptyset(&signals);
-    sigaddset(&signals, interrupting_signal);
+natsStatus cnats_connect(natsConnection **connection, natsOptions *options, uint16_t port, int64_t limit_ms) {
+    // One at a time: of two at once neither would know its own socket.
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    struct watch state = {.mutex = PTHREAD_MUTEX_INITIALIZER, .limit_ms = limit_ms, .port = port};
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -160,17 +203,19 @@ natsStatus cnats_connect(natsConnection **connection, natsOptions *options, int6
     pthread_condattr_destroy(&attributes);
     natsStatus status = NATS_NO_MEMORY;
     pthread_t watcher;
+    pthread_mutex_lock(&turn);
+    each_socket(&state, note);
     if (pthread_create(&watcher, NULL, watch, &state) == 0) {
-        pthread_sigmask(SIG_UNBLOCK, &signals, &before);
         status = lib.natsConnection_Connect(connection, options);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_mutex_lock(&state.mutex);
         state.is_over = true;
         pthread_cond_signal(&state.changed);
         pthread_mutex_unlock(&state.mutex);
         pthread_join(watcher, NULL);
     }
+    pthread_mutex_unlock(&turn);
     pthread_cond_destroy(&state.changed);
+    free(state.known);
     return status != NATS_OK && state.was_late ? NATS_TIMEOUT : status;
 }
 

@@ -3,6 +3,7 @@
 
 #include <nats/nats.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 // What we use of libnats, which is loaded with the first connection. Most gateways have none.
 
@@ -30,9 +31,10 @@ natsStatus cnats_options_set_patience(
 natsStatus cnats_options_set_handlers(
     natsOptions *options, natsConnectionHandler closed, natsErrHandler failed, void *context);
 
-// Connects. What holds it up longer than `limit_ms` is interrupted, with NATS_TIMEOUT: a TLS handshake with a silent server
-// has no other end in Debian 12's libnats (nats.c #906).
-natsStatus cnats_connect(natsConnection **connection, natsOptions *options, int64_t limit_ms);
+// Connects to a server at this port. One that says nothing more than `limit_ms` after the beginning is cut off, with
+// NATS_TIMEOUT: Debian 12's libnats waits without end for one that is silent in the TLS handshake (nats.c #906), and goes
+// round and round for more and more memory where the answer to its first ping does not come (nats.c #707).
+natsStatus cnats_connect(natsConnection **connection, natsOptions *options, uint16_t port, int64_t limit_ms);
 void cnats_close(natsConnection *connection);
 bool cnats_is_connected(natsConnection *connection);
 natsStatus cnats_flush(natsConnection *connection, int64_t milliseconds);

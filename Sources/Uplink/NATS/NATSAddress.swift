@@ -37,6 +37,9 @@ public struct NATSAddress: Sendable, Hashable {
     /// The host as a certificate has it.
     var host: String { String(origin.host.trimmingPrefix("[").prefix { $0 != "]" }) }
 
+    /// The port; 4222 is registered for NATS.
+    var port: UInt16 { origin.port ?? Self.standardPort }
+
     /// Whether plain text is acceptable there, if it is plain.
     public func isAllowed(_ plain: Origin.PlainHTTP) -> Bool {
         switch plain {
@@ -51,6 +54,6 @@ public struct NATSAddress: Sendable, Hashable {
 extension NATSAddress: CustomStringConvertible {
     /// `tls://host:port`.
     public var description: String {
-        "\(isSecure ? "tls" : "nats")://\(shownHost):\(origin.port ?? Self.standardPort)"
+        "\(isSecure ? "tls" : "nats")://\(shownHost):\(port)"
     }
 }

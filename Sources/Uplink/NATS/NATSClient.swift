@@ -17,7 +17,7 @@ final class NATSClient {
     /// One signature in 256 begins with a zero, which libnats 3.4 takes for no signature at all: the server then refuses the
     /// key. Each connection has another question to sign; four such ones in turn do not happen.
     private static let signaturesMax = 4
-    /// The library's own limit ends what it can end, in this part of ours.
+    /// The library gives each address of a host the time for one connection; all together may take so many times that.
     private static let ownLimits: Int64 = 2
 
     private init(_ pointer: OpaquePointer, _ events: NATSEvents, token: UInt, inbox: String) {
@@ -91,7 +91,9 @@ final class NATSClient {
         }
         guard status.allSatisfy({ $0 == NATS_OK }) else { return .failure(.certificateFile) }
         var pointer: OpaquePointer?
-        let code = withoutBrokenPipe { cnats_connect(&pointer, options, ownLimits * connectLimit) }
+        let code = withoutBrokenPipe {
+            cnats_connect(&pointer, options, server.port, ownLimits * connectLimit)
+        }
         guard code == NATS_OK, let pointer else { return .failure(fault(code)) }
         return .success(pointer)
     }

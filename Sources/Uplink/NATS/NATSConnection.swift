@@ -64,7 +64,7 @@ actor NATSConnection {
         }
         var last = NATSFault.connect
         // In any order, so that clients spread over the cluster.
-        for server in settings.servers.shuffled() {
+        for server in settings.servers.shuffled() where !Task.isCancelled {
             switch NATSClient.connect(to: server, settings) {
             case .success(let client):
                 self.client = client

@@ -19,6 +19,14 @@ import Testing
                 name: "gw1", key: key, inbox: "_INBOX.gw1", network: network))
     }
 
+    /// A key that signs the usual question without a zero at the beginning.
+    private static func key() throws -> NKey {
+        while true {
+            let key = try #require(NKey.make())
+            if key.signature(of: Array(ScriptedNATS.question.utf8))?.first != 0 { return key }
+        }
+    }
+
     /// A question whose signature begins with a zero.
     private static func question(_ key: NKey) throws -> String {
         try #require(
@@ -28,9 +36,9 @@ import Testing
     }
 
     @Test func aKeyIsTakenThoughItsSignatureBeginsWithAZero() async throws {
-        let key = try #require(NKey.make())
+        let key = try Self.key()
         let unlucky = try Self.question(key)
-        let server = try ScriptedNATS { .question($0 < 2 ? unlucky : "another") }
+        let server = try ScriptedNATS { .question($0 < 2 ? unlucky : ScriptedNATS.question) }
         defer { server.stop() }
         let connection = try Self.connection(server, key)
         #expect(await connection.open() == nil)
@@ -39,7 +47,7 @@ import Testing
     }
 
     @Test func signaturesThatAllBeginWithAZeroAreNoRefusalOfTheKey() async throws {
-        let key = try #require(NKey.make())
+        let key = try Self.key()
         let unlucky = try Self.question(key)
         let server = try ScriptedNATS { _ in .question(unlucky) }
         defer { server.stop() }
@@ -51,16 +59,31 @@ import Testing
         let server = try ScriptedNATS { _ in .silentHandshake }
         defer { server.stop() }
         let connection = try Self.connection(
-            server, try #require(NKey.make()), scheme: "tls", patience: .milliseconds(100))
+            server, try Self.key(), scheme: "tls", patience: .milliseconds(100))
         for _ in 0..<3 { #expect(await connection.open() == .connect) }
         #expect(server.connections == 3)
+    }
+
+    @Test func aServerThatDoesNotAnswerTheFirstPingIsGivenUp() async throws {
+        let server = try ScriptedNATS {
+            $0 == 0 ? .question(ScriptedNATS.question) : .silentAfterwards
+        }
+        defer { server.stop() }
+        let key = try Self.key()
+        // Only what is being opened is cut off.
+        let other = try Self.connection(server, key)
+        #expect(await other.open() == nil)
+        let connection = try Self.connection(server, key, patience: .milliseconds(100))
+        #expect(await connection.open() == .connect)
+        #expect(await other.answers(within: .seconds(10)))
+        await other.close()
     }
 
     @Test func aServerThatReadsNothingHoldsNobodyUp() async throws {
         let server = try ScriptedNATS { _ in .readsNothing }
         defer { server.stop() }
         let connection = try Self.connection(
-            server, try #require(NKey.make()), patience: .milliseconds(500))
+            server, try Self.key(), patience: .milliseconds(500))
         #expect(await connection.open() == nil)
         let payload = [UInt8](repeating: 0x20, count: 1_000_000)
         var outcome = NATSOutcome.unanswered(.timeout)

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// A NATS server of one user, which behaves as nats-server does until the script wants something else: takes one
-/// connection after another on 127.0.0.1.
+/// A NATS server of one user, which behaves as nats-server does until the script wants something else, on
+/// 127.0.0.1.
 final class ScriptedNATS: Sendable {
     /// What happens on a connection.
     enum Script {
@@ -10,9 +10,14 @@ final class ScriptedNATS: Sendable {
         case question(String)
         /// It wants TLS, and then says nothing any more.
         case silentHandshake
+        /// It does not answer the first ping.
+        case silentAfterwards
         /// It reads nothing after the first message.
         case readsNothing
     }
+
+    /// What the client signs where the script says nothing else.
+    static let question = "ScriptedServers"
 
     let port: UInt16
     private let listener: Int32
@@ -33,8 +38,10 @@ final class ScriptedNATS: Sendable {
                     defer { count += 1 }
                     return count
                 }
-                serve(client, script(connection))
-                close(client)
+                Thread {
+                    self.serve(client, script(connection))
+                    close(client)
+                }.start()
             }
         }.start()
     }
@@ -45,7 +52,7 @@ final class ScriptedNATS: Sendable {
     deinit { close(listener) }
 
     private func serve(_ client: Int32, _ script: Script) {
-        var question = "ScriptedServers"
+        var question = Self.question
         if case .question(let wanted) = script { question = wanted }
         var wantsTLS = false
         if case .silentHandshake = script { wantsTLS = true }
@@ -59,7 +66,10 @@ final class ScriptedNATS: Sendable {
             {
                 return say(client, "-ERR 'Authorization Violation'")
             }
-            if line == "PING" { say(client, "PONG") }
+            if line == "PING" {
+                if case .silentAfterwards = script { return waitForClose(client) }
+                say(client, "PONG")
+            }
             if line.hasPrefix("PUB"), case .readsNothing = script { return waitForHangup(client) }
         }
     }
