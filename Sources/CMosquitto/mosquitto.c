@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 #define FUNCTIONS(X) \
     X(mosquitto_lib_init) X(mosquitto_new) X(mosquitto_destroy) X(mosquitto_user_data_set) \
     X(mosquitto_int_option) X(mosquitto_void_option) X(mosquitto_username_pw_set) X(mosquitto_will_set) \
-    X(mosquitto_connect_async) X(mosquitto_connect_bind_v5) X(mosquitto_property_add_int32) \
-    X(mosquitto_property_free_all) X(mosquitto_disconnect) X(mosquitto_socket) X(mosquitto_want_write) \
+    X(mosquitto_connect_bind_async) X(mosquitto_connect_bind_v5) X(mosquitto_property_add_int32) \
+    X(mosquitto_property_free_all) X(mosquitto_disconnect) X(mosquitto_socket) X(mosquitto_ssl_get) \
+    X(mosquitto_want_write) \
     X(mosquitto_loop_read) X(mosquitto_loop_write) X(mosquitto_loop_misc) X(mosquitto_subscribe) \
     X(mosquitto_publish) X(mosquitto_connect_v5_callback_set) X(mosquitto_publish_v5_callback_set) \
     X(mosquitto_subscribe_v5_callback_set) X(mosquitto_message_v5_callback_set) \
@@ -58,17 +60,21 @@ int cmosquitto_will_set(
     return lib.mosquitto_will_set(client, topic, count, payload, qos, retain);
 }
 
-int cmosquitto_connect_async(struct mosquitto *client, const char *host, int port, int keep_alive) {
-    return lib.mosquitto_connect_async(client, host, port, keep_alive);
+// The library takes no address of IPv6 for a connection from this one.
+static const char *origin(bool is_ipv4) { return is_ipv4 ? "0.0.0.0" : NULL; }
+
+int cmosquitto_connect_async(
+    struct mosquitto *client, const char *host, int port, int keep_alive, bool is_ipv4) {
+    return lib.mosquitto_connect_bind_async(client, host, port, keep_alive, origin(is_ipv4));
 }
 
 int cmosquitto_connect_with_packet_max(
-    struct mosquitto *client, const char *host, int port, int keep_alive, uint32_t packet_bytes_max) {
+    struct mosquitto *client, const char *host, int port, int keep_alive, bool is_ipv4, uint32_t packet_bytes_max) {
     mosquitto_property *properties = NULL;
     int code = lib.mosquitto_property_add_int32(
         &properties, MQTT_PROP_MAXIMUM_PACKET_SIZE, packet_bytes_max);
     if (code == MOSQ_ERR_SUCCESS) {
-        code = lib.mosquitto_connect_bind_v5(client, host, port, keep_alive, NULL, properties);
+        code = lib.mosquitto_connect_bind_v5(client, host, port, keep_alive, origin(is_ipv4), properties);
     }
     lib.mosquitto_property_free_all(&properties);
     return code;
@@ -76,12 +82,39 @@ int cmosquitto_connect_with_packet_max(
 
 int cmosquitto_disconnect(struct mosquitto *client) { return lib.mosquitto_disconnect(client); }
 
+// One step of the TLS handshake, begun before the TCP connection stands. The library's own mosquitto_loop takes it on
+// when the socket can be written; its mosquitto_loop_write does not, mosquitto_loop_read does.
+static int shake_hands(struct mosquitto *client, const SSL *ssl, const struct pollfd *wait, int packets_max) {
+    int number = 0;
+    socklen_t size = sizeof number;
+    // The library takes these for success, for ever.
+    if (wait->revents & POLLERR && getsockopt(wait->fd, SOL_SOCKET, SO_ERROR, &number, &size) == 0 && number) {
+        errno = number;
+        return MOSQ_ERR_ERRNO;
+    }
+    int code = lib.mosquitto_loop_read(client, packets_max);
+    if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
+    if (wait->revents & POLLHUP && cssl_shakes_hands(ssl)) {
+        errno = ECONNREFUSED;
+        return MOSQ_ERR_ERRNO;
+    }
+    return MOSQ_ERR_SUCCESS;
+}
+
 int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max) {
     struct pollfd wait = {.fd = lib.mosquitto_socket(client), .events = POLLIN};
     if (wait.fd < 0) return MOSQ_ERR_NO_CONN;
-    if (lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
+    const SSL *ssl = lib.mosquitto_ssl_get(client);
+    bool shakes_hands = ssl && cssl_shakes_hands(ssl);
+    // In the handshake the library always wants to write.
+    if (shakes_hands ? cssl_wants_to_write(ssl) : lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
     int count = poll(&wait, 1, timeout_ms);
     if (count < 0 && errno != EINTR) return MOSQ_ERR_ERRNO;
+    if (count > 0 && shakes_hands) {
+        int code = shake_hands(client, ssl, &wait, packets_max);
+        if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
+        return lib.mosquitto_loop_misc(client);
+    }
     // Whoever reads or writes finds out about an error or a hang-up.
     if (count > 0 && wait.revents & ~POLLOUT) {
         int code = lib.mosquitto_loop_read(client, packets_max);

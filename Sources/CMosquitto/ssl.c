@@ -6,7 +6,7 @@
 #define SSL_FUNCTIONS(X) \
     X(TLS_client_method) X(SSL_CTX_new) X(SSL_CTX_free) X(SSL_CTX_ctrl) X(SSL_CTX_load_verify_file) \
     X(SSL_CTX_set_default_verify_paths) X(SSL_CTX_use_certificate_chain_file) X(SSL_CTX_use_PrivateKey_file) \
-    X(SSL_CTX_get0_param) X(SSL_CTX_set_verify) X(SSL_CTX_set_cert_verify_callback)
+    X(SSL_CTX_get0_param) X(SSL_CTX_set_verify) X(SSL_CTX_set_cert_verify_callback) X(SSL_in_init) X(SSL_want)
 #define CRYPTO_FUNCTIONS(X) \
     X(X509_VERIFY_PARAM_set1_ip_asc) X(X509_VERIFY_PARAM_set1_host) X(X509_verify_cert) X(X509_STORE_CTX_get_error)
 
@@ -68,3 +68,7 @@ void cssl_verify_by(SSL_CTX *context, cssl_verify_callback callback, void *callb
 int cssl_verify(X509_STORE_CTX *store) { return lib.X509_verify_cert(store); }
 
 int cssl_verification_error(X509_STORE_CTX *store) { return lib.X509_STORE_CTX_get_error(store); }
+
+bool cssl_shakes_hands(const SSL *ssl) { return lib.SSL_in_init(ssl); }
+
+bool cssl_wants_to_write(const SSL *ssl) { return lib.SSL_want(ssl) == SSL_WRITING; }

@@ -1,3 +1,5 @@
+import Foundation
+
 /// Where a broker is: `mqtt://host[:port]`, or `mqtts://host[:port]` with TLS.
 struct BrokerAddress: Sendable, Hashable {
     /// Host and port as a person wrote them.
@@ -25,6 +27,20 @@ struct BrokerAddress: Sendable, Hashable {
     var host: String { String(origin.host.trimmingPrefix("[").prefix { $0 != "]" }) }
     /// The port; 1883 and 8883 are registered for MQTT.
     var port: UInt16 { origin.port ?? (isSecure ? 8883 : 1883) }
+
+    /// Asks the resolver whether the host has addresses of IPv4 and of IPv6.
+    func hasAddressesOfBothKinds() -> Bool {
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, nil, &list) == 0 else { return false }
+        defer { freeaddrinfo(list) }
+        var families: Set<Int32> = []
+        var next = list
+        while let one = next?.pointee {
+            families.insert(one.ai_family)
+            next = one.ai_next
+        }
+        return families.isSuperset(of: [AF_INET, AF_INET6])
+    }
 
     /// Whether plain text is acceptable there, if it is plain.
     func isAllowed(_ plain: Origin.PlainHTTP) -> Bool {

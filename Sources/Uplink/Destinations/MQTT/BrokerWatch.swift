@@ -91,13 +91,12 @@ public actor BrokerWatch {
         guard settings.address.isAllowed(settings.network.plainHTTP) else {
             throw problem(.fault(.plainHTTPRefused))
         }
-        let trial = MosquittoClient(settings)
-        trial.run(for: settings.network.connectTimeout) { $0.state != .opening }
+        let trial = MosquittoClient.connect(settings)
         if let end = trial.session.end { throw problem(end) }
         trial.leave()
         var settings = settings
         settings.packetBytesMax = Self.packetBytesMax
-        let client = MosquittoClient(settings)
+        let client = MosquittoClient(settings, isIPv4: trial.isIPv4)
         client.run(for: settings.network.connectTimeout) { $0.state != .opening }
         states = BrokerStates(prefix: prefix)
         client.received = { [weak self] message in self?.assumeIsolated { $0.note(message) } }

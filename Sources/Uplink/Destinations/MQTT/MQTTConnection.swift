@@ -49,8 +49,7 @@ actor MQTTConnection {
         guard settings.address.isAllowed(settings.network.plainHTTP) else {
             return .failure(MQTTEnd(.fault(.plainHTTPRefused)))
         }
-        let client = MosquittoClient(settings)
-        client.run(for: settings.network.connectTimeout) { $0.state != .opening }
+        let client = MosquittoClient.connect(settings)
         if let end = client.session.end { return .failure(MQTTEnd(end)) }
         number += 1
         self.client = client
@@ -97,6 +96,8 @@ final class MosquittoClient {
     private let pointer: OpaquePointer?
     private let version: MQTTVersion
     private let security: BrokerTrust?
+    /// Whether only addresses of IPv4 were tried.
+    let isIPv4: Bool
 
     /// Seconds without a packet after which the library sends a sign of life. A broker waits half as long
     /// again before it takes the client for gone.
@@ -106,8 +107,24 @@ final class MosquittoClient {
     /// Packets read at a time while nothing is waited for.
     static let lookMax = 32
 
+    /// Connects, and waits until the broker answers or the connection is over. A broker that cannot be reached at its
+    /// host's first address is tried at one of IPv4.
+    static func connect(_ settings: BrokerSettings) -> MosquittoClient {
+        let client = MosquittoClient(settings)
+        client.run(for: settings.network.connectTimeout) { $0.state != .opening }
+        switch client.session.end {
+        case .fault(.connect), .fault(.timeout): break
+        default: return client
+        }
+        guard settings.address.hasAddressesOfBothKinds() else { return client }
+        let second = MosquittoClient(settings, isIPv4: true)
+        second.run(for: settings.network.connectTimeout) { $0.state != .opening }
+        return second
+    }
+
     /// Begins to connect.
-    init(_ settings: BrokerSettings) {
+    init(_ settings: BrokerSettings, isIPv4: Bool = false) {
+        self.isIPv4 = isIPv4
         version = settings.version
         pointer = cmosquitto_load() ? cmosquitto_new(settings.clientID, true, nil) : nil
         security =
@@ -128,8 +145,9 @@ final class MosquittoClient {
             // The library sends properties only when it waits for the connection, for as long as the kernel does:
             // the caller has found the broker to answer.
             return settings.packetBytesMax.map {
-                cmosquitto_connect_with_packet_max(pointer, host, port, Self.keepAlive, $0)
-            } ?? cmosquitto_connect_async(pointer, host, port, Self.keepAlive)
+                cmosquitto_connect_with_packet_max(
+                    pointer, host, port, Self.keepAlive, isIPv4, $0)
+            } ?? cmosquitto_connect_async(pointer, host, port, Self.keepAlive, isIPv4)
         }
         if code != 0 { fail(code, errno) }
     }

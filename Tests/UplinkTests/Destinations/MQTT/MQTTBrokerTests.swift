@@ -246,6 +246,28 @@ import Testing
         #expect(problem.advice.contains("port"))
     }
 
+    @Test func aRefusedPortWithTLSSaysSoAtOnce() async throws {
+        var parts = Self.parts
+        parts.network.connectTimeout = .seconds(30)
+        let problem = try await Self.problem(
+            try Self.kind(1, ["url": "mqtts://127.0.0.1:1"]), parts)
+        #expect(problem.message == "no connection to the server 127.0.0.1")
+    }
+
+    /// Loopback connects at once, no other network does.
+    @Test func aBrokerIsReachedByTLSThoughItsConnectionTakesASecond() async throws {
+        let server = try await TLSServer(.issued(days: 30))
+        defer { server.stop() }
+        let late = try LateListener(before: server.port)
+        defer { late.stop() }
+        var parts = Self.parts
+        parts.network.connectTimeout = .seconds(30)
+        let problem = try await Self.problem(
+            try Self.kind(1, ["url": "mqtts://127.0.0.1:\(late.port)"]), parts)
+        #expect(problem.message.contains("an authority this machine does not trust"), "\(problem)")
+        #expect(late.wasLate)
+    }
+
     @Test func aNameThatDoesNotResolveSaysSo() async throws {
         let problem = try await Self.problem(
             try Self.kind(1, ["url": "mqtts://broker.invalid"]))
