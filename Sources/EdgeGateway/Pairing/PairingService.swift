@@ -38,10 +38,7 @@ struct PairingService: Sendable {
     func pair(_ request: PairRequest) async throws -> PairReport {
         let address = try SensorAddress.checked(request.address)
         try Passkey.check(request.passkey)
-        let enrollment = try await enrollments.named(request.enrollment)
-        let further = try await enrollments.destinations(named: request.destinations ?? [])
-            .filter { $0.id != enrollment?.id }
-        let patient = try await patients.patient(request, enrollment, further: further)
+        var wanted = try await wanted(request, for: address)
         // What follows has one deadline together, `InspectionTime` in BlueZ.
         let begun = central.clock.now()
         try await radio.wait()
@@ -55,11 +52,18 @@ struct PairingService: Sendable {
         }
         // A bond reveals the identity address behind one that changes.
         let known = inspection.sighting.address
+        do {
+            if known != address { wanted = try await self.wanted(request, for: known) }
+        } catch {
+            if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
+            await central.undo(inspection)
+            throw error
+        }
         let sensor: Sensor
         do {
-            sensor = try await recording.changes.run {
+            sensor = try await recording.changes.run { [wanted] in
                 do {
-                    return try await start(known, request, enrollment, further, inspection)
+                    return try await start(known, wanted, inspection)
                 } catch {
                     if isNew { await recorder.abandonPairing(address) }
                     throw error
@@ -70,16 +74,19 @@ struct PairingService: Sendable {
             throw error
         }
         // It is paired from here on, whatever can be told of it.
-        if let enrollment { await patients.adopt(patient, for: enrollment) }
+        let enrollment = wanted.enrollment
+        if let enrollment { await patients.adopt(wanted.patient, for: enrollment) }
         if isNew, known != address { await recorder.abandonPairing(address) }
         if let percent = inspection.batteryPercent {
             await recorder.noteBattery(percent, of: known)
         } else if let value = inspection.value(BatteryService.level) {
             await recorder.noteBattery(value: value, of: known)
         }
-        for one in further + [enrollment].compactMap({ $0 }) { await deliveries.wake(one.id) }
+        for one in wanted.further + [enrollment].compactMap({ $0 }) {
+            await deliveries.wake(one.id)
+        }
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
-        return await report(sensor, enrollment, inspection, patient.notes)
+        return await report(sensor, enrollment, inspection, wanted.patient.notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
@@ -104,6 +111,35 @@ struct PairingService: Sendable {
     }
 
     // MARK: - Steps
+
+    /// Whose samples a strap's will be, and where they go.
+    private struct Wanted: Sendable {
+        /// With what it leaves open of a strap that is paired already.
+        var request: PairRequest
+        var enrollment: Enrollment?
+        var further: [Enrollment]
+        var patient: PairedPatient
+    }
+
+    private func wanted(_ asked: PairRequest, for address: String) async throws -> Wanted {
+        var request = asked
+        // Who pairs a strap again, as `status` advises for a lost bond, names nothing and changes nobody's samples.
+        let sensor = try await queue.sensors().first { $0.address == address && !$0.isForgotten }
+        let open = try await queue.openAssignments().first { $0.sensorID == sensor?.id }
+        if let sensor, let open {
+            request.name = request.name ?? sensor.details.name
+            let own = try await queue.enrollments().first { $0.id == open.enrollmentID }?.terms.name
+            request.enrollment = request.enrollment ?? own
+            if own == nil || request.enrollment == own {
+                request.patient = request.patient ?? open.patient
+            }
+        }
+        let enrollment = try await enrollments.named(request.enrollment)
+        let further = try await enrollments.destinations(named: request.destinations ?? [])
+            .filter { $0.id != enrollment?.id }
+        let patient = try await patients.patient(request, enrollment, further: further)
+        return Wanted(request: request, enrollment: enrollment, further: further, patient: patient)
+    }
 
     private func inspect(
         _ address: String, _ request: PairRequest, since begun: Uptime
@@ -137,15 +173,14 @@ struct PairingService: Sendable {
 
     /// Stores the sensor and its assignment, and records it from then on.
     private func start(
-        _ address: String, _ request: PairRequest, _ enrollment: Enrollment?,
-        _ further: [Enrollment], _ inspection: Inspection
+        _ address: String, _ wanted: Wanted, _ inspection: Inspection
     ) async throws -> Sensor {
-        let details = details(request, inspection)
+        let details = details(wanted.request, inspection)
         // What a strap in use has sent so far is that of whoever has worn it.
         let (sensor, assignment) = try await whileHeld(address) { since in
             try await queue.pair(
-                address: address, details: details, enrollment: enrollment?.id,
-                patient: request.patient, also: further.map(\.id),
+                address: address, details: details, enrollment: wanted.enrollment?.id,
+                patient: wanted.request.patient, also: wanted.further.map(\.id),
                 since: await recorder.beginAssignment(of: address) ?? since)
         }
         await recording.start(sensor, as: assignment.id)
