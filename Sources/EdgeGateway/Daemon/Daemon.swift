@@ -9,9 +9,12 @@ import UnixSignals
 
 /// The daemon's life: open the store, take up the straps and deliveries, serve, and leave in order.
 struct Daemon {
-    /// SIGTERM to exit takes at most 5 s, unless the disk holds up a write; the last flush and the farewell need some
-    /// of them.
+    /// SIGTERM to exit takes at most 5 s, unless the disk holds up a write or a server a delivery; the last flush and the
+    /// farewell need some of them.
     private static let shutdownMax = Duration.seconds(4)
+    /// How long a delivery may take to end, which then has told the store what became of its last request. With the rest
+    /// it is less than the 15 s after which systemd kills the gateway.
+    private static let deliveriesEndMax = Duration.seconds(7)
 
     let settings: Settings
 
@@ -210,7 +213,10 @@ struct Daemon {
         } catch {
             logger.error("flush: \(error)")
         }
-        await gateway.deliveries.stopAll()
+        let deliveries = gateway.deliveries
+        if await !wait(atMost: Self.deliveriesEndMax, for: { await deliveries.stopAll() }) {
+            logger.error("a delivery does not end: what it sent last is settled at the next start")
+        }
         switch await queue.closeSettingAside() {
         case .complete: break
         case .setAside(let frames, let error):

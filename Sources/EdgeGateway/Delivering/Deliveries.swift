@@ -296,10 +296,11 @@ actor Deliveries {
         }
     }
 
-    /// Ends every delivery.
+    /// Ends every delivery. None waits for another.
     func stopAll() async {
-        for delivery in deliveries.values { delivery.task.cancel() }
-        for enrollment in Array(deliveries.keys) { await stop(enrollment) }
+        await withDiscardingTaskGroup { group in
+            for enrollment in deliveries.keys { group.addTask { await self.stop(enrollment) } }
+        }
         commits?.finish()
         commits = nil
     }

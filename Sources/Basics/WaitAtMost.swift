@@ -1,0 +1,19 @@
+/// Waits until `body` is done, but no longer than `limit`; after that it goes on by itself.
+///
+/// - Returns: whether it is done.
+public func wait(
+    atMost limit: Duration, for body: @escaping @Sendable () async -> Void
+) async -> Bool {
+    let (ends, sink) = AsyncStream<Bool>.makeStream()
+    Task {
+        await body()
+        sink.yield(true)
+    }
+    let timer = Task {
+        try? await Task.sleep(for: limit)
+        sink.yield(false)
+    }
+    defer { timer.cancel() }
+    for await isDone in ends { return isDone }
+    return false
+}
