@@ -72,13 +72,20 @@ final class CurlTransfer {
         option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeout)
         let timeout = settings.totalTimeout
         option.set(CURLOPT_TIMEOUT_MS, min(request.timeout ?? timeout, timeout))
+        // It does not wait for a name server that says nothing, at an end or when it is cancelled.
+        option.set(CURLOPT_QUICK_EXIT, 1)
         option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         option.set(CURLOPT_USERAGENT, "edge-gateway")
 
         option.set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         option.set(CURLOPT_SSL_VERIFYPEER, 1)
         option.set(CURLOPT_SSL_VERIFYHOST, 2)
-        option.set(CURLOPT_CAINFO, settings.authorityFile)
+        if let file = settings.authorityFile {
+            option.set(CURLOPT_CAINFO, file)
+            // Debian's libcurl trusts the system's as well. Without those it would keep the file's content for a day.
+            option.clear(CURLOPT_CAPATH)
+            option.set(CURLOPT_CA_CACHE_TIMEOUT, 0)
+        }
         option.set(CURLOPT_SSLCERT, settings.clientCertificateFile)
         option.set(CURLOPT_SSLKEY, settings.clientKeyFile)
 
@@ -142,6 +149,10 @@ private struct CurlOptions {
 
     mutating func set(_ option: CURLoption, _ value: Int) {
         check(ccurl_set_long(easy, option, value))
+    }
+
+    mutating func clear(_ option: CURLoption) {
+        check(ccurl_set_string(easy, option, nil))
     }
 
     mutating func set(_ option: CURLoption, _ value: String?) {
