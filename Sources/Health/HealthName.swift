@@ -16,6 +16,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case doubledStream = "doubled-stream"
     case batteryLow = "battery-low"
     case strapSilent = "strap-silent"
+    case noHeartRate = "no-heart-rate"
     case strapNotStored = "strap-not-stored"
     case clockUntrusted = "clock-untrusted"
     case storeUnreadable = "store-unreadable"
@@ -154,6 +155,11 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "a paired strap has sent nothing for a minute",
                 "wear it, moisten the electrodes, end its connection to phones, check its battery")
+        case .noHeartRate:
+            Row(
+                .error, "a strap sends, and for five minutes without a heart rate",
+                "wear it and moisten the electrodes; if its frames cannot be read: edge-gateway bugreport"
+            )
         case .strapNotStored:
             Row(
                 .error,

@@ -3,6 +3,8 @@ import Basics
 extension HealthRules {
     /// Frames that come must be written by then: several group commits.
     static let uncommittedMax = Duration.seconds(60)
+    /// Dry electrodes and a change of the shirt take less.
+    static let withoutRateMax = Duration.seconds(300)
     /// A strap that streams must have been stored by then.
     static let unstoredMax = Duration.seconds(60)
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
@@ -17,6 +19,7 @@ extension HealthRules {
         var found: [HealthCondition] = []
         if !explained.contains(.everyStrap) {
             found += snapshot.straps.compactMap { silence($0, beside: causes) }
+            found += snapshot.straps.compactMap(emptiness)
         }
         if !explained.contains(.theStore) {
             let store = snapshot.store
@@ -56,6 +59,13 @@ extension HealthRules {
         return HealthCondition(
             .strapSilent, about: strap,
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")
+    }
+
+    private static func emptiness(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
+        guard strap.withoutRateTime > withoutRateMax else { return nil }
+        return HealthCondition(
+            .noHeartRate, about: strap,
+            message: "has sent no heart rate for \(age(strap.withoutRateTime)): \(strap.rateFault)")
     }
 
     private static func flow(

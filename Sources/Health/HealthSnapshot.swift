@@ -70,6 +70,10 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var silentTime = Duration.zero
         /// A silence of this strap counts from here on: some send once in twenty seconds.
         public var silenceLimit = Duration.seconds(60)
+        /// How long its frames have had no heart rate.
+        public var withoutRateTime = Duration.zero
+        /// Why the last one had none, in words.
+        public var rateFault = ""
         /// How long nothing of it has been stored though frames came.
         public var unstoredTime = Duration.zero
         /// Whether what it sends is taken at all.

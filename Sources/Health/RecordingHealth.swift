@@ -73,6 +73,10 @@ public struct RecordingHealth: Sendable {
             strap.silenceLimit = session.silenceLimit
             // A strap that sends nothing has nothing to store.
             if strap.silentTime < strap.silenceLimit {
+                if let without = session.rateFault {
+                    strap.withoutRateTime = uptime - without.since
+                    strap.rateFault = without.fault.meaning
+                }
                 strap.unstoredTime = history.unstoredTime(
                     of: sensor.id, now: counts, at: uptime)
             }
@@ -92,6 +96,16 @@ extension Sensor {
     /// What a person calls it: its name, or the end of its address.
     public var label: String {
         details.name.flatMap { $0.isEmpty ? nil : $0 } ?? "strap " + Recorder.masked(address)
+    }
+}
+
+extension RateFault {
+    fileprivate var meaning: String {
+        switch self {
+        case .unreadable: "its frames cannot be read"
+        case .contactLost: "no skin contact"
+        case .noPulse: "it finds no pulse"
+        }
     }
 }
 

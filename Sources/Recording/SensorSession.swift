@@ -2,6 +2,16 @@ import Basics
 import GATTHeartRate
 import OfflineQueue
 
+/// Why a frame has no heart rate.
+public enum RateFault: Sendable {
+    /// It cannot be decoded.
+    case unreadable
+    /// The sensor does not touch skin.
+    case contactLost
+    /// The rate is 0.
+    case noPulse
+}
+
 /// What is known of one worn sensor while the daemon runs: turns its frames into arrivals.
 ///
 /// A value without I/O. A frame that cannot be decoded becomes an arrival with its fault, so that
@@ -22,6 +32,10 @@ public struct SensorSession: Sendable {
     private var beats = BeatTimeline()
     /// When the last frame arrived, decodable or not.
     public private(set) var latestArrival: Uptime?
+    /// Why the last frame had no heart rate, and since when no frame has had one; nil while they do.
+    public private(set) var rateFault: (fault: RateFault, since: Uptime)?
+    /// When the last frame was sent.
+    private var latestFrame: Uptime?
     /// Charge in percent, once it is known.
     public internal(set) var batteryPercent: Int?
     /// What would explain it if no frame came.
@@ -131,17 +145,26 @@ public struct SensorSession: Sendable {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement
             _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
+            let plausibility = judge.judge(measurement, at: uptime.microseconds)
+            note(RateFault(plausibility), at: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    judge.judge(measurement, at: uptime.microseconds),
-                    anomalies: measurement.anomalies,
-                    uncertainty: uncertainty),
+                    plausibility, anomalies: measurement.anomalies, uncertainty: uncertainty),
                 isLate: uncertainty != nil)
         } catch {
+            note(.unreadable, at: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
         }
+    }
+
+    private mutating func note(_ fault: RateFault?, at uptime: Uptime) {
+        // What a strap sent before a silence says nothing of now.
+        let goesOn = latestFrame.map { uptime - $0 <= silenceLimit } ?? false
+        let since = goesOn ? rateFault?.since ?? uptime : uptime
+        rateFault = fault.map { ($0, since) }
+        latestFrame = uptime
     }
 
     /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 the uncertainty of a
@@ -159,5 +182,17 @@ public struct SensorSession: Sendable {
             quarters = UInt32(min(max(1, (uncertainty + 249_999) / 250_000), 255))
         }
         return UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16 | quarters << 24
+    }
+}
+
+extension RateFault {
+    fileprivate init?(_ plausibility: Plausibility) {
+        if plausibility.contains(.contactLost) {
+            self = .contactLost
+        } else if plausibility.contains(.zeroRate) {
+            self = .noPulse
+        } else {
+            return nil
+        }
     }
 }

@@ -56,6 +56,7 @@ import Testing
         Row(.strapLeaves) { $0.straps[0].fixedAge = .seconds(30) },
         Row(.doubledStream) { $0.straps[0].isDoubled = true },
         Row(.strapSilent) { $0.straps[0].silentTime = .seconds(61) },
+        Row(.noHeartRate) { $0.straps[0].withoutRateTime = .seconds(301) },
         Row(.strapNotStored) { $0.straps[0].unstoredTime = .seconds(61) },
         Row(.strapNotStored) { $0.straps[0].isRecorded = false },
     ]

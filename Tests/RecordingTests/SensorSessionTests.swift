@@ -54,6 +54,28 @@ import Testing
         #expect(marks.contains(.contactLost))
     }
 
+    @Test(arguments: [
+        ([0x04, 70], RateFault.contactLost), ([0x00, 0], .noPulse), ([0x01], .unreadable),
+    ])
+    func framesWithoutAHeartRateAreToldApartFromSilence(frame: [UInt8], fault: RateFault) {
+        var session = SensorSession(sensorID: 1, assignmentID: 7)
+        func take(_ frame: [UInt8], at second: Int64) {
+            _ = session.receive(
+                frame, uptime: Uptime(microseconds: second * 1_000_000), now: now, policy: .clinical
+            )
+        }
+        take([0x06, 72], at: 1)
+        #expect(session.rateFault == nil)
+        for second in Int64(2)...400 { take(frame, at: second) }
+        #expect(session.rateFault?.fault == fault)
+        #expect(session.rateFault?.since == Uptime(microseconds: 2_000_000))
+        // What it sent before a silence says nothing of now.
+        take(frame, at: 1_000)
+        #expect(session.rateFault?.since == Uptime(microseconds: 1_000_000_000))
+        take([0x06, 72], at: 1_001)
+        #expect(session.rateFault == nil)
+    }
+
     @Test func framesOfAFloodAreMarkedWithTheUncertaintyOfTheirTimes() {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
         func take(_ bpm: UInt8, _ uptime: Int64) -> [Arrival] {
