@@ -247,7 +247,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "HealthRuleTests", dependencies: ["Basics", "Health"], swiftSettings: settings),
+            name: "HealthRuleTests", dependencies: ["Basics", "BlueZ", "Health"],
+            swiftSettings: settings),
         .testTarget(
             name: "UplinkTests", dependencies: ["Basics", "Uplink", "Testbed"],
             swiftSettings: settings),

@@ -10,6 +10,9 @@ public actor BlueZClient {
     public static let plainDeadline = Duration.seconds(20)
     /// Between two attempts to read the tree of a bluetoothd that does not answer.
     static let resyncPause = Duration.seconds(2)
+    /// Between two attempts where the answer is an error, such as that the bus does not let us ask:
+    /// dbus-daemon writes each call that it refuses into the journal.
+    static let refusedPause = Duration.seconds(30)
     /// Attempts before events are handled again, so that a gone daemon is noticed.
     static let resyncAttemptsMax = 3
 
@@ -173,7 +176,8 @@ public actor BlueZClient {
         }
         retry?.cancel()
         guard let new else { return }
-        for _ in 0..<Self.resyncAttemptsMax {
+        var pause = Self.resyncPause
+        for attempt in 1...Self.resyncAttemptsMax {
             do throws(DBusFault) {
                 let answer = try await connection.request(
                     DBusMessage(
@@ -188,19 +192,29 @@ public actor BlueZClient {
                 mailbox.post(events + (isNewcomer ? [.daemonBack(generation: generation)] : []))
                 return
             } catch {
-                // A daemon that has left again has its own signal waiting for us.
-                guard BlueZErrorClass(error) == .daemon, error.name == DBusFault.noReply
-                else { return }
+                // A daemon that has left again, or a bus, has its own news waiting for us.
+                if Self.endings.contains(error.name) { return }
+                guard error.name == DBusFault.noReply else {
+                    pause = Self.refusedPause
+                    break
+                }
                 await clock.sleep(Self.resyncPause)
+                // It hangs.
+                if attempt == Self.resyncAttemptsMax { mailbox.post([.daemonSilent]) }
             }
         }
-        // It hangs. Nothing else would tell when it goes on.
-        mailbox.post([.daemonSilent])
-        retry = Task { [weak self, clock] in
-            await clock.sleep(Self.resyncPause)
+        // Nothing else would tell when it goes on.
+        retry = Task { [weak self, clock, pause] in
+            await clock.sleep(pause)
             if !Task.isCancelled { await self?.meetAgain(new) }
         }
     }
+
+    /// Errors after which there is nobody to ask again.
+    private static let endings: Set<String> = [
+        "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
+        DBusFault.disconnected,
+    ]
 
     private func meetAgain(_ new: String) async {
         retry = nil

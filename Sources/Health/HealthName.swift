@@ -19,6 +19,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case noHeartRate = "no-heart-rate"
     case strapNotStored = "strap-not-stored"
     case clockUntrusted = "clock-untrusted"
+    case clockUnknown = "clock-unknown"
     case storeUnreadable = "store-unreadable"
     case storeUnwritable = "store-unwritable"
     case diskNearlyFull = "disk-nearly-full"
@@ -170,6 +171,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "the clock is not synchronised; samples are kept and held",
                 "timedatectl; or set clock.trust: always if this clock is right")
+        case .clockUnknown:
+            Row(
+                .error,
+                "samples of an earlier boot, whose clock was never trusted, are held: no clock gives them "
+                    + "their time any more",
+                "edge-gateway queue release lists such boots, and sets the time of one once you know "
+                    + "it")
         case .storeUnreadable:
             Row(
                 .error, "the store cannot be read",

@@ -57,6 +57,14 @@ extension HealthRules {
                     .clockUntrusted,
                     message: "the clock is not synchronised; samples are kept and held"))
         }
+        if store.clockUnknown > 0 {
+            found.append(
+                HealthCondition(
+                    .clockUnknown,
+                    message:
+                        "\(store.clockUnknown.counted("sample is", "samples are")) held: the clock of the boot that "
+                        + "recorded them was never trusted"))
+        }
         return found
     }
 

@@ -113,6 +113,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var dead = 0
         /// Samples held because no enrollment delivers them.
         public var notEnrolled = 0
+        /// Samples of earlier boots held because the clock of their boot was never trusted.
+        public var clockUnknown = 0
         /// Samples that were lost and nobody has acknowledged, by reason.
         public var lost: [String: Int] = [:]
 

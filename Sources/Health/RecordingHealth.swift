@@ -40,6 +40,7 @@ public struct RecordingHealth: Sendable {
             counts.take(totals)
             snapshot.store.dead = totals.dead
             snapshot.store.notEnrolled = totals.notEnrolled
+            snapshot.store.clockUnknown = totals.clockUnknown
             snapshot.store.lost = totals.lost
             snapshot.store.fill = HealthSnapshot.Store.Fill(try await queue.fill())
             snapshot.straps = try await straps(links, reading, history, &counts)
@@ -135,19 +136,27 @@ extension HealthSnapshot.Radio {
 }
 
 extension HealthSnapshot.Adapter {
-    fileprivate init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Uptime) {
+    init(_ state: AdapterSnapshot, links: [LinkSnapshot], at uptime: Uptime) {
         self.init(address: state.adapter.address)
         silentTime = state.silentSince.map { uptime - $0 }
         linkCount = state.linkCount
-        let isRefused = links.contains {
+        let waiting = links.filter { $0.state.canUseAPlace }
+        let isRefused = waiting.contains {
             $0.adapter == state.adapter.address && $0.reason == .error(.slots)
         }
-        refusesLinks = isRefused || state.isFull && links.contains { !$0.state.isStreaming }
+        refusesLinks = isRefused || state.isFull && !waiting.isEmpty
     }
 }
 
 extension LinkState {
-    fileprivate var isStreaming: Bool { if case .streaming = self { true } else { false } }
+    /// Whether a further link could be the sensor's: not while it has one, and not while it is away, whatever the
+    /// last attempt to connect met with.
+    fileprivate var canUseAPlace: Bool {
+        switch self {
+        case .streaming, .absent, .suspended(.outOfRange): false
+        default: true
+        }
+    }
 }
 
 extension HealthSnapshot.Store {

@@ -100,6 +100,21 @@ struct Provocation: Sendable {
             try await world.gateway.start()
             world.clock?.loseWall(by: .zero)
         },
+        "clock-unknown": Provocation(advice: "edge-gateway queue release") { world in
+            let queue = try SampleQueue(
+                path: world.storePath, clock: UntrustedClock(), bootID: "earlier")
+            let sensor = try await queue.addSensor(address: "C0:00:00:00:00:0F")
+            let file = try await queue.enroll(
+                EnrollmentTerms(
+                    name: "study", kind: .file, origin: "file://\(world.storePath).ndjson",
+                    fhirBase: "", identifierSystem: "urn:x"))
+            let assignment = try await queue.assign(sensor: sensor.id, enrollment: file.id)
+            try await queue.append(contentsOf: [
+                Arrival(assignmentID: assignment.id, at: UntrustedClock().read(), frame: [0, 72])
+            ])
+            try await queue.close()
+            try await world.gateway.start()
+        },
         // The log, which has its length from the start, takes what comes in the first half hour.
         "store-unwritable": Provocation(
             onSmallDisk: true, sinceSecondsMax: 3_000, advice: "Free space"
@@ -201,5 +216,12 @@ struct Provocation: Sendable {
             try await queue.flush()
         }
         try await queue.close()
+    }
+}
+
+/// A machine that has just booted and has not reached a time server.
+private struct UntrustedClock: GatewayClock {
+    func read() -> ClockReading {
+        ClockReading(uptime: .zero + .seconds(30), wall: .epoch, isTrusted: false)
     }
 }

@@ -102,7 +102,8 @@ import Testing
         "enrollments": [enrollment],
         "erase": EraseReport(
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
-            logEmptied: true, left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
+            furtherUnsent: 3, logEmptied: true,
+            left: ["/var/lib/edge-gateway/queue.sqlite.broken-1"]),
         "beats": BeatsReport(file: "beats.csv", beats: 9, damaged: 1),
         "export": ExportReport(file: "ward.ndjson", samples: 9, damaged: 1),
         "fleet": FleetReport(status, at: noon.addingTimeInterval(60)),
@@ -163,7 +164,8 @@ import Testing
         "problem": problem,
         "purge": PurgeReport(delivered: 3, dead: 1),
         "queue": QueueReport(
-            balance: balance, oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
+            balance: balance, destinations: [.init(name: "e1", balance: balance)],
+            oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
             logBytes: 4096, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false,
             clockUnknownBoots: 1, unvouchedBoots: 1, salvages: [salvage]),
         "release": SampleCountReport(samples: 5),

@@ -159,6 +159,26 @@ import Testing
         }
     }
 
+    /// It ended with 0 as soon as the exchange had everything, and what was erased then was lost.
+    @Test func drainWaitsForFurtherDestinationsAsWell() async throws {
+        try await TestWorld.run { fixture in
+            let path = Self.place(fixture)
+            try await fixture.put(on: 0)
+            try await fixture.command(
+                "destination", "add", "file", "path=\(path)", "--every-strap", "--from", "kept")
+            try await fixture.command("destination", "pause", "file")
+            try await fixture.eventually("samples") { $0.balance.stored >= 5 }
+            try await fixture.command("forget", TestWorld.addresses[0])
+            let held = try await fixture.gateway.command(["queue", "drain"])
+            #expect(held.status == 1 && held.output.contains("held for file: paused"), "\(held)")
+            try await fixture.command("destination", "resume", "file")
+            let drained = try await fixture.command("queue", "drain")
+            #expect(drained.contains("waiting: 0, held: 0"), "\(drained)")
+            let stored = try await fixture.gateway.status().balance.stored
+            #expect(try Self.heartRates(path).uuids.count == stored)
+        }
+    }
+
     @Test func aStrapGoesToTheDestinationsOfItsPairing() async throws {
         try await TestWorld.run(straps: 2) { fixture in
             let path = Self.place(fixture)

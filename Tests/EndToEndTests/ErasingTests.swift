@@ -60,6 +60,30 @@ import Testing
         }
     }
 
+    /// What the further one had not got was gone without a word.
+    @Test func eraseRefusesWhileAnotherDestinationWaitsForThePatientsSamples() async throws {
+        try await TestWorld.run { fixture in
+            let path = fixture.gateway.directory.appending(path: "state/study.ndjson").path
+            try await fixture.put(on: 0)
+            try await fixture.command(
+                "destination", "add", "file", "path=\(path)", "--every-strap")
+            try await fixture.command("destination", "pause", "file")
+            let before = try await fixture.gateway.status().balance.stored
+            try await fixture.eventually("more samples") { $0.balance.stored >= before + 3 }
+            try await fixture.command("forget", TestWorld.addresses[0])
+            try await fixture.eventually("the exchange has all") {
+                $0.balance.delivered == $0.balance.stored && $0.balance.buffered == 0
+            }
+            let refused = try await fixture.gateway.command(["erase", "e0", "--yes"])
+            #expect(
+                refused.status == 1 && refused.complaint.contains("--undelivered")
+                    && refused.complaint.contains("not delivered to further destinations yet"),
+                "\(refused)")
+            let output = try await fixture.command("erase", "e0", "--undelivered", "--yes")
+            #expect(output.contains("not delivered to further destinations"), "\(output)")
+        }
+    }
+
     @Test func aPatientWhoComesBackIsEnrolledAnewAndDelivered() async throws {
         try await TestWorld.run { fixture in
             try await fixture.put(on: 0)

@@ -200,6 +200,25 @@ import Testing
         }
     }
 
+    /// A slip in a name left an empty file, and exit code 0.
+    @Test func anExportOfAnUnknownSensorOrDestinationIsRefused() async throws {
+        try await TestWorld.run { fixture in
+            try await recordUnenrolled(fixture)
+            for words in [
+                ["--sensor", "C0:00:00:00:00:77"], ["--destination", "nobody"],
+                ["--beats", "--sensor", "C0:00:00:00:00:77"],
+            ] {
+                let outcome = try await fixture.gateway.command(
+                    ["queue", "export", "none.out"] + words)
+                #expect(outcome.status == 2, "\(words): \(outcome)")
+                #expect(outcome.complaint.contains("edge-gateway sensors"), "\(outcome)")
+                #expect(!outcome.complaint.contains(":77"), "no address in an error")
+            }
+            let file = fixture.gateway.directory.appending(path: "none.out").path
+            #expect(!FileManager.default.fileExists(atPath: file))
+        }
+    }
+
     @Test func verifyFindsAFlippedBitWithAndWithoutTheDaemon() async throws {
         try await TestWorld.run { fixture in
             try await recordUnenrolled(fixture)
@@ -227,6 +246,16 @@ import Testing
                 #expect(outcome.status == 1)
                 let broken: Verified = try decode(outcome.output)
                 #expect(!broken.clean && !broken.damaged.isEmpty, "\(outcome.output)")
+                // The others are written; that some are missing must not look like success.
+                for words in [["--all"], ["--beats"]] {
+                    let name = "left-\(isOnline)\(words[0]).out"
+                    let outcome = try await fixture.gateway.command(
+                        ["queue", "export", name] + words)
+                    #expect(outcome.status == 1, "\(outcome)")
+                    #expect(outcome.complaint.contains("left out"), "\(outcome)")
+                    let file = fixture.gateway.directory.appending(path: name)
+                    #expect(try !Data(contentsOf: file).isEmpty)
+                }
             }
         }
     }

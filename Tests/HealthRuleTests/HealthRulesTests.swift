@@ -62,6 +62,7 @@ import Testing
     ]
     private static let store = [
         Row(.clockUntrusted) { $0.isClockTrusted = false },
+        Row(.clockUnknown) { $0.store.clockUnknown = 4 },
         Row(.storeUnreadable) { $0.store.readFault = "read totals: disk I/O error" },
         Row(.storeUnwritable) {
             $0.store.writeFault = .init(message: "commit: full", advice: "Free space")

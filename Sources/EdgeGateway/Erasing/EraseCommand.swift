@@ -46,7 +46,9 @@ struct EraseCommand: AsyncParsableCommand {
     }
 
     static func text(_ report: EraseReport) -> String {
-        let unsent = report.unsent > 0 ? " (\(report.unsent) not delivered)" : ""
+        let lost = [(report.unsent, ""), (report.furtherUnsent, " to further destinations")]
+            .filter { $0.0 > 0 }.map { "\($0.0) not delivered\($0.1)" }
+        let unsent = lost.isEmpty ? "" : " (\(lost.joined(separator: ", ")))"
         let counts =
             "\(report.samples.counted("sample"))\(unsent), \(report.undecodable.counted("undecodable frame"))"
         let tokens = report.enrollmentErased ? "; the enrollment and its tokens are gone" : ""

@@ -18,6 +18,8 @@ struct EraseReport: Codable, Equatable {
     var samples: Int
     var undecodable: Int
     var unsent: Int
+    /// What further destinations did not get: each sample once for every one of them.
+    var furtherUnsent: Int
     /// The store's log holds nothing of it any more; false while another program reads the store.
     var logEmptied: Bool
     /// Files to delete: they may still hold some of it. Never the store's own.

@@ -31,11 +31,10 @@ struct EraseService: Sendable {
         try await checkIsPutAway(erasure)
         try await queue.flush()
         let balance = try await queue.balance(of: erasure.scope)
-        guard balance.unsent == 0 || ask.undelivered ?? false else {
+        let further = try await queue.furtherBalance(of: erasure.scope)
+        guard balance.unsent + further.unsent == 0 || ask.undelivered ?? false else {
             throw ProblemReport(
-                code: .samplesWait,
-                message:
-                    "\(balance.unsent.counted("sample was", "samples were")) not delivered yet",
+                code: .samplesWait, message: Self.waiting(balance, further),
                 advice: "edge-gateway queue drain; or give them up with --undelivered")
         }
         try await empty(erasure)
@@ -43,7 +42,16 @@ struct EraseService: Sendable {
         return EraseReport(
             enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
             samples: balance.stored, undecodable: balance.undecodable, unsent: balance.unsent,
-            logEmptied: await emptyLog(), left: await leftBehind(by: enrollment))
+            furtherUnsent: further.unsent, logEmptied: await emptyLog(),
+            left: await leftBehind(by: enrollment))
+    }
+
+    /// What keeps from erasing: the samples that wait for their own destination, and for further ones.
+    private static func waiting(_ own: Balance, _ further: Balance) -> String {
+        let counts = [(own, ""), (further, " to further destinations")].filter { $0.0.unsent > 0 }
+        return counts.map { balance, place in
+            "\(balance.unsent.counted("sample was", "samples were")) not delivered\(place) yet"
+        }.joined(separator: "; ")
     }
 
     /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it.

@@ -30,19 +30,27 @@ struct GapsCommand: AsyncParsableCommand {
         if let address { path += "&sensor=\(try await client.sensorID(address))" }
         let report: GapsReport = try await client.get(path)
         if daemon.json { return try Terminal.printJSON(report) }
-        if report.coverage.isEmpty {
-            return Terminal.print("no sensor was paired in that time, so no data was expected")
+        Terminal.print(Self.text(report))
+    }
+
+    static func text(_ report: GapsReport) -> String {
+        guard !report.gaps.isEmpty || !report.coverage.isEmpty else {
+            return "no sensor was paired in that time, or the time of its data is not known yet "
+                + "(edge-gateway status)"
         }
-        if !report.gaps.isEmpty { Terminal.print(Self.table(report.gaps) + "\n") }
-        if report.more {
-            Terminal.print("… there are more: ask for fewer days, or for one sensor\n")
-        }
-        Terminal.print(Self.summary(report.coverage))
+        var parts: [String] = []
+        if !report.gaps.isEmpty { parts.append(table(report.gaps)) }
+        if report.more { parts.append("… there are more: ask for fewer days, or for one sensor") }
+        parts.append(
+            report.coverage.isEmpty
+                ? "no day's share of time with data is known: that takes a trusted clock (timedatectl)"
+                : summary(report.coverage))
         let causes = GapCause.allCases.filter { cause in
             report.gaps.contains { $0.cause == cause.rawValue }
                 || report.coverage.contains { $0.secondsByCause[cause.rawValue] != nil }
         }
-        if !causes.isEmpty { Terminal.print("\n" + Self.words(causes)) }
+        if !causes.isEmpty { parts.append(words(causes)) }
+        return parts.joined(separator: "\n\n")
     }
 
     private static func table(_ gaps: [GapReport]) -> String {

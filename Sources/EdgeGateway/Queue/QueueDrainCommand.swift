@@ -7,8 +7,9 @@ struct QueueDrainCommand: AsyncParsableCommand {
         commandName: "drain", abstract: "Waits until everything that can be sent is delivered.",
         discussion: """
             Use it before you move a gateway or take it off the network. It only watches: recording \
-            goes on, and deliveries keep their pace. It does not wait for samples that are recorded \
-            meanwhile. Exits with 1 if samples are held, or if the time runs out.
+            goes on, and deliveries keep their pace. It waits for every destination, and counts a \
+            sample once for each of them. It does not wait for samples that are recorded meanwhile. \
+            Exits with 1 if samples are held, or if the time runs out.
 
             Example: edge-gateway queue drain --seconds 600
             """)
@@ -28,41 +29,49 @@ struct QueueDrainCommand: AsyncParsableCommand {
         let client = try await daemon.client()
         let clock = ContinuousClock()
         let end = seconds.map { clock.now + .seconds($0) }
-        var balance = try await look(client)
-        // What waits now, without samples that are recorded or held later.
-        let goal = balance.gone + balance.pending + balance.buffered
-        let begun = balance.settled
+        let goal = DrainGoal(try await client.get("/v1/queue") as QueueReport)
+        var report = goal.report(on: goal.begun)
         var line: ProgressLine? = ProgressLine("delivering")
-        while balance.gone < goal, balance.pending + balance.buffered > 0,
-            end.map({ clock.now < $0 }) ?? true
-        {
-            line?.show("\(goal - balance.gone) to go")
+        while report.left > 0, end.map({ clock.now < $0 }) ?? true {
+            line?.show("\(report.left) to go")
             try await Task.sleep(for: Self.pause)
-            balance = try await look(client)
+            report = goal.report(on: try await client.get("/v1/queue") as QueueReport)
         }
         line = nil
-        let left = max(0, min(goal - balance.gone, balance.pending + balance.buffered))
-        try tell(balance, left: left, delivered: balance.settled - begun)
-    }
-
-    private func look(_ client: ControlClient) async throws -> BalanceReport {
-        let report: QueueReport = try await client.get("/v1/queue")
-        return report.balance
-    }
-
-    private func tell(_ balance: BalanceReport, left: Int, delivered: Int) throws {
-        let held = balance.held.values.reduce(0, +)
         if daemon.json {
-            try Terminal.printJSON(
-                DrainReport(delivered: delivered, left: left, held: balance.held))
+            try Terminal.printJSON(report)
         } else {
-            Terminal.print(
-                "\(delivered.counted("sample")) went out; waiting: \(left), held: \(held)")
-            for (reason, count) in balance.held.sorted(by: { $0.key < $1.key }) {
-                Terminal.print("  \(count) held: \(reason) (edge-gateway status)")
-            }
+            Terminal.print(report.text)
         }
-        if left + held > 0 { throw ExitCode(CommandExit.notWell.rawValue) }
+        if report.left > 0 || !report.held.isEmpty { throw ExitCode(CommandExit.notWell.rawValue) }
+    }
+}
+
+/// What a drain waits for: the samples that wait when it begins, without those that are recorded or held
+/// later. Of each destination by itself: what one settles meanwhile is no progress of another.
+struct DrainGoal {
+    let begun: QueueReport
+
+    init(_ begun: QueueReport) { self.begun = begun }
+
+    /// How far it is: every sample once for each destination that it waits for.
+    func report(on now: QueueReport) -> DrainReport {
+        let destinations = now.destinations.map { destination in
+            let before = begun.destinations.first { $0.name == destination.name }?.balance
+            let balance = destination.balance
+            return DrainReport.Destination(
+                name: destination.name,
+                delivered: before.map { balance.settled - $0.settled } ?? 0,
+                left: before.map { balance.left(since: $0) } ?? 0, held: balance.held)
+        }
+        var held = now.balance.held.filter { $0.key == "not-enrolled" }
+        for destination in destinations { held.merge(destination.held, uniquingKeysWith: +) }
+        // Frames in memory that go to no destination are in the books of everything alone.
+        return DrainReport(
+            delivered: destinations.reduce(0) { $0 + $1.delivered },
+            left: max(
+                destinations.reduce(0) { $0 + $1.left }, now.balance.left(since: begun.balance)),
+            held: held, destinations: destinations)
     }
 }
 
@@ -74,11 +83,49 @@ struct DrainReport: Codable, Equatable {
     var left: Int
     /// By reason.
     var held: [String: Int]
+    /// The same of each destination. The numbers above are their sums, and what is held without one.
+    var destinations: [Destination]
+
+    struct Destination: Codable, Equatable {
+        var name: String
+        var delivered: Int
+        var left: Int
+        var held: [String: Int]
+    }
+
+    /// For a person; destinations are named where there are several.
+    var text: String {
+        var lines = [
+            "\(delivered.counted("sample")) went out; waiting: \(left), held: "
+                + "\(held.values.reduce(0, +))"
+        ]
+        guard destinations.count > 1 else {
+            return (lines + Self.heldLines(held)).joined(separator: "\n")
+        }
+        lines += Self.heldLines(held.filter { $0.key == "not-enrolled" })
+        for one in destinations {
+            if one.left > 0 { lines.append("  \(one.left) waiting for \(one.name)") }
+            lines += Self.heldLines(one.held, " for \(one.name)")
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func heldLines(_ held: [String: Int], _ place: String = "") -> [String] {
+        held.sorted { $0.key < $1.key }.map {
+            "  \($0.value) held\(place): \($0.key) (edge-gateway status)"
+        }
+    }
 }
 
 extension BalanceReport {
     /// Samples that no longer wait for a destination.
     fileprivate var settled: Int { delivered + dead + dropped.values.reduce(0, +) }
     /// Nothing can be done for these now.
-    fileprivate var gone: Int { settled + held.values.reduce(0, +) }
+    private var gone: Int { settled + held.values.reduce(0, +) }
+
+    /// Of the samples that could be sent at `begun`, those that still can.
+    fileprivate func left(since begun: BalanceReport) -> Int {
+        let goal = begun.gone + begun.pending + begun.buffered
+        return max(0, min(goal - gone, pending + buffered))
+    }
 }

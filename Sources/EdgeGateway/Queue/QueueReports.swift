@@ -5,6 +5,8 @@ import Foundation
 /// `GET /v1/queue`
 struct QueueReport: Codable, Equatable {
     var balance: BalanceReport
+    /// The books of each destination: its own straps' samples, and those that go there as well.
+    var destinations: [DestinationBooksReport]
     /// When the oldest unsent sample was measured.
     var oldestUnsent: Date?
     /// Bytes taken; of these, those of samples that are done with and go first.
@@ -24,6 +26,12 @@ struct QueueReport: Codable, Equatable {
     var unvouchedBoots: Int
     /// What became of broken stores, newest first.
     var salvages: [SalvagedStoreReport]
+}
+
+/// The books of one destination.
+struct DestinationBooksReport: Codable, Equatable {
+    var name: String
+    var balance: BalanceReport
 }
 
 /// A store that broke and was replaced by what could be read of it.

@@ -16,8 +16,14 @@ struct QueueService: Sendable {
         let balance = try await queue.balance()
         let fill = try await queue.fill()
         let boots = try await queue.untrustedBoots().count
+        var destinations: [DestinationBooksReport] = []
+        for enrollment in try await queue.enrollments() {
+            let books = try await queue.balance(of: .enrollment(enrollment.id))
+            destinations.append(
+                DestinationBooksReport(name: enrollment.terms.name, balance: BalanceReport(books)))
+        }
         return QueueReport(
-            balance: BalanceReport(balance),
+            balance: BalanceReport(balance), destinations: destinations,
             oldestUnsent: balance.oldestUnsent.map { Date($0) },
             usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
             logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,

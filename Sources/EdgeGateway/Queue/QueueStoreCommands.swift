@@ -79,7 +79,8 @@ struct QueueExportCommand: AsyncParsableCommand {
         discussion: """
             Without options it writes the samples that wait for any destination, for `queue import` at \
             another gateway. The store stays as it is. The file names sensors and patients; only its \
-            owner can read it. Times are UTC: 2026-12-01 or "2026-12-01 08:30:00".
+            owner can read it. Times are UTC: 2026-12-01 or "2026-12-01 08:30:00". Damaged samples \
+            are left out; if there are any, it exits with 1 when all others are written.
 
             Examples:
               sudo edge-gateway queue export /media/usb/ward-3.ndjson
@@ -144,14 +145,9 @@ struct QueueExportCommand: AsyncParsableCommand {
                 progress: { line.show($0) }, to: { try output.write($0) })
         }
         try output.finish()
-        if daemon.json {
-            return try Terminal.printJSON(
-                ExportReport(file: file, samples: summary.samples, damaged: summary.damaged))
-        }
-        Terminal.print("\(summary.samples.counted("sample is", "samples are")) in \(file)")
-        if summary.damaged > 0 {
-            Terminal.complain("\(summary.damaged) damaged samples were left out")
-        }
+        try tell(
+            ExportReport(file: file, samples: summary.samples, damaged: summary.damaged),
+            summary.samples.counted("sample is", "samples are"), damaged: summary.damaged)
     }
 
     private func export(
@@ -164,14 +160,22 @@ struct QueueExportCommand: AsyncParsableCommand {
                 to: { try output.write($0) })
         }
         try output.finish()
+        try tell(
+            BeatsReport(file: file, beats: summary.beats, damaged: summary.damaged),
+            summary.beats.counted("beat is", "beats are"), damaged: summary.damaged)
+    }
+
+    private func tell(_ report: some Encodable, _ count: String, damaged: Int) throws {
         if daemon.json {
-            return try Terminal.printJSON(
-                BeatsReport(file: file, beats: summary.beats, damaged: summary.damaged))
+            try Terminal.printJSON(report)
+        } else {
+            Terminal.print("\(count) in \(file)")
         }
-        Terminal.print("\(summary.beats.counted("beat is", "beats are")) in \(file)")
-        if summary.damaged > 0 {
-            Terminal.complain("\(summary.damaged) damaged samples were left out")
-        }
+        guard damaged > 0 else { return }
+        Terminal.complain(
+            "\(damaged.counted("damaged sample was", "damaged samples were")) left out\n"
+                + "  edge-gateway queue verify lists them")
+        throw ExitCode(CommandExit.notWell.rawValue)
     }
 }
 
@@ -189,6 +193,12 @@ enum StoreAccess {
         do {
             return try work()
         } catch let error as QueueError {
+            if error.code == .unknownReference {
+                throw CommandFailure(
+                    exitCode: .wrongUsage,
+                    message: "\(error.operation): \(error.cause)\n  edge-gateway sensors and "
+                        + "edge-gateway destination list show what there is")
+            }
             if access(path, R_OK) != 0, errno == EACCES {
                 throw CommandFailure(
                     exitCode: .notWell,

@@ -16,6 +16,16 @@ extension SampleQueue {
         return balance
     }
 
+    /// What the samples of `scope` come to at further destinations, each sample once for every one of them.
+    public func furtherBalance(of scope: BalanceScope) throws(QueueError) -> Balance {
+        let (condition, arguments) = Self.assignments(of: scope)
+        return try read("read balance") { [holds = deliveries.patientHolds] db in
+            var balance = Balance()
+            try balance.add(db, condition, arguments, .further, holds)
+            return balance
+        }
+    }
+
     /// The assignments (`a`) of a scope, by their own destination.
     static func assignments(of scope: BalanceScope) -> (String, StatementArguments) {
         switch scope {

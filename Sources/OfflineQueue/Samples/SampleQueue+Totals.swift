@@ -12,6 +12,9 @@ public struct StoreTotals: Sendable, Hashable {
     public var dead = 0
     /// Samples held because no enrollment delivers them.
     public var notEnrolled = 0
+    /// Samples of other boots than the running one that are held because their time is not known
+    /// (`clock-unknown`): no clock that is trusted later gives it to them.
+    public var clockUnknown = 0
     /// Samples that were refused or dropped, not by a person's decision, and not acknowledged yet, by reason.
     public var lost: [String: Int] = [:]
 }
@@ -19,12 +22,32 @@ public struct StoreTotals: Sendable, Hashable {
 extension SampleQueue {
     /// Counts everything in one walk through the segments' counters; no sample row is read.
     public func totals() throws(QueueError) -> StoreTotals {
-        try read("read totals") { [holds = deliveries.patientHolds] db in
+        try read("read totals") { [holds = deliveries.patientHolds, running = run.boot] db in
             var totals = StoreTotals()
             for view in BooksView.allCases { try totals.add(db, view, holds) }
+            totals.clockUnknown = try Self.clockUnknown(db, besides: running)
             totals.lost = try Self.unacknowledgedLosses(db)
             return totals
         }
+    }
+
+    /// What waits for the time of a boot that is over. A sample counts once, as long as any destination
+    /// waits for it.
+    private static func clockUnknown(_ db: Database, besides running: Int64) throws -> Int {
+        let boots = "SELECT id FROM boot WHERE wall_offset_us IS NULL AND id <> ?"
+        // Mostly there is no such boot: then no segment is looked at.
+        guard try Int64.fetchOne(db, sql: boots, arguments: [running]) != nil else { return 0 }
+        // Without an enrollment they are held for that reason, and count there.
+        return try Int.fetchOne(
+            db,
+            sql: """
+                SELECT sum(max(
+                    CASE WHEN a.enrollment IS NULL THEN 0 ELSE \(BooksView.own.unsent) END,
+                    coalesce((SELECT max(\(BooksView.further.unsent)) FROM further_delivery f
+                        WHERE f.segment = s.id), 0)))
+                FROM segment s JOIN assignment a ON a.id = s.assignment
+                WHERE s.run IN (SELECT id FROM run WHERE boot IN (\(boots)))
+                """, arguments: [running]) ?? 0
     }
 }
 

@@ -19,13 +19,15 @@ extension SampleQueue {
     /// Only reads, in one snapshot. A daemon may be at work meanwhile; its log grows until this ends.
     /// The file names sensors. The filter's times are those of the beats.
     ///
-    /// `progress` gets the part done, 0…1. Throws ``QueueError``, and whatever `sink` throws.
+    /// `progress` gets the part done, 0…1. Throws ``QueueError`` (`unknown-reference` as
+    /// ``export(path:format:selection:filter:progress:to:)`` does), and whatever `sink` throws.
     @discardableResult
     public static func exportBeats(
         path: String, filter: ExportFilter = ExportFilter(),
         progress: (Double) -> Void = { _ in }, to sink: ([UInt8]) throws -> Void
     ) throws -> BeatSummary {
         try StoreFile.readOnce(path, "export beats") { db in
+            try filter.check(db, "export beats")
             var export = BeatExport(db, filter)
             return try export.run(progress, sink)
         }

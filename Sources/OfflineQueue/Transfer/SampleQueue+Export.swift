@@ -42,6 +42,20 @@ public struct ExportFilter: Sendable, Hashable {
         self.destination = destination
     }
 
+    /// Throws `unknown-reference` if the store has no such sensor or destination: nothing would be admitted.
+    func check(_ db: Database, _ operation: String) throws {
+        for (name, table, column, what) in [
+            (sensor, "sensor", "address", "no sensor has this address"),
+            (destination, "enrollment", "name", "no destination has this name"),
+        ] {
+            guard let name else { continue }
+            let sql = "SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(column) = ?)"
+            if try Bool.fetchOne(db, sql: sql, arguments: [name]) != true {
+                throw QueueError(.unknownReference, operation, what)
+            }
+        }
+    }
+
     fileprivate func admits(_ line: ExportLine, _ selection: ExportSelection) -> Bool {
         guard let destination else { return selection == .everything || line.isUnsent }
         guard let state = line.state(at: destination) else { return false }
@@ -71,8 +85,9 @@ extension SampleQueue {
     /// exported sample stays what it was: delivered from here and from where the file is imported, it
     /// has the same identity, and the exchange keeps it once. The file names sensors and patients.
     ///
-    /// `progress` gets the part done, 0…1, about every thousandth. Throws ``QueueError``, and
-    /// whatever `sink` throws.
+    /// `progress` gets the part done, 0…1, about every thousandth. Throws ``QueueError``
+    /// (`unknown-reference` before it writes anything, if the filter names a sensor or a destination that the store
+    /// does not have), and whatever `sink` throws.
     @discardableResult
     public static func export(
         path: String, format: ExportFormat = .ndjson, selection: ExportSelection = .unsent,
@@ -80,6 +95,7 @@ extension SampleQueue {
         to sink: ([UInt8]) throws -> Void
     ) throws -> ExportSummary {
         try StoreFile.readOnce(path, "export samples") { db in
+            try filter.check(db, "export samples")
             var export = SampleExport(db, format: format, selection: selection, filter: filter)
             return try export.run(progress, sink)
         }

@@ -18,10 +18,9 @@ import Testing
         at: noon, brokenFile: "queue.sqlite.broken-1", cause: "malformed", carried: 8, damaged: 1,
         orphaned: 0, lost: 2, acknowledged: false)
     private static let queue = QueueReport(
-        balance: balance, oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
-        logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false, clockUnknownBoots: 1,
-        unvouchedBoots: 1,
-        salvages: [salvage])
+        balance: balance, destinations: [], oldestUnsent: noon, usedBytes: 3 << 20,
+        reclaimableBytes: 1 << 20, logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new",
+        full: false, clockUnknownBoots: 1, unvouchedBoots: 1, salvages: [salvage])
 
     private static func sample(_ name: String) -> SampleReport {
         SampleReport(
@@ -45,7 +44,8 @@ import Testing
             try json(Self.queue)
                 == #"{"balance":{"balanced":true,"buffered":0,"dead":1,"delivered":3,"#
                 + #""doubled":0,"dropped":{"purged":1},"held":{"not-enrolled":2},"pending":2,"received":10,"#
-                + #""refused":{},"stored":9,"undecodable":1},"clock_unknown_boots":1,"full":false,"#
+                + #""refused":{},"stored":9,"undecodable":1},"clock_unknown_boots":1,"#
+                + #""destinations":[],"full":false,"#
                 + #""full_policy":"refuse-new","log_bytes":0,"max_bytes":2147483648,"#
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
                 + #""salvages":[{"acknowledged":false,"at":"2026-12-01T12:00:00Z","#
@@ -73,8 +73,12 @@ import Testing
             PurgeRequest.self, from: Data(#"{"older_than_hours": 3, "dead": true}"#.utf8))
         #expect(purge.olderThanHours == 3 && purge.dead == true)
         #expect(
-            try json(DrainReport(delivered: 5, left: 0, held: ["not-enrolled": 2]))
-                == #"{"delivered":5,"held":{"not-enrolled":2},"left":0}"#)
+            try json(
+                DrainReport(
+                    delivered: 5, left: 0, held: ["not-enrolled": 2],
+                    destinations: [.init(name: "e1", delivered: 5, left: 0, held: [:])]))
+                == #"{"delivered":5,"destinations":[{"delivered":5,"held":{},"left":0,"#
+                + #""name":"e1"}],"held":{"not-enrolled":2},"left":0}"#)
         #expect(
             try json(ImportReport(added: 1, known: 2, unsure: 5, settled: 3, notSelected: 4))
                 == #"{"added":1,"known":2,"not_selected":4,"settled":3,"unsure":5}"#)
@@ -85,6 +89,59 @@ import Testing
                     meanBpm: 71.5, lowestBpm: 60, highestBpm: 90))
                 == #"{"address":"…00:01","highest_bpm":90,"hour":"2026-12-01T12:00:00Z","#
                 + #""lowest_bpm":60,"mean_bpm":71.5,"name":"","samples":60,"sensor":1}"#)
+    }
+
+    /// The store while destinations wait; a sample of the only strap goes to each of them.
+    private static func draining(
+        _ destinations: [(name: String, delivered: Int, pending: Int)],
+        held: [String: Int] = [:], buffered: Int = 0
+    ) -> QueueReport {
+        var report = queue
+        report.balance.held = [:]
+        report.destinations = destinations.map { name, delivered, pending in
+            var books = balance
+            (books.delivered, books.pending) = (delivered, pending)
+            books.held = name == "study" ? held : [:]
+            return DestinationBooksReport(name: name, balance: books)
+        }
+        (report.balance.delivered, report.balance.pending) =
+            (destinations[0].delivered, destinations[0].pending)
+        report.balance.buffered = buffered
+        return report
+    }
+
+    /// It ended with 0 while samples waited for a further destination.
+    @Test func drainWaitsForEachDestinationByItself() {
+        let goal = DrainGoal(Self.draining([("e1", 10, 2), ("study", 0, 12)]))
+        #expect(goal.report(on: goal.begun).left == 14)
+        // The one goes on delivering what is recorded meanwhile; the other stands still.
+        let later = goal.report(on: Self.draining([("e1", 40, 1), ("study", 3, 40)]))
+        #expect(later.left == 9 && later.delivered == 33)
+        #expect(later.destinations.map(\.left) == [0, 9])
+        #expect(
+            later.text == """
+                33 samples went out; waiting: 9, held: 0
+                  9 waiting for study
+                """)
+        let held = goal.report(
+            on: Self.draining([("e1", 40, 1), ("study", 3, 0)], held: ["paused": 37]))
+        #expect(held.left == 0 && held.held == ["paused": 37])
+        #expect(held.text.hasSuffix("  37 held for study: paused (edge-gateway status)"))
+        let done = goal.report(on: Self.draining([("e1", 40, 1), ("study", 12, 28)]))
+        #expect(done.left == 0 && done.held.isEmpty)
+    }
+
+    @Test func drainWaitsForFramesInMemoryThatHaveNoDestination() {
+        var begun = Self.draining([("e1", 5, 0)], buffered: 4)
+        begun.destinations = []
+        let goal = DrainGoal(begun)
+        #expect(goal.report(on: begun).left == 4)
+        var later = begun
+        later.balance.buffered = 0
+        later.balance.held = ["not-enrolled": 4]
+        let report = goal.report(on: later)
+        #expect(report.left == 0 && report.held == ["not-enrolled": 4])
+        #expect(report.text.hasSuffix("  4 held: not-enrolled (edge-gateway status)"))
     }
 
     @Test func theStoreReadsLikeThis() {
@@ -239,9 +296,12 @@ import Testing
     @Test func aLogThatIsNotEmptyAfterErasingHasAnotherRemedyThanDeletion() {
         let report = EraseReport(
             enrollment: "e1", enrollmentErased: true, samples: 10, undecodable: 1, unsent: 2,
-            logEmptied: false, left: ["/state/queue.sqlite.broken-1"])
+            furtherUnsent: 3, logEmptied: false, left: ["/state/queue.sqlite.broken-1"])
         let text = EraseCommand.text(report)
-        #expect(text.contains("10 samples (2 not delivered), 1 undecodable frame"))
+        #expect(
+            text.contains(
+                "10 samples (2 not delivered, 3 not delivered to further destinations), "
+                    + "1 undecodable frame"))
         #expect(text.contains("systemctl restart edge-gateway") && !text.contains("-wal"))
         #expect(text.contains("some of it: /state/queue.sqlite.broken-1"))
     }

@@ -260,6 +260,18 @@ struct FurtherDestinationTests {
         }
     }
 
+    @Test func whatFurtherDestinationsWaitForIsToldForAPatientsOwnEnrollment() async throws {
+        let scene = try await TwoDestinations(store, clock, beats: 5)
+        try await scene.queue.deliverAll(scene.own)
+        try await scene.settle(scene.elsewhere, 2, .delivered)
+        #expect(try await scene.balance(scene.own).unsent == 0)
+        let further = try await scene.queue.furtherBalance(of: .enrollment(scene.own))
+        #expect(further.isBalanced && further.unsent == 3 && further.delivered == 2)
+        // What goes there is in its own books.
+        let none = try await scene.queue.furtherBalance(of: .enrollment(scene.elsewhere))
+        #expect(none == Balance())
+    }
+
     @Test func theTotalsAndWhatWaitsAreToldByDestination() async throws {
         let scene = try await TwoDestinations(store, clock, beats: 5)
         try await scene.queue.deliverAll(scene.own)

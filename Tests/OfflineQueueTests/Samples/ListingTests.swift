@@ -156,7 +156,10 @@ struct ListingTests {
                 sensor: "A0:9E:1A:00:00:02"))
         #expect(some.count == 12 && some.last == #"{"samples":10,"damaged":0}"#)
         #expect(some[1].contains("00:00:10.000000Z") && some[10].contains("00:00:19.000000Z"))
-        #expect(try export(ExportFilter(sensor: "A0:9E:1A:00:00:07")).count == 2)
+        let refused = #expect(throws: QueueError.self) {
+            try export(ExportFilter(sensor: "A0:9E:1A:00:00:07"))
+        }
+        #expect(refused?.code == .unknownReference)
     }
 
     /// A gateway with a delivery of its own that goes on recording.

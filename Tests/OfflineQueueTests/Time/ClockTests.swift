@@ -99,6 +99,46 @@ struct ClockTests {
         #expect(balance.isBalanced && balance.held.isEmpty)
     }
 
+    /// `status` was well while they were held for ever: it asked only whether the clock is trusted now.
+    @Test func samplesOfAnEarlierBootWithoutATimeAreCountedUntilItIsSet() async throws {
+        let lost = ManualClock(isTrusted: false)
+        let first = try await store.open(lost, bootID: "boot-1")
+        let worn = try await Worn(first)
+        let elsewhere = try await first.enroll(.elsewhere()).id
+        try await first.add(destination: elsewhere, to: worn.assignment.id, from: .now)
+        for _ in 0..<3 { try await first.beat(worn.assignment, lost) }
+        try await first.flush()
+        // The clock of the running boot may still be set.
+        #expect(try await first.totals().clockUnknown == 0)
+        try await first.close()
+
+        let clock = ManualClock()
+        let second = try await store.open(clock, bootID: "boot-2")
+        try await second.noteClock(clock.read())
+        try await second.beat(worn.assignment, clock)
+        try await second.flush()
+        let totals = try await second.totals()
+        #expect(totals.clockUnknown == 3, "each once, whoever waits for it")
+        #expect(totals.pending == [worn.enrollment.id: 1, elsewhere: 1])
+
+        try await second.release(bootID: "boot-1", wallOffset: .seconds(1_796_000_000))
+        #expect(try await second.totals().clockUnknown == 0)
+        #expect(try await second.deliverAll(worn.enrollment.id).count == 4)
+    }
+
+    @Test func samplesWithoutAnEnrollmentAreNotAlsoCountedAsWithoutATime() async throws {
+        let lost = ManualClock(isTrusted: false)
+        let first = try await store.open(lost, bootID: "boot-1")
+        let sensor = try await first.addSensor(address: "C0:00:00:00:00:01")
+        let assignment = try await first.assign(
+            sensor: sensor.id, enrollment: nil, patient: nil, since: nil)
+        try await first.beat(assignment, lost)
+        try await first.close()
+        let second = try await store.open(ManualClock(), bootID: "boot-2")
+        let totals = try await second.totals()
+        #expect(totals.notEnrolled == 1 && totals.clockUnknown == 0)
+    }
+
     @Test func aSecondRunOfTheSameBootInheritsItsOffset() async throws {
         let clock = ManualClock()
         try await store.open(clock).close()

@@ -167,6 +167,10 @@ struct BeatExportTests {
         #expect(straps == straps.sorted())
         #expect(all.pieces.count > 1 && all.pieces.allSatisfy { $0 < 70_000 })
 
+        let refused = #expect(throws: QueueError.self) {
+            try export(store, ExportFilter(sensor: "C0:00:00:00:00:77"))
+        }
+        #expect(refused?.code == .unknownReference)
         let one = try export(store, ExportFilter(sensor: second.sensor.address))
         #expect(one.summary.beats == 2_000)
         let hour = try export(

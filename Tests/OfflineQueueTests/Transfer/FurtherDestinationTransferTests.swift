@@ -51,7 +51,10 @@ struct FurtherDestinationTransferTests: TransferSuite {
         #expect(try export(store, destination: "home").count == 2 + 6)
         #expect(try export(store, destination: "ward-1").count == 2 + 4)
         #expect(try export(store, .ndjson, .everything, destination: "home").count == 2 + 10)
-        #expect(try export(store, destination: "nobody").last == #"{"samples":0,"damaged":0}"#)
+        let refused = #expect(throws: QueueError.self) {
+            try export(store, destination: "nobody")
+        }
+        #expect(refused?.code == .unknownReference)
         #expect(try export(store, .csv)[1].hasSuffix(",settled,home=settled lab=pending"))
     }
 
