@@ -78,7 +78,11 @@ final class CurlTransfer {
         option.set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         option.set(CURLOPT_SSL_VERIFYPEER, 1)
         option.set(CURLOPT_SSL_VERIFYHOST, 2)
-        option.set(CURLOPT_CAINFO, settings.authorityFile)
+        if let file = settings.authorityFile {
+            option.set(CURLOPT_CAINFO, file)
+            // Debian's libcurl would trust those of the system's directory as well.
+            option.check(ccurl_set_string(easy, CURLOPT_CAPATH, nil))
+        }
         option.set(CURLOPT_SSLCERT, settings.clientCertificateFile)
         option.set(CURLOPT_SSLKEY, settings.clientKeyFile)
 
