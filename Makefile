@@ -230,5 +230,7 @@ order: gateway FastTime soak ## which functions the gateway calls, for the linke
 	deploy/order .build/release/edge-gateway .build/release/soak
 	rm .build/release/edge-gateway # which the next build links in that order
 
+# The folder of releases stays: the next one adds to its apt repository.
 clean:
-	rm -rf .build .build-*
+	find . -maxdepth 1 -name '.build*' ! -name .build-release -exec rm -rf {} +
+	rm -rf .build-release/test

@@ -48,6 +48,22 @@ def test_a_wrong_setting_reaches_no_gateway(site, machines):
     assert [(one.settings(), one.daemon()) for one in machines] == before
 
 
+def test_settings_are_in_force_though_another_gateway_fails(site, machines):
+    """The run ended before the restart, and the next one found nothing changed."""
+    one, two = machines
+    daemon = one.daemon()
+    settings = {**SETTINGS, "gateway": {"site": "Ward 3"}}
+    # What is mounted over cannot be replaced.
+    two.do("mount --bind /etc/edge-gateway/config.yaml /etc/edge-gateway/config.yaml", check=True)
+    play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=settings)
+    two.do("umount /etc/edge-gateway/config.yaml", check=True)
+    assert play.status != 0, play.text
+    assert "site: Ward 3" in one.settings()
+    assert one.daemon() != daemon
+    play = site.play("site.yaml", edge_gateway_deb=site.package, edge_gateway_settings=SETTINGS)
+    assert play.status == 0, play.text
+
+
 def without_bus(tree):
     """A version that starts, answers, and finds no bus."""
     folder = tree / "lib/systemd/system/edge-gateway.service.d"

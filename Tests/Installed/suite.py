@@ -162,7 +162,7 @@ class Story(Stage):
         return f"after {seconds:.1f} s"
 
     def upgraded_during_a_backlog(self):
-        """An upgrade while samples wait loses none, sends none twice and keeps settings."""
+        """An upgrade while samples wait loses none, sends none twice, keeps settings and what a site enabled."""
         self.exchange.ask("cut")
         self.box.run("echo '# changed here' >> /etc/edge-gateway/config.yaml")
         self.record(20)
@@ -177,10 +177,23 @@ class Story(Stage):
             file.write(fields.replace("\nVersion: ", "\nVersion: 1:", 1))
         subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", tree,
                         os.path.join(self.out, "newer.deb")], check=True, stdout=subprocess.DEVNULL)
-        first = self.box.run("systemctl show -P MainPID edge-gateway")
+        # A relay whose servers are away waits for them. Upgrades stopped it and the helper's socket for good.
+        self.box.run("""
+            cd /etc/edge-gateway
+            printf '%s\\n' 'nats: {servers: [nats://127.0.0.1:4222]}' 'exchange: {url: http://127.0.0.1:1}' \\
+                'patients_file: relay-patients' > relay.yaml
+            edge-gateway relay key relay.seed
+            (umask 077; printf id:secret | base64 > relay-practitioner-key)
+            install -m 640 -g edge-gateway-relay /dev/null relay-patients
+            edge-gateway relay allow ward3-07 40001
+            systemctl enable --now edge-gateway-relay edge-gateway-radio-reset.socket""")
+        programs = "systemctl show -P MainPID edge-gateway edge-gateway-relay"
+        first = self.box.run(programs).split()
         self.install("newer.deb")
-        check(self.box.run("systemctl show -P MainPID edge-gateway") != first, "the old program still runs")
-        self.box.run("systemctl is-active edge-gateway && grep -q 'changed here' /etc/edge-gateway/config.yaml")
+        now = self.box.run(programs).split()
+        check(len(now) == 2 and not {"0", *first} & set(now), f"processes {first} before, {now} after")
+        self.box.run("systemctl is-active edge-gateway edge-gateway-relay edge-gateway-radio-reset.socket"
+                     " && grep -q 'changed here' /etc/edge-gateway/config.yaml")
         self.wait_for_streams(30)
         self.record()
         check(self.status()["balance"]["pending"] > waiting, "the backlog is gone")

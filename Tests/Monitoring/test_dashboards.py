@@ -22,7 +22,7 @@ EMPTY_WHEN_WELL = {
     ("fleet", "Oldest unsent"), ("fleet", "Oldest unsent, by gateway"), ("gateway", "Oldest unsent"),
 }  # fmt: skip
 # Queries beside others of their panel, whose labels only a loss makes.
-EMPTY_WITHOUT_LOSS = ["edge_gateway_frames_refused_total", "edge_gateway_samples_held", "edge_gateway_samples_dropped"]
+EMPTY_WITHOUT_LOSS = ["edge_gateway_samples_held", "edge_gateway_samples_dropped"]
 
 QUERIES = [
     pytest.param(name, panel["title"], target["expr"], id=f"{name}: {panel['title']} {target['refId']}")

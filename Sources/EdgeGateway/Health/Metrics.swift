@@ -2,11 +2,16 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
+import OfflineQueue
 
 /// The state of the gateway for Prometheus (text exposition format 0.0.4). Names are a stable contract
 /// (docs/operations.md). Sensors are distinguished by their number here, never by their address.
 enum Metrics {
     private static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
+    /// Prometheus sees a counter grow only if it saw it before: the first loss would raise no alarm.
+    private static let neverRefused = Dictionary(
+        uniqueKeysWithValues: LossReason.ofRefusals.map { ($0.rawValue, 0) })
 
     static func response(_ status: StatusService) async throws -> Response {
         let text = Self.text(try await status.report())
@@ -67,7 +72,7 @@ enum Metrics {
             Double(balance.undecodable))
         page.add(
             "frames_refused_total", .counter, "Frames lost: neither disk nor memory took them.",
-            reasons(balance.refused))
+            reasons(neverRefused.merging(balance.refused) { $1 }))
         page.add(
             "frames_doubled_total", .counter, "Copies of frames that were not stored.",
             Double(balance.doubled))

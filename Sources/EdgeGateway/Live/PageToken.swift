@@ -23,7 +23,7 @@ enum PageToken {
             (attributes[.size] as? Int).map({ $0 <= lengthMax }) ?? false
         else { throw fault("is not a file with a token") }
         guard (attributes[.posixPermissions] as? Int).map({ $0 & 0o007 == 0 }) ?? false else {
-            throw fault("is readable by every user; chmod 600 or 640 it")
+            throw fault("is readable by every user; chmod 640 it, with its reader's group")
         }
         guard let bytes = FileManager.default.contents(atPath: path) else {
             throw fault("cannot be read by this user")

@@ -71,7 +71,7 @@ actor RelayTableFile {
 
     private static func text(_ path: String) throws -> String {
         guard let handle = FileHandle(forReadingAtPath: path),
-            let data = try? handle.read(upToCount: bytesMax + 1), data.count <= bytesMax,
+            let data = try? handle.read(upToCount: bytesMax + 1) ?? Data(), data.count <= bytesMax,
             let text = String(data: data, encoding: .utf8)
         else {
             throw CommandFailure(

@@ -32,7 +32,7 @@ extension Settings {
             throw SettingsFault(
                 description:
                     "page.listen: \(pageListen ?? "") is reachable from other machines, and no token is set; "
-                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
+                    + "set page.token_file (head -c 32 /dev/urandom | base64 > FILE; chgrp edge-gateway FILE; chmod 640 FILE)",
                 setting: "page.token_file")
         }
         return nil
@@ -111,7 +111,9 @@ extension Settings {
             }
             let mode = try? FileManager.default.attributesOfItem(atPath: key)[.posixPermissions]
             if let mode = mode as? Int, mode & 0o007 != 0 {
-                add("uplink.client_key_file", ": every user may read \(key); chmod 640 it")
+                add(
+                    "uplink.client_key_file",
+                    ": every user may read \(key); chgrp edge-gateway and chmod 640 it")
             }
         }
         if !Self.isURI(identifierSystem) {

@@ -9,4 +9,7 @@ public enum LossReason: String, Sendable, CaseIterable {
     case maxAge = "max-age"
     /// Neither disk nor memory could take them.
     case storeUnwritable = "store-unwritable"
+
+    /// Why a frame that arrived may not be stored.
+    public static let ofRefusals: [LossReason] = [.queueFull, .storeUnwritable]
 }

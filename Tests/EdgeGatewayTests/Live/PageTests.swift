@@ -199,6 +199,15 @@ import Testing
             ))
     }
 
+    /// The series began with the first loss, which raised no alarm then.
+    @Test func whatMayBeLostIsCountedFromZero() {
+        var status = StatusReport.sample
+        status.balance.refused = ["queue-full": 3]
+        let text = Metrics.text(status)
+        #expect(text.contains(#"edge_gateway_frames_refused_total{reason="queue-full"} 3"#))
+        #expect(text.contains(#"edge_gateway_frames_refused_total{reason="store-unwritable"} 0"#))
+    }
+
     @Test func aNameThatMisleadsIsShownWithTheOneThatReplacesIt() {
         var status = StatusReport.sample
         status.health = [

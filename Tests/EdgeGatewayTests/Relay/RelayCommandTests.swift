@@ -138,6 +138,19 @@ import Uplink
         }
     }
 
+    /// docs/relay.md begins with an empty table, which `relay allow` took for one that is not there.
+    @Test func anEmptyTableLetsNobodyWriteAndCanBeChanged() async throws {
+        let place = try Place()
+        try place.write("", "patients", mode: 0o640)
+        let file = RelayTableFile(place.path("patients"))
+        try await file.check()
+        #expect(await file.current(Self.quiet).count == 0)
+        try await RelayTableFile.change(
+            place.path("patients"), "ward3-07", "40001", isAllowed: true)
+        let again = RelayTableFile(place.path("patients"))
+        #expect(await again.current(Self.quiet).allows("ward3-07", "40001"))
+    }
+
     @Test func aProcessThatKeepsTheTableForItselfIsNamedWithWhatToDo() async throws {
         let place = try Place()
         let path = place.path("patients")

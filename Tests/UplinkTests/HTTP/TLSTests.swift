@@ -1,4 +1,5 @@
 import Foundation
+import Testbed
 import Testing
 
 @testable import Uplink
@@ -61,6 +62,45 @@ struct TLSTests {
         await #expect(throws: TransportFault.tls(.authorityFile)) {
             try await CurlTransport(settings).send(HTTPRequest(.get, origin, "/"))
         }
+    }
+
+    /// Debian's libcurl trusted its directory of the system's authorities beside the configured file.
+    @Test(.enabled(if: geteuid() == 0, "it mounts over the system's authorities, for one program"))
+    func aConfiguredAuthorityIsTrustedInsteadOfTheSystems() async throws {
+        let server = try await TLSServer(.issued(days: 30))
+        defer { server.stop() }
+        let other = try await TLSServer(.issued(days: 30))
+        defer { other.stop() }
+        let scratch = try Scratch()
+        let (system, hosts) = (scratch.path + "/system", scratch.path + "/hosts.yaml")
+        try FileManager.default.createDirectory(
+            atPath: system, withIntermediateDirectories: true)
+        for name in ["ca-certificates.crt", "authority.pem"] {
+            try FileManager.default.copyItem(
+                atPath: server.authorityFile, toPath: "\(system)/\(name)")
+        }
+        #expect(try await Command.run(TLSServer.openSSL, ["rehash", system]).status == 0)
+        let origin = try #require(server.origin)
+        func answer(trusting authority: String?) async throws -> String {
+            let text = "gateways:\n  - address: \(origin)\n"
+            try (text + (authority.map { "ca_file: \($0)\n" } ?? "")).write(
+                toFile: hosts, atomically: true, encoding: .utf8)
+            let ask = """
+                mount --bind '\(system)' /etc/ssl/certs && exec "$0" fleet --json --hosts '\(hosts)' \
+                --state '\(scratch.path)/fleet.json'
+                """
+            return try await Command.run(
+                "/usr/bin/unshare",
+                [
+                    "--mount", "sh", "-c", ask, GatewayProcess.program("edge-gateway").path,
+                ]
+            ).output
+        }
+        let untrusted = "\(TLSCause.unknownIssuer)"
+        let trusted = try await answer(trusting: nil)
+        #expect(trusted.contains("answer-"), "\(trusted)")
+        let refused = try await answer(trusting: other.authorityFile)
+        #expect(refused.contains(untrusted), "\(refused)")
     }
 
     @Test func plainTextOnATLSPortIsAFailedHandshake() async throws {
