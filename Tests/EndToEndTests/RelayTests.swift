@@ -49,6 +49,45 @@ import Testing
         }
     }
 
+    /// The start refused to record without them.
+    @Test(arguments: ["CA_FILE", "CLIENT_CERTIFICATE_FILE"])
+    func withoutACertificateThatTheSettingsNameTheGatewayRecordsAndSendsNothing(
+        setting: String
+    ) async throws {
+        try await RelayStage.run { stage in
+            var setup = TestWorld.Setup()
+            setup.settings = stage.settings
+            try await TestWorld.run(setup) { world in
+                let relay = try await stage.start(
+                    exchange: world.exchange.baseURL, practitionerKey: Self.key, device: "70007")
+                _ = try await stage.addWhenItListens(to: world.gateway)
+                let patient = "\(TestWorld.patients[0])"
+                try await stage.allow(patient)
+                try await world.command(
+                    "pair", TestWorld.addresses[0], "--enrollment", "nats", "--patient", patient)
+                try await world.eventually("delivered") { $0.balance.delivered >= 3 }
+                await world.gateway.stop()
+                let delivered = await world.exchange.storedCount()
+                try await world.gateway.start(
+                    with: ["EDGE_GATEWAY_UPLINK_\(setting)": "/nonexistent.pem"])
+                let status = try await world.eventually("not well", withinSeconds: 300) { status in
+                    status.balance.stored >= delivered + 10
+                        && status.health.contains {
+                            $0.name == "exchange-unreachable"
+                                && $0.message.contains("cannot be read")
+                        }
+                }
+                #expect(status.balance.pending > 0)
+                #expect(await world.exchange.storedCount() == delivered)
+                await world.gateway.stop()
+                try await world.gateway.start()
+                let settled = try await world.settle()
+                #expect(await world.deliveryFaults(settled.balance) == [])
+                await relay.stop()
+            }
+        }
+    }
+
     private static func deliver(_ world: TestWorld, _ stage: RelayStage) async throws {
         // Nothing is stored before a relay answers.
         let early = try await stage.add(to: world.gateway)

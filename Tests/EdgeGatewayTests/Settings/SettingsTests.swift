@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func aClientKeyMustBeThereAndNotForEverybody() async throws {
+    @Test func aClientKeyIsNotForEverybodyAndNotWithoutItsCertificate() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
         try "-----BEGIN CERTIFICATE-----\n".write(toFile: file, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -117,9 +117,6 @@ import Testing
         for (yaml, mode, says) in [
             (both, 0o644, "every user may read"), (both, 0o640, nil), (both, 0o600, nil),
             ("uplink:\n  client_key_file: \(file)\n", 0o600, "without"),
-            ("uplink:\n  client_key_file: /nonexistent/key\n", 0o600, "is not there"),
-            ("uplink:\n  client_certificate_file: /tmp\n", 0o600, "is not there"),
-            ("uplink:\n  ca_file: /nonexistent/ca\n", 0o600, "uplink.ca_file"),
         ] as [(String, Int, String?)] {
             try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file)
             let settings = try await load(yaml)
@@ -131,6 +128,18 @@ import Testing
                 #expect(settings.clientKeyFile == file)
             }
         }
+    }
+
+    /// A file that an update or a full disk took away stopped the recording at the next start.
+    @Test(
+        arguments: [
+            "ca_file: /nonexistent", "client_certificate_file: /tmp",
+            "client_certificate_file: /nonexistent\n  client_key_file: /nonexistent",
+        ])
+    func aCertificateThatIsNotThereIsSaidAndStopsNoStart(setting: String) async throws {
+        let problems = try await load("uplink:\n  \(setting)\n").problems()
+        #expect(problems.contains { $0.message.contains("is not there") })
+        #expect(problems.allSatisfy { !$0.stopsDaemon })
     }
 
     /// `config check` used to say that all of these are well, and `run` refused them.
