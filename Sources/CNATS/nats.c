@@ -5,13 +5,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FUNCTIONS(X) \
     X(nats_GetLastError) X(natsStatus_GetText) X(natsOptions_Create) X(natsOptions_Destroy) \
@@ -129,23 +127,27 @@ static bool is_connected_to(int descriptor, uint16_t port) {
     return has_port && ntohs(((struct sockaddr_in *)&peer)->sin_port) == port;
 }
 
+// 0 for what is no socket that is connected to the port.
+static uint64_t cookie_of(int descriptor, uint16_t port) {
+    uint64_t cookie;
+    socklen_t size = sizeof cookie;
+    bool has_one = is_connected_to(descriptor, port)
+        && getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0;
+    return has_one ? cookie : 0;
+}
+
 // Calls `each` with the sockets of this process that are connected to the port, and their cookies: no other socket ever
-// has the same.
+// has the same. It only asks: to close a descriptor of its own of a file, SQLite's for instance, would give up the
+// process's locks on that.
 static void each_socket(
     struct watch *watch, void (*each)(struct watch *watch, int descriptor, uint64_t cookie)) {
     DIR *folder = opendir("/proc/self/fd");
     if (!folder) return;
     for (struct dirent *entry; (entry = readdir(folder));) {
         if (entry->d_name[0] == '.') continue;
-        // Meanwhile its number may become another one's.
-        int descriptor = fcntl(atoi(entry->d_name), F_DUPFD_CLOEXEC, 0);
-        uint64_t cookie;
-        socklen_t size = sizeof cookie;
-        if (descriptor >= 0 && is_connected_to(descriptor, watch->port)
-            && getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0) {
-            each(watch, descriptor, cookie);
-        }
-        if (descriptor >= 0) close(descriptor);
+        int descriptor = atoi(entry->d_name);
+        uint64_t cookie = cookie_of(descriptor, watch->port);
+        if (cookie) each(watch, descriptor, cookie);
     }
     closedir(folder);
 }
@@ -162,7 +164,8 @@ static void cut_off(struct watch *watch, int descriptor, uint64_t cookie) {
     for (size_t index = 0; index < watch->known_count; index++) {
         if (watch->known[index] == cookie) return;
     }
-    shutdown(descriptor, SHUT_RDWR);
+    // Meanwhile the number may have become another one's.
+    if (cookie_of(descriptor, watch->port) == cookie) shutdown(descriptor, SHUT_RDWR);
 }
 
 static void add(struct timespec *time, int64_t ms) {

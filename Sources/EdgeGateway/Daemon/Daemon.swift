@@ -14,7 +14,7 @@ struct Daemon {
     private static let shutdownMax = Duration.seconds(4)
     /// How long a delivery may take to end, which then has told the store what became of its last request. With the rest
     /// it is less than the 15 s after which systemd kills the gateway.
-    private static let deliveriesEndMax = Duration.seconds(7)
+    private static let deliveriesEndMax = Duration.seconds(9)
 
     let settings: Settings
 

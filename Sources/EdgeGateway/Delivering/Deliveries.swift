@@ -250,7 +250,8 @@ actor Deliveries {
     }
 
     /// Ends a delivery; a request under way is given up, and its samples are sent again later. A token
-    /// renewal under way is waited for: a new pair that is not stored locks the gateway out.
+    /// renewal under way is waited for: a new pair that is not stored locks the gateway out. Only the end of the
+    /// gateway does not wait for ever (``Daemon``).
     func stop(_ enrollment: Int64) async {
         guard let delivery = deliveries.removeValue(forKey: enrollment) else { return }
         delivery.task.cancel()

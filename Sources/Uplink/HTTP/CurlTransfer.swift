@@ -82,7 +82,8 @@ final class CurlTransfer {
         option.set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.authorityFile {
             option.set(CURLOPT_CAINFO, file)
-            // Debian's libcurl trusts the system's as well. Without those it would keep the file's content for a day.
+            // Debian's libcurl trusts a folder of the system's as well. Without one it would keep the file's content
+            // for a day.
             option.clear(CURLOPT_CAPATH)
             option.set(CURLOPT_CA_CACHE_TIMEOUT, 0)
         }

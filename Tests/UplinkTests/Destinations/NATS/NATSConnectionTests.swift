@@ -1,5 +1,6 @@
 import Basics
 import Foundation
+import Testbed
 import Testing
 
 @testable import Uplink
@@ -77,6 +78,29 @@ import Testing
         #expect(await connection.open() == .connect)
         #expect(await other.answers(within: .seconds(10)))
         await other.close()
+    }
+
+    /// To close a second descriptor of a file gives up all that the process has locked in it.
+    @Test func aConnectionLeavesTheLocksOfSQLiteAlone() async throws {
+        let server = try ScriptedNATS { _ in .question(ScriptedNATS.question) }
+        defer { server.stop() }
+        let path = FileManager.default.temporaryDirectory
+            .appending(path: "lock-\(UInt32.random(in: 0 ... .max))").path
+        let file = open(path, O_RDWR | O_CREAT, 0o600)
+        defer {
+            close(file)
+            unlink(path)
+        }
+        var lock = flock()
+        lock.l_type = Int16(F_WRLCK)
+        #expect(fcntl(file, F_SETLK, &lock) == 0)
+        let connection = try Self.connection(server, try Self.key())
+        #expect(await connection.open() == nil)
+        let script =
+            "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        let other = try await Command.run("/usr/bin/python3", ["-c", script, path])
+        #expect(other.complaint.contains("BlockingIOError"), "\(other)")
+        await connection.close()
     }
 
     @Test func aServerThatReadsNothingHoldsNobodyUp() async throws {
