@@ -9,12 +9,16 @@ public struct RecordingHealth: Sendable {
     let recorder: Recorder
     let central: Central
     let queue: SampleQueue
+    let needsContact: Bool
 
     /// Reads these three.
-    public init(recorder: Recorder, central: Central, queue: SampleQueue) {
+    ///
+    /// - Parameter needsContact: whether a rate is none without skin contact, since it is not delivered.
+    public init(recorder: Recorder, central: Central, queue: SampleQueue, needsContact: Bool) {
         self.recorder = recorder
         self.central = central
         self.queue = queue
+        self.needsContact = needsContact
     }
 
     /// The snapshot of radio, straps and store, and what was counted for it.
@@ -74,7 +78,9 @@ public struct RecordingHealth: Sendable {
             strap.silenceLimit = session.silenceLimit
             // A strap that sends nothing has nothing to store.
             if strap.silentTime < strap.silenceLimit {
-                if let without = session.rateFault {
+                if let without = session.rateFault,
+                    without.fault != .contactLost || needsContact
+                {
                     strap.withoutRateTime = uptime - without.since
                     strap.rateFault = without.fault.meaning
                 }

@@ -123,6 +123,18 @@ import Testing
         }
     }
 
+    @Test func aStrapIsPairedAgainWhileTheExchangeIsAway() async throws {
+        try await TestWorld.run { fixture in
+            _ = try await enroll(fixture)
+            let strap = TestWorld.addresses[0]
+            try await fixture.command("pair", strap, "--patient", "40001")
+            await fixture.exchange.cutNetwork()
+            try await fixture.command("pair", strap)
+            let other = try await fixture.gateway.command(["pair", strap, "--patient", "40002"])
+            #expect(other.status == 1 && other.complaint.contains("cannot be asked"), "\(other)")
+        }
+    }
+
     @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
         try await TestWorld.run { fixture in
             _ = try await enroll(fixture)

@@ -124,7 +124,8 @@ actor DayGateway {
     func lookAtHealth() async throws {
         guard let queue, let central, let recorder else { return }
         let reading = clock.read()
-        let health = RecordingHealth(recorder: recorder, central: central, queue: queue)
+        let health = RecordingHealth(
+            recorder: recorder, central: central, queue: queue, needsContact: true)
         let (snapshot, counts) = await health.read(reading, history: history)
         history.note(counts, at: reading.uptime)
         stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]

@@ -1,9 +1,11 @@
 import Basics
 import BlueZ
+import GATTHeartRate
 import Health
 import Logging
 import OfflineQueue
 import Recording
+import Uplink
 
 /// The services of a gateway, each with what it uses. It has no state: whatever changes belongs to one service,
 /// store or actor.
@@ -59,7 +61,9 @@ struct Gateway: Sendable {
             logger: logger)
         deliveries = Deliveries(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
-            recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
+            recording: RecordingHealth(
+                recorder: recorder, central: central, queue: queue,
+                needsContact: settings.delivery.policy.withheld.contains(.contactLost)),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
             servers: servers,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)

@@ -119,14 +119,16 @@ struct PairingService: Sendable {
         var enrollment: Enrollment?
         var further: [Enrollment]
         var patient: PairedPatient
+        /// The assignment in force; nil if there is none.
+        var present: Int64?
     }
 
     private func wanted(_ asked: PairRequest, for address: String) async throws -> Wanted {
         var request = asked
         // Who pairs a strap again, as `status` advises for a lost bond, names nothing and changes nobody's samples.
-        let sensor = try await queue.sensors().first { $0.address == address && !$0.isForgotten }
-        let open = try await queue.openAssignments().first { $0.sensorID == sensor?.id }
-        if let sensor, let open {
+        let known = try await openAssignment(of: address)
+        let open = known?.1
+        if let (sensor, open) = known {
             request.name = request.name ?? sensor.details.name
             let own = try await queue.enrollments().first { $0.id == open.enrollmentID }?.terms.name
             request.enrollment = request.enrollment ?? own
@@ -137,8 +139,25 @@ struct PairingService: Sendable {
         let enrollment = try await enrollments.named(request.enrollment)
         let further = try await enrollments.destinations(named: request.destinations ?? [])
             .filter { $0.id != enrollment?.id }
-        let patient = try await patients.patient(request, enrollment, further: further)
-        return Wanted(request: request, enrollment: enrollment, further: further, patient: patient)
+        // Nobody is asked of a patient who stays: a lost bond is mended without a network, too.
+        let isSame =
+            open != nil && open?.enrollmentID == enrollment?.id && open?.patient == request.patient
+            && further.isEmpty && request.device == nil
+        let patient =
+            isSame
+            ? PairedPatient()
+            : try await patients.patient(request, enrollment, further: further)
+        return Wanted(
+            request: request, enrollment: enrollment, further: further, patient: patient,
+            present: open?.id)
+    }
+
+    private func openAssignment(of address: String) async throws -> (Sensor, Assignment)? {
+        let sensors = try await queue.sensors()
+        guard let sensor = sensors.first(where: { $0.address == address && !$0.isForgotten })
+        else { return nil }
+        return try await queue.openAssignments().first { $0.sensorID == sensor.id }
+            .map { (sensor, $0) }
     }
 
     private func inspect(
@@ -175,6 +194,12 @@ struct PairingService: Sendable {
     private func start(
         _ address: String, _ wanted: Wanted, _ inspection: Inspection
     ) async throws -> Sensor {
+        // Another technician may have paired or forgotten it while this one waited for it.
+        guard try await openAssignment(of: address)?.1.id == wanted.present else {
+            throw ProblemReport(
+                code: .strapChanged, message: "the strap was paired or forgotten meanwhile",
+                advice: "see whose it is (edge-gateway sensors), and pair it again")
+        }
         let details = details(wanted.request, inspection)
         // What a strap in use has sent so far is that of whoever has worn it.
         let (sensor, assignment) = try await whileHeld(address) { since in

@@ -58,6 +58,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case tokensNotErased = "tokens-not-erased"
     case fileNotWritable = "file-not-writable"
     case strapRecords = "strap-records"
+    case strapChanged = "strap-changed"
     case badDestination = "bad-destination"
     case destinationRefuses = "destination-refuses"
     case ownDestination = "own-destination"
@@ -113,7 +114,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken,
             .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
-            .tokensNotErased, .fileNotWritable, .strapRecords, .destinationRefuses,
+            .tokensNotErased, .fileNotWritable, .strapRecords, .strapChanged, .destinationRefuses,
             .ownDestination, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
             .notStored, .diskFull, .readOnly, .newerSchema, .olderSchema, .inUse, .corrupt,

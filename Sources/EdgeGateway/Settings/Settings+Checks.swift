@@ -98,8 +98,11 @@ extension Settings {
         ] {
             guard let path else { continue }
             if !Self.isReadableFile(path) {
-                // Nothing is delivered without it, and no other one is taken in its place.
-                add(name, ": \(path) is not there, or this user may not read it", stops: false)
+                // No other one is taken in its place.
+                add(
+                    name,
+                    ": \(path) is not there, or this user may not read it; nothing is sent by TLS without it",
+                    stops: false)
             } else if !Self.isPEM(path) {
                 add(name, ": \(path) is not a PEM file", stops: false)
             }
