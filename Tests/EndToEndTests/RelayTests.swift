@@ -66,8 +66,11 @@ import Testing
                 try await world.command(
                     "pair", TestWorld.addresses[0], "--enrollment", "nats", "--patient", patient)
                 try await world.eventually("delivered") { $0.balance.delivered >= 3 }
+                // Nothing may be under way in the relay when the gateway is stopped.
+                _ = try await world.settle()
                 await world.gateway.stop()
                 let delivered = await world.exchange.storedCount()
+                await world.bluez.setSendsFrames(true)
                 try await world.gateway.start(
                     with: ["EDGE_GATEWAY_UPLINK_\(setting)": "/nonexistent.pem"])
                 let status = try await world.eventually("not well", withinSeconds: 300) { status in
