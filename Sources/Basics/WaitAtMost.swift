@@ -1,4 +1,4 @@
-/// Waits until `body` is done, but no longer than `limit`; after that it goes on by itself.
+/// Waits until `body` is done, but no longer than `limit`; after that `body` goes on by itself.
 ///
 /// - Returns: whether it is done.
 public func wait(

@@ -60,7 +60,7 @@ int cmosquitto_will_set(
     return lib.mosquitto_will_set(client, topic, count, payload, qos, retain);
 }
 
-// The library takes no address of IPv6 for a connection from this one.
+// From this address the library connects to none of IPv6.
 static const char *origin(bool is_ipv4) { return is_ipv4 ? "0.0.0.0" : NULL; }
 
 int cmosquitto_connect_async(
@@ -84,17 +84,17 @@ int cmosquitto_disconnect(struct mosquitto *client) { return lib.mosquitto_disco
 
 // One step of the TLS handshake, begun before the TCP connection stands. The library's own mosquitto_loop takes it on
 // when the socket can be written; its mosquitto_loop_write does not, mosquitto_loop_read does.
-static int shake_hands(struct mosquitto *client, const SSL *ssl, const struct pollfd *wait, int packets_max) {
+static int take_handshake_step(struct mosquitto *client, const SSL *ssl, const struct pollfd *wait, int packets_max) {
     int number = 0;
     socklen_t size = sizeof number;
-    // The library takes these for success, for ever.
+    // The library takes these for success, and tries again at once.
     if (wait->revents & POLLERR && getsockopt(wait->fd, SOL_SOCKET, SO_ERROR, &number, &size) == 0 && number) {
         errno = number;
         return MOSQ_ERR_ERRNO;
     }
     int code = lib.mosquitto_loop_read(client, packets_max);
     if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
-    if (wait->revents & POLLHUP && cssl_shakes_hands(ssl)) {
+    if (wait->revents & POLLHUP && cssl_is_in_handshake(ssl)) {
         errno = ECONNREFUSED;
         return MOSQ_ERR_ERRNO;
     }
@@ -105,13 +105,13 @@ int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max) {
     struct pollfd wait = {.fd = lib.mosquitto_socket(client), .events = POLLIN};
     if (wait.fd < 0) return MOSQ_ERR_NO_CONN;
     const SSL *ssl = lib.mosquitto_ssl_get(client);
-    bool shakes_hands = ssl && cssl_shakes_hands(ssl);
-    // In the handshake the library always wants to write.
-    if (shakes_hands ? cssl_wants_to_write(ssl) : lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
+    bool is_in_handshake = ssl && cssl_is_in_handshake(ssl);
+    // During the handshake the library always says that it wants to write.
+    if (is_in_handshake ? cssl_wants_to_write(ssl) : lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
     int count = poll(&wait, 1, timeout_ms);
     if (count < 0 && errno != EINTR) return MOSQ_ERR_ERRNO;
-    if (count > 0 && shakes_hands) {
-        int code = shake_hands(client, ssl, &wait, packets_max);
+    if (count > 0 && is_in_handshake) {
+        int code = take_handshake_step(client, ssl, &wait, packets_max);
         if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
         return lib.mosquitto_loop_misc(client);
     }

@@ -69,6 +69,6 @@ int cssl_verify(X509_STORE_CTX *store) { return lib.X509_verify_cert(store); }
 
 int cssl_verification_error(X509_STORE_CTX *store) { return lib.X509_STORE_CTX_get_error(store); }
 
-bool cssl_shakes_hands(const SSL *ssl) { return lib.SSL_in_init(ssl); }
+bool cssl_is_in_handshake(const SSL *ssl) { return lib.SSL_in_init(ssl); }
 
 bool cssl_wants_to_write(const SSL *ssl) { return lib.SSL_want(ssl) == SSL_WRITING; }

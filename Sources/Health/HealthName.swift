@@ -158,7 +158,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "wear it, moisten the electrodes, end its connection to phones, check its battery")
         case .noHeartRate:
             Row(
-                .error, "a strap sends, and for five minutes without a heart rate",
+                .error, "a strap has sent frames without a heart rate for five minutes",
                 "wear it and moisten the electrodes; if its frames cannot be read: edge-gateway bugreport"
             )
         case .strapNotStored:

@@ -3,7 +3,7 @@ import Basics
 extension HealthRules {
     /// Frames that come must be written by then: several group commits.
     static let uncommittedMax = Duration.seconds(60)
-    /// Dry electrodes and a change of the shirt take less.
+    /// Wetting dry electrodes or changing a shirt takes less.
     static let withoutRateMax = Duration.seconds(300)
     /// A strap that streams must have been stored by then.
     static let unstoredMax = Duration.seconds(60)
@@ -19,7 +19,7 @@ extension HealthRules {
         var found: [HealthCondition] = []
         if !explained.contains(.everyStrap) {
             found += snapshot.straps.compactMap { silence($0, beside: causes) }
-            found += snapshot.straps.compactMap(emptiness)
+            found += snapshot.straps.compactMap(noHeartRate)
         }
         if !explained.contains(.theStore) {
             let store = snapshot.store
@@ -61,7 +61,7 @@ extension HealthRules {
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")
     }
 
-    private static func emptiness(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
+    private static func noHeartRate(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
         guard strap.withoutRateTime > withoutRateMax else { return nil }
         return HealthCondition(
             .noHeartRate, about: strap,

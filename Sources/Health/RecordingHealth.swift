@@ -11,7 +11,7 @@ public struct RecordingHealth: Sendable {
     let queue: SampleQueue
     let needsContact: Bool
 
-    /// Reads these three. With `needsContact` a rate is none without skin contact, since it is not delivered.
+    /// Reads these three. With `needsContact`, a rate without skin contact counts as none, because it is not delivered.
     public init(recorder: Recorder, central: Central, queue: SampleQueue, needsContact: Bool) {
         self.recorder = recorder
         self.central = central

@@ -23,15 +23,15 @@ int cmosquitto_username_pw_set(struct mosquitto *client, const char *user, const
 int cmosquitto_will_set(
     struct mosquitto *client, const char *topic, int count, const void *payload, int qos, bool retain);
 
-// To the first of the host's addresses: the library tries no other. `is_ipv4`: of those of IPv4.
+// To the host's first address, with `is_ipv4` to its first one of IPv4: the library tries no other.
 int cmosquitto_connect_async(
     struct mosquitto *client, const char *host, int port, int keep_alive, bool is_ipv4);
 // With MQTT 5's "maximum packet size" as its one property.
 int cmosquitto_connect_with_packet_max(
     struct mosquitto *client, const char *host, int port, int keep_alive, bool is_ipv4, uint32_t packet_bytes_max);
 int cmosquitto_disconnect(struct mosquitto *client);
-// As mosquitto_loop, but with poll: that one selects, and fails where the socket's number is 1024 or more. It also says
-// ECONNREFUSED where that one goes round and round.
+// As mosquitto_loop, but with poll: that one selects, and fails where the socket's number is 1024 or more. It
+// returns ECONNREFUSED for a port that refuses TLS, where that one spins.
 int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max);
 int cmosquitto_subscribe(struct mosquitto *client, int *id, const char *filter, int qos);
 int cmosquitto_publish(
@@ -70,8 +70,8 @@ typedef int (*cssl_verify_callback)(X509_STORE_CTX *store, void *context);
 void cssl_verify_by(SSL_CTX *context, cssl_verify_callback callback, void *callback_context);
 int cssl_verify(X509_STORE_CTX *store);
 int cssl_verification_error(X509_STORE_CTX *store);
-// Whether the handshake has yet to end, and whether it waits for the socket to take something.
-bool cssl_shakes_hands(const SSL *ssl);
+// Whether the handshake is not complete yet, and whether it waits until the socket can be written to.
+bool cssl_is_in_handshake(const SSL *ssl);
 bool cssl_wants_to_write(const SSL *ssl);
 
 #endif

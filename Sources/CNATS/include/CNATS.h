@@ -32,8 +32,8 @@ natsStatus cnats_options_set_handlers(
     natsOptions *options, natsConnectionHandler closed, natsErrHandler failed, void *context);
 
 // Connects to a server at this port, one call after the other. A connection that does not stand after `limit_ms` is cut
-// off, with NATS_TIMEOUT: Debian 12's libnats waits without end for a server that is silent in the TLS handshake (nats.c #906), and goes
-// round and round for more and more memory where the answer to its first ping does not come (nats.c #707).
+// off, with NATS_TIMEOUT: Debian 12's libnats waits without end for a server that is silent in the TLS handshake (nats.c
+// #906), and spins and uses more and more memory where the answer to its first ping does not come (nats.c #707).
 natsStatus cnats_connect(natsConnection **connection, natsOptions *options, uint16_t port, int64_t limit_ms);
 void cnats_close(natsConnection *connection);
 bool cnats_is_connected(natsConnection *connection);

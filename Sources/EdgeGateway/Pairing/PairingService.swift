@@ -119,8 +119,8 @@ struct PairingService: Sendable {
         var enrollment: Enrollment?
         var further: [Enrollment]
         var patient: PairedPatient
-        /// The assignment in force; nil if there is none.
-        var present: Int64?
+        /// The strap's open assignment when this was decided; nil if it had none.
+        var openAssignment: Int64?
     }
 
     private func wanted(_ asked: PairRequest, for address: String) async throws -> Wanted {
@@ -149,7 +149,7 @@ struct PairingService: Sendable {
             : try await patients.patient(request, enrollment, further: further)
         return Wanted(
             request: request, enrollment: enrollment, further: further, patient: patient,
-            present: open?.id)
+            openAssignment: open?.id)
     }
 
     private func openAssignment(of address: String) async throws -> (Sensor, Assignment)? {
@@ -195,7 +195,7 @@ struct PairingService: Sendable {
         _ address: String, _ wanted: Wanted, _ inspection: Inspection
     ) async throws -> Sensor {
         // Another technician may have paired or forgotten it while this one waited for it.
-        guard try await openAssignment(of: address)?.1.id == wanted.present else {
+        guard try await openAssignment(of: address)?.1.id == wanted.openAssignment else {
             throw ProblemReport(
                 code: .strapChanged, message: "the strap was paired or forgotten meanwhile",
                 advice: "see whose it is (edge-gateway sensors), and pair it again")
