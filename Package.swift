@@ -54,7 +54,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(
-            url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: ["YAML"]),
+            url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -66,7 +66,8 @@ let package = Package(
     ],
     targets: [
         // What several targets need and none of them owns.
-        .target(name: "Basics", dependencies: ["CTaskHooks"], swiftSettings: settings),
+        .target(name: "Basics", dependencies: ["CGlibc", "CTaskHooks"], swiftSettings: settings),
+        .systemLibrary(name: "CGlibc"),
         // For Swift 6.2, Debian's for ARM.
         .target(name: "CTaskHooks", cSettings: shim),
 
@@ -158,11 +159,10 @@ let package = Package(
             name: "RadioReset", cSettings: shim, linkerSettings: [.linkedLibrary("bluetooth")]),
 
         // The world around it, simulated.
-        .systemLibrary(name: "CSpawn"),
         .target(
             name: "Testbed",
             dependencies: [
-                "Basics", "BlueZ", "CSpawn", "GATTHeartRate",
+                "Basics", "BlueZ", "CGlibc", "GATTHeartRate",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
@@ -196,7 +196,8 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "Soak", dependencies: ["Figures", "Testbed"],
-            path: "Benchmarks/soak-sources", exclude: ["plot.py"], swiftSettings: settings),
+            path: "Benchmarks/soak-sources", exclude: ["heap.c", "plot.py"], swiftSettings: settings
+        ),
 
         .executableTarget(
             name: "FleetSimulation",

@@ -50,8 +50,6 @@ class Gateway:
             "EDGE_GATEWAY_CONFIG": f"{self.directory}/config.yaml",
             "EDGE_GATEWAY_STATE": f"{self.directory}/state",
             "EDGE_GATEWAY_SOCKET": f"{self.directory}/control.sock", "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
-            # As in deploy/systemd/edge-gateway.service.
-            "MALLOC_ARENA_MAX": "2",
         }
         self.log = open(self.directory / "log", "ab")
         self.polls = 0

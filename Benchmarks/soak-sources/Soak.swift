@@ -21,7 +21,7 @@ struct Soak {
     private static let lookTriesMax = 20
     /// The names of the columns.
     private static let header =
-        "minute,anonymous_kib,resident_kib,waiting,behind_s,delivered,network"
+        "minute,anonymous_kib,resident_kib,heap_used_kib,heap_free_kib,waiting,behind_s,delivered,network"
 
     static func main() async {
         let words = CommandLine.arguments
@@ -40,6 +40,8 @@ struct Soak {
     private let bluez: SimulatedBlueZ
     private let exchange: StandInExchange
     private let gateway: GatewayProcess
+    /// What heap.c writes.
+    private let heapFile: String
 
     private init(_ binary: URL, speed: Int64) async throws {
         let bus = try await PrivateBus.start()
@@ -59,9 +61,17 @@ struct Soak {
                     address: $1, name: "Strap \($0 + 1)", heart: heart, firstBeat: $0 * 500)
             }, pace: .following(clock))
         exchange = try await StandInExchange.start(time: clock.exchangeTime)
+        heapFile = clock.path + "-heap"
+        var variables = clock.variables
+        // Benchmarks/soak builds it; without it the columns of the heap stay empty.
+        let census = GatewayProcess.program("libheap.so").path
+        if FileManager.default.fileExists(atPath: census) {
+            variables["LD_PRELOAD", default: ""] += ":" + census
+            variables["HEAP"] = heapFile
+        }
         gateway = try GatewayProcess(
             binary: binary, busAddress: bus.address,
-            settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"], daemonVariables: clock.variables)
+            settings: ["EDGE_GATEWAY_CLOCK_TRUST": "kernel"], daemonVariables: variables)
     }
 
     private func play(_ minutes: Int, into path: String) async throws {
@@ -121,8 +131,15 @@ struct Soak {
         let memory = try ProcessFigures.memory(of: pid)
         let balance = try await status().balance
         let waiting = balance.unsent + balance.buffered
-        return "\(memory.anonymousKiB),\(memory.residentKiB),\(waiting),\(try await behind()),"
-            + "\(balance.delivered)"
+        return "\(memory.anonymousKiB),\(memory.residentKiB),\(heap()),\(waiting),"
+            + "\(try await behind()),\(balance.delivered)"
+    }
+
+    /// KiB in use and KiB free, or nothing while they are being written.
+    private func heap() -> String {
+        let line = try? String(contentsOfFile: heapFile, encoding: .utf8)
+        guard let line, line.hasSuffix("\n") else { return "," }
+        return String(line.dropLast())
     }
 
     private func status() async throws -> GatewayStatus {
@@ -146,6 +163,6 @@ struct Soak {
         await bluez.stop()
         await bus.stop()
         clock.stop()
-        try? FileManager.default.removeItem(atPath: clock.path)
+        for path in [clock.path, heapFile] { try? FileManager.default.removeItem(atPath: path) }
     }
 }

@@ -110,6 +110,11 @@ def cut_times(rows):
     return [(begin, end if end is not None else int(rows[-1]["minute"]) / 60) for begin, end in cuts]
 
 
+def least_used(rows):
+    """KiB that the allocator had handed out at the least: what one delivery needs for a moment is not in it."""
+    return min(int(row["heap_used_kib"]) for row in rows[1:] if row["heap_used_kib"])
+
+
 def mean(values):
     return sum(values) / len(values)
 
@@ -142,9 +147,11 @@ def main(path, folder):
         looks = HOUR // pause
         end = settled // pause
         then, now = mean(anonymous[end - looks : end]), mean(anonymous[-looks:])
+        last = f"in the last {(total - settled) // HOUR} h"
         figures.insert(1, figure(
-            f"growth in the last {(total - settled) // HOUR} h", f"≤ {GROWTH_PERCENT_MAX} %",
-            max(100 * (now / then - 1), 0), GROWTH_PERCENT_MAX, "%"))
+            f"growth {last}", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0), GROWTH_PERCENT_MAX, "%"))
+        then, now = least_used(rows[:end]), least_used(rows[-settled // pause :])
+        figures.insert(2, figure(f"growth of what is in use {last}", "", 100 * (now / then - 1), None, "%"))
     write("soak", figures)
 
     if total != DAY:

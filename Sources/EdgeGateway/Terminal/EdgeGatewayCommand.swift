@@ -34,6 +34,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         ])
 
     static func main() {
+        Heap.keepSmall()
         // Before a thread opens a file.
         StandardStream.reserveDescriptors()
         // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.

@@ -41,9 +41,7 @@ class Gateway:
         self.environment = {
             **os.environ, "EDGE_GATEWAY_CONFIG": configuration, "EDGE_GATEWAY_STATE": state,
             "EDGE_GATEWAY_SOCKET": self.socket, "EDGE_GATEWAY_CLOCK_TRUST": "always",
-            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS),
-            # The allocator as the service has it.
-            "MALLOC_ARENA_MAX": "2"}
+            "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": str(COMMIT_SECONDS)}
         self.store = Store(state + "/queue.sqlite")
         self.process = None
 
