@@ -14,6 +14,9 @@ enum ServerApplication {
     private static let headerCountMax = 100
     /// Connections that are being closed still count for a moment; above this many more, new ones are refused.
     private static let connectionsBeyond = 32
+    /// One thread moves the bytes of all servers; answers are made by the tasks' threads. SwiftNIO's own has one a
+    /// core, each with its stack and buffers.
+    private static let loops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     /// A server that was never run: what Hummingbird's `Application` makes, without its clock. That has the
     /// `Date` of answers ready, and wakes the machine up each second for it.
@@ -40,7 +43,7 @@ enum ServerApplication {
                 address: address,
                 availableConnectionsDelegate: MaximumAvailableConnections(
                     limits.connectionsMax + connectionsBeyond, logger: quiet)),
-            eventLoopGroup: MultiThreadedEventLoopGroup.singleton, logger: quiet,
+            eventLoopGroup: loops, logger: quiet,
             responder: { request, writer, channel in
                 let context = PeerContext(
                     source: ApplicationRequestContextSource(channel: channel, logger: quiet))
