@@ -42,6 +42,8 @@ import Testing
                 ("/v1/queue/dead/4711", [], 404, "unknown-reference"),
                 ("/v1/status", ["-X", "DELETE"], 405, "wrong-method"),
                 ("/v1/pair", [], 405, "wrong-method"),
+                ("/v1/pair", ["-X", "PROPFIND"], 405, "wrong-method"),
+                ("/v1/nothing", ["-X", "PUT"], 404, "not-found"),
                 ("/v1/queue/dead/1", ["-X", "QUERY"], 405, "wrong-method"),
                 ("/v1/forget", ["-d", "{}"], 415, "wrong-type"),
                 ("/v1/queue/import/part", json("{}"), 415, "wrong-type"),

@@ -16,10 +16,10 @@ struct DaemonOptions: ParsableArguments {
     /// A client of the daemon that the settings in force name.
     ///
     /// - Parameter isExact: answers go into a file as they are, and not to a person.
-    func client(isExact: Bool = false) async throws -> ControlClient {
+    func client(isExact: Bool = false) throws -> ControlClient {
         ControlClient(
-            socketPath: try await settings().socketPath, isForPeople: !json && !isExact)
+            socketPath: try settings().socketPath, isForPeople: !json && !isExact)
     }
 
-    func settings() async throws -> Settings { try await Settings.load(config) }
+    func settings() throws -> Settings { try Settings.load(config) }
 }

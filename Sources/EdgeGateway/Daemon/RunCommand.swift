@@ -17,7 +17,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         do {
-            let settings = try await SettingsLoader().load(path: config)
+            let settings = try SettingsLoader().load(path: config)
             try await Daemon(settings: settings).run()
         } catch let fault as SettingsFault {
             throw CommandFailure(exitCode: .notWell, message: fault.description)

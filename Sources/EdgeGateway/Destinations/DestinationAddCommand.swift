@@ -70,7 +70,7 @@ struct DestinationAddCommand: AsyncParsableCommand {
         let request = DestinationAddRequest(
             kind: kind, settings: try values(), name: name, everyStrap: everyStrap ? true : nil,
             straps: strap, from: from.rawValue, keepDays: keepDays, resolution: resolution)
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let report: DestinationAddReport = try await ProgressLine.during("trying the destination") {
             try await client.post("/v1/destinations", request, timeout: Self.timeout)
         }

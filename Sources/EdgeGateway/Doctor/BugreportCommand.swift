@@ -29,8 +29,8 @@ struct BugreportCommand: AsyncParsableCommand {
 
     func run() async throws {
         let doctor = try await DoctorCommand.examine(daemon)
-        let settings = try await daemon.settings()
-        let client = try await daemon.client(isExact: true)
+        let settings = try daemon.settings()
+        let client = try daemon.client(isExact: true)
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=7")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")

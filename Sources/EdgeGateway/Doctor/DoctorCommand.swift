@@ -48,12 +48,12 @@ struct DoctorCommand: AsyncParsableCommand {
 
     private func outputFile() async throws -> OutputFile? {
         guard let report else { return nil }
-        try GatewayFiles(settings: try await daemon.settings()).check(report)
+        try GatewayFiles(settings: daemon.settings()).check(report)
         return try OutputFile(report)
     }
 
     private func machineReport(_ found: DoctorReport) async throws -> MachineReport {
-        let client = try await daemon.client(isExact: true)
+        let client = try daemon.client(isExact: true)
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=\(MachineReport.gapDays)")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
@@ -61,7 +61,7 @@ struct DoctorCommand: AsyncParsableCommand {
             sensors: known ?? status?.sensors ?? [], enrollments: status?.enrollments ?? [])
         return MachineReport(
             doctor: found,
-            evidence: MachineEvidence(tree: SystemTree(), settings: try await daemon.settings()),
+            evidence: try MachineEvidence(tree: SystemTree(), settings: daemon.settings()),
             kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: status,
             gaps: gaps,
             redactor: Redactor(
@@ -69,7 +69,7 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 
     static func examine(_ daemon: DaemonOptions) async throws -> DoctorReport {
-        let settings = try await daemon.settings()
+        let settings = try daemon.settings()
         let status: StatusReport? = try? await daemon.client().get("/v1/status")
         let tree = SystemTree()
         let machine = MachineChecks(

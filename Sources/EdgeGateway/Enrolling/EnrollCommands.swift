@@ -95,7 +95,7 @@ struct EnrollCommand: AsyncParsableCommand {
     }
 
     private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         return try await ProgressLine.during("asking the exchange") {
             try await client.post("/v1/enroll", request, timeout: .seconds(300))
         }

@@ -9,7 +9,7 @@ struct WebEnrollment {
 
     /// - Throws: ``CommandFailure`` when no phone came in time.
     func run(name: String?, resolution: String?) async throws -> EnrollmentReport {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let page: ShareReport = try await client.post(
             "/v1/enroll-web", WebEnrollRequest(name: name, resolution: resolution),
             timeout: .seconds(10))

@@ -34,7 +34,7 @@ struct EraseCommand: AsyncParsableCommand {
     func run() async throws {
         let whose = patient == nil ? "everything of" : "this patient of"
         try Terminal.confirm("Erase \(whose) \(enrollment) from this gateway, for good?", yes)
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let report: EraseReport = try await ProgressLine.during("erasing") {
             try await client.post(
                 "/v1/erase",

@@ -50,7 +50,7 @@ enum HostsFile {
     ) throws -> [FleetHost] {
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text)
+            root = try Yams.compose(yaml: text, .basic)
         } catch {
             let line = (error as? YamlError)?.line
             throw failure("read \(path)\(line.map { " line \($0)" } ?? ""): it is no YAML", nil)

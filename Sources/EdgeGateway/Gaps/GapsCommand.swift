@@ -25,7 +25,7 @@ struct GapsCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         var path = "/v1/gaps?days=\(days)"
         if let address { path += "&sensor=\(try await client.sensorID(address))" }
         let report: GapsReport = try await client.get(path)

@@ -25,7 +25,7 @@ struct WatchCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let chosen = try await sensor(client)
         let isTerminal = isatty(STDOUT_FILENO) == 1 && !daemon.json
         var view = WatchView()

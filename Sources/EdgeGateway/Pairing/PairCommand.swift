@@ -48,7 +48,7 @@ struct PairCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let isAttended = passkey == nil && isatty(STDIN_FILENO) == 1
         let request = PairRequest(
             address: address, enrollment: delivery.enrollment, patient: delivery.patient,

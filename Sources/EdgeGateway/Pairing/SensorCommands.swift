@@ -16,7 +16,7 @@ struct ScanCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let sightings: [SightingReport] = try await ProgressLine.during(
             "listening", seconds: seconds
         ) {

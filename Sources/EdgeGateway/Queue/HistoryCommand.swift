@@ -44,7 +44,7 @@ struct HistoryCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         guard hours else {
             var path = "/v1/history?limit=\(limit)"
             if let destination {

@@ -68,7 +68,7 @@ struct QueueListCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         var path = "/v1/queue/samples?limit=\(limit)"
         if let state { path += "&state=\(state)" }
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }

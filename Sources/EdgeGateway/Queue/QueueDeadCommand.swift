@@ -27,7 +27,7 @@ struct DeadListCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let report: DeadLettersReport = try await client.get(
             try await client.deadLettersPath(limit: limit, destination))
         if daemon.json { return try Terminal.printJSON(report) }
@@ -68,8 +68,8 @@ struct DeadExportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client(isExact: true)
-        try GatewayFiles(settings: try await daemon.settings()).check(file)
+        let client = try daemon.client(isExact: true)
+        try GatewayFiles(settings: daemon.settings()).check(file)
         let output = try OutputFile(file)
         let encoder = ReportCoding.encoder()
         var count = 0

@@ -26,7 +26,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let clock = ContinuousClock()
         let end = seconds.map { clock.now + .seconds($0) }
         let goal = DrainGoal(try await client.get("/v1/queue") as QueueReport)

@@ -37,7 +37,7 @@ struct QueueImportCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let upload = try await send(client)
         let watcher = Task { await Self.watch(client) }
         defer { watcher.cancel() }

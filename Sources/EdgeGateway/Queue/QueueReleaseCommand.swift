@@ -40,7 +40,7 @@ struct QueueReleaseCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let boots: [BootReport] = try await client.get("/v1/queue/boots")
         guard let name = boot else {
             if daemon.json { return try Terminal.printJSON(boots) }

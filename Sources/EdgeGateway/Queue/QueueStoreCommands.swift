@@ -45,7 +45,7 @@ struct QueueVerifyCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func run() async throws {
-        let path = try await daemon.settings().storePath
+        let path = try daemon.settings().storePath
         let audit = try StoreAccess.read(path) {
             let line = ProgressLine("checking")
             return try SampleQueue.verify(path: path) { line.show($0) }
@@ -129,7 +129,7 @@ struct QueueExportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let settings = try await daemon.settings()
+        let settings = try daemon.settings()
         let path = settings.storePath
         try GatewayFiles(settings: settings).check(file)
         let filter = ExportFilter(

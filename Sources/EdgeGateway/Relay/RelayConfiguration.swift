@@ -38,7 +38,7 @@ struct RelayConfiguration: Sendable {
         let text = try CredentialSource.text(ofFile: path, bytesMax: fileBytesMax)
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text)
+            root = try Yams.compose(yaml: text, .basic)
         } catch {
             throw wrong(path, "it is no YAML", "docs/relay.md has an example")
         }

@@ -6,11 +6,6 @@ import Hummingbird
 final class RouteBook: RouterMethods {
     typealias Context = PeerContext
 
-    /// The methods that programs try; any other gets 404.
-    private static let knownMethods =
-        [.get, .head, .post, .put, .patch, .delete, .options, .trace, .connect]
-        + [HTTPRequest.Method("QUERY")].compactMap { $0 }
-
     private let inner = Router(
         context: PeerContext.self, options: .autoGenerateHeadEndpoints)
     /// The methods of each path, as it was written: `/v1/queue/dead/{id}`.
@@ -32,20 +27,40 @@ final class RouteBook: RouterMethods {
 
     /// The router with everything in it, once all routes are.
     func router() -> Router<PeerContext> {
+        let paths = Router(context: PeerContext.self)
         for (path, methods) in routes {
             var allowed = methods
             // What supports GET supports HEAD.
             if methods.contains(.get) { allowed.insert(.head) }
             let allow = allowed.map(\.rawValue).sorted().joined(separator: ", ")
-            for method in Self.knownMethods where !allowed.contains(method) {
-                inner.on(RouterPath(path), method: method) { _, _ in
-                    var response = try Answers.json(.wrongMethod(allow))
-                    response.headers[.allow] = allow
-                    return response
-                }
+            paths.on(RouterPath(path), method: WrongMethod.method) { _, _ in
+                var response = try Answers.json(.wrongMethod(allow))
+                response.headers[.allow] = allow
+                return response
             }
         }
+        // Middleware applies to what is added after it. That is only the answer to what no route takes.
+        inner.add(middleware: WrongMethod(paths: paths.buildResponder()))
         return inner
+    }
+}
+
+/// Answers a request that no route takes, but whose path is known.
+private struct WrongMethod: RouterMiddleware {
+    /// All paths are asked for with this one, whatever the request's is.
+    static let method = HTTPRequest.Method.get
+
+    let paths: RouterResponder<PeerContext>
+
+    func handle(
+        _ request: Request, context: PeerContext,
+        next: (Request, PeerContext) async throws -> Response
+    ) async throws -> Response {
+        var head = request.head
+        head.method = Self.method
+        let question = Request(head: head, body: request.body)
+        let answer = try await paths.respond(to: question, context: context)
+        return answer.status == .methodNotAllowed ? answer : try await next(request, context)
     }
 }
 

@@ -20,7 +20,7 @@ struct ConfigCommand: AsyncParsableCommand {
         var config: String?
 
         func run() async throws {
-            let problems = try await Settings.load(config).problems()
+            let problems = try Settings.load(config).problems()
             guard problems.isEmpty else {
                 throw CommandFailure(
                     exitCode: .notWell, message: problems.map(\.message).joined(separator: "\n"))
@@ -43,7 +43,7 @@ struct ConfigCommand: AsyncParsableCommand {
         @Flag(help: "Print JSON instead of text.") var json = false
 
         func run() async throws {
-            let listing = try await Settings.load(config).listing
+            let listing = try Settings.load(config).listing
             if json {
                 return try Terminal.printJSON(
                     Dictionary(
@@ -61,9 +61,9 @@ extension Settings {
     /// The settings in force.
     ///
     /// - Throws: ``CommandFailure``
-    static func load(_ path: String?) async throws -> Settings {
+    static func load(_ path: String?) throws -> Settings {
         do {
-            return try await SettingsLoader().load(path: path)
+            return try SettingsLoader().load(path: path)
         } catch {
             throw CommandFailure(exitCode: .notWell, message: error.description)
         }

@@ -1,7 +1,6 @@
 import Configuration
 import Foundation
 import OfflineQueue
-import SystemPackage
 import Yams
 
 /// Reads the YAML file, then the environment over it, and checks both against ``SettingKey/table``.
@@ -20,23 +19,25 @@ struct SettingsLoader {
     ///   the standard place.
     /// - Throws: ``SettingsFault`` for a file that cannot be read or parsed, an unknown key, a
     ///   value of the wrong kind or out of range.
-    func load(path named: String? = nil) async throws(SettingsFault) -> Settings {
+    func load(path named: String? = nil) throws(SettingsFault) -> Settings {
         let explicit = named ?? environment["EDGE_GATEWAY_CONFIG"]
         let path = explicit ?? Self.standardPath
-        var providers: [any ConfigProvider] = [
-            EnvironmentVariablesProvider(environmentVariables: environment)
-                .prefixKeys(with: ["edge", "gateway"])
-        ]
         try checkEnvironmentNames()
+        var file: [String: Node.Scalar] = [:]
         if explicit != nil || FileManager.default.fileExists(atPath: path) {
-            let text = try read(path)
-            if try checkKeys(of: text, in: path) {
-                providers.append(try await fileProvider(path))
-            }
+            file = try scalars(of: read(path), in: path)
         }
+        let variables = EnvironmentVariablesProvider(environmentVariables: environment)
+            .prefixKeys(with: ["edge", "gateway"])
         var values: [String: SettingValue] = [:]
         for key in SettingKey.table {
-            values[key.name] = try value(of: key, from: providers)
+            var found = try content(of: key, in: variables)
+            if found == nil { found = try content(of: key, in: file) }
+            if let found {
+                values[key.name] = try check(found, for: key)
+            } else {
+                values[key.name] = try check(text: key.fallback, for: key)
+            }
         }
         return Settings(checked: values)
     }
@@ -67,40 +68,45 @@ struct SettingsLoader {
         }
     }
 
-    /// True when the file holds any key; throws for text that is not YAML and for unknown keys.
-    private func checkKeys(of text: String, in path: String) throws(SettingsFault) -> Bool {
+    /// The values of the file by the names of their keys; throws for text that is not YAML and for unknown keys.
+    private func scalars(
+        of text: String, in path: String
+    ) throws(SettingsFault) -> [String: Node.Scalar] {
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text)
+            root = try Yams.compose(yaml: text, .basic)
         } catch {
             throw SettingsFault(
                 description: "parse configuration \(path): \(oneLine(error)); "
                     + "correct the file; `edge-gateway config check` checks it")
         }
-        guard let root, root.scalar?.string.isEmpty != true else { return false }
+        guard let root, root.scalar?.string.isEmpty != true else { return [:] }
         guard let mapping = root.mapping else {
             throw SettingsFault(
                 description: "parse configuration \(path): expected `key: value` lines")
         }
-        try checkKeys(of: mapping, under: "", in: path)
-        return !mapping.isEmpty
+        var scalars: [String: Node.Scalar] = [:]
+        try collect(mapping, under: "", in: path, into: &scalars)
+        return scalars
     }
 
-    private func checkKeys(
-        of mapping: Node.Mapping, under prefix: String, in path: String
+    private func collect(
+        _ mapping: Node.Mapping, under prefix: String, in path: String,
+        into scalars: inout [String: Node.Scalar]
     ) throws(SettingsFault) {
         for (keyNode, valueNode) in mapping {
             let name = prefix + (keyNode.string ?? "?")
             let line = keyNode.mark.map { " line \($0.line)" } ?? ""
             if SettingKey.named(name) != nil {
-                guard valueNode.scalar != nil else {
+                guard let scalar = valueNode.scalar else {
                     throw SettingsFault(
                         description: "configuration \(path)\(line): `\(name)` takes one value")
                 }
+                scalars[name] = scalar
             } else if let inner = valueNode.mapping,
                 SettingKey.table.contains(where: { $0.name.hasPrefix(name + ".") })
             {
-                try checkKeys(of: inner, under: name + ".", in: path)
+                try collect(inner, under: name + ".", in: path, into: &scalars)
             } else {
                 throw unknown(name, where: "configuration \(path)\(line)")
             }
@@ -127,29 +133,40 @@ struct SettingsLoader {
         return SettingsFault(description: "\(place): unknown key `\(name)`; \(advice)")
     }
 
-    private func fileProvider(_ path: String) async throws(SettingsFault) -> any ConfigProvider {
+    private func content(
+        of key: SettingKey, in variables: some ConfigProvider
+    ) throws(SettingsFault) -> ConfigContent? {
         do {
-            return try await FileProvider<YAMLSnapshot>(filePath: FilePath(path))
+            return try variables.value(
+                forKey: AbsoluteConfigKey(ConfigKey(key.name)), type: key.kind.configType
+            ).value?.content
         } catch {
-            throw SettingsFault(description: "parse configuration \(path): \(oneLine(error))")
+            throw wrong(key, "is not \(key.kind.expected)")
         }
     }
 
-    private func value(
-        of key: SettingKey, from providers: [any ConfigProvider]
-    ) throws(SettingsFault) -> SettingValue {
-        let absolute = AbsoluteConfigKey(ConfigKey(key.name))
-        for provider in providers {
-            let content: ConfigContent?
-            do {
-                content = try provider.value(forKey: absolute, type: key.kind.configType)
-                    .value?.content
-            } catch {
-                throw wrong(key, "is not \(key.kind.expected)")
+    private func content(
+        of key: SettingKey, in file: [String: Node.Scalar]
+    ) throws(SettingsFault) -> ConfigContent? {
+        guard let scalar = file[key.name] else { return nil }
+        let content: ConfigContent? =
+            switch key.kind.configType {
+            case .int: Int.construct(from: scalar).map { .int($0) }
+            case .bool: flag(scalar).map { .bool($0) }
+            default: .string(scalar.string)
             }
-            if let content { return try check(content, for: key) }
+        guard let content else { throw wrong(key, "is not \(key.kind.expected)") }
+        return content
+    }
+
+    /// What YAML 1.1 takes for true and false, where it is not in quotation marks.
+    private func flag(_ scalar: Node.Scalar) -> Bool? {
+        guard scalar.style == .plain else { return nil }
+        return switch scalar.string.lowercased() {
+        case "true", "yes", "on": true
+        case "false", "no", "off": false
+        default: nil
         }
-        return try check(text: key.fallback, for: key)
     }
 
     private func check(_ content: ConfigContent, for key: SettingKey) throws(SettingsFault)

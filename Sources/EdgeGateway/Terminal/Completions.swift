@@ -30,7 +30,7 @@ extension CompletionKind {
     }
 
     private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
-        guard let settings = try? await SettingsLoader().load(path: nil) else { return [] }
+        guard let settings = try? SettingsLoader().load(path: nil) else { return [] }
         let client = ControlClient(socketPath: settings.socketPath)
         return (try? await client.get(path, timeout: timeout)) ?? []
     }

@@ -14,7 +14,7 @@ import Testing
             try Data("x".utf8).write(to: state.appending(path: name))
         }
         try Data().write(to: root.appending(path: "socket"))
-        let settings = try await SettingsLoader(environment: [
+        let settings = try SettingsLoader(environment: [
             "EDGE_GATEWAY_STATE": state.path,
             "EDGE_GATEWAY_SOCKET": root.appending(path: "socket").path,
         ]).load()

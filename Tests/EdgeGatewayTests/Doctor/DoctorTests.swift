@@ -112,7 +112,7 @@ private final class Tree {
 
     private func machine(_ tree: SystemTree) async throws -> MachineChecks {
         MachineChecks(
-            tree: tree, settings: try await SettingsLoader(environment: [:]).load(path: nil),
+            tree: tree, settings: try SettingsLoader(environment: [:]).load(path: nil),
             reading: SystemClock(trust: .always).read())
     }
 
@@ -145,7 +145,7 @@ private final class Tree {
             """,
         ])
         let evidence = MachineEvidence(
-            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+            tree: tree.system, settings: try SettingsLoader(environment: [:]).load(path: nil))
         let machine = evidence.machine()
         #expect(machine.contains("model: Raspberry Pi 4 Model B Rev 1.4"))
         #expect(machine.contains("system: Debian GNU/Linux 12 (bookworm)"))
@@ -170,7 +170,7 @@ private final class Tree {
             "proc/42/io": "write_bytes: 4000000\n",
         ])
         let evidence = MachineEvidence(
-            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+            tree: tree.system, settings: try SettingsLoader(environment: [:]).load(path: nil))
         let lines = evidence.daemon(uptime: uptime)
         #expect(lines.first?.hasPrefix("runs for: ") == true)
         #expect(lines.contains("written to disks: 4000000 bytes"))
@@ -179,7 +179,7 @@ private final class Tree {
     @Test func aReportOfAMachineWithNothingSaysSo() async throws {
         let tree = try Tree(["proc/stat": ""])
         let evidence = MachineEvidence(
-            tree: tree.system, settings: try await SettingsLoader(environment: [:]).load(path: nil))
+            tree: tree.system, settings: try SettingsLoader(environment: [:]).load(path: nil))
         let report = MachineReport(
             doctor: DoctorReport(version: "1.2.3", well: true, findings: []), evidence: evidence,
             kernelLog: "journalctl cannot be run", status: nil, gaps: nil,

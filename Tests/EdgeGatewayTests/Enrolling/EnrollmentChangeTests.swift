@@ -34,7 +34,7 @@ import Uplink
             directory = URL(filePath: "/tmp/enrollment-change-\(UUID().uuidString)")
             try FileManager.default.createDirectory(
                 at: directory, withIntermediateDirectories: true)
-            let settings = try await SettingsLoader(environment: [
+            let settings = try SettingsLoader(environment: [
                 "EDGE_GATEWAY_STATE": directory.path, "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
             ]).load()
             let clock = SystemClock(trust: .always)

@@ -78,7 +78,7 @@ import Uplink
     }
 
     @Test func aNameThatCannotBePrintedIsReportedAndNotUsed() async throws {
-        let settings = try await SettingsLoader(environment: [
+        let settings = try SettingsLoader(environment: [
             "EDGE_GATEWAY_GATEWAY_NAME": "ward\u{1B}[2J",
             "EDGE_GATEWAY_GATEWAY_SITE": String(repeating: "x", count: 65),
             "EDGE_GATEWAY_GATEWAY_LABELS": "nonsense",
@@ -106,7 +106,7 @@ import Uplink
                 "EDGE_GATEWAY_STATE": directory, "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:8470",
             ]
             environment.merge(variables) { $1 }
-            return try await SettingsLoader(environment: environment).load().problems()
+            return try SettingsLoader(environment: environment).load().problems()
                 .map(\.setting).filter { $0.hasSuffix("token_file") }
         }
         let fleet = ["EDGE_GATEWAY_FLEET_TOKEN_FILE": directory + "/one"]

@@ -22,7 +22,7 @@ import Testing
         let clock = SystemClock(trust: .always)
         let queue = try SampleQueue(
             path: directory.appending(path: "queue.sqlite").path, clock: clock, bootID: "boot")
-        let settings = try await SettingsLoader(
+        let settings = try SettingsLoader(
             environment: ["EDGE_GATEWAY_STATE": directory.path]
         ).load()
         let logger = Logger(label: "routes")

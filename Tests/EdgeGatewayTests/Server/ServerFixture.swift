@@ -31,7 +31,7 @@ struct ServerFixture {
             "EDGE_GATEWAY_STATE": directory.path,
             "EDGE_GATEWAY_SOCKET": directory.appending(path: "control.sock").path,
         ]
-        let settings = try await SettingsLoader(environment: own.merging(variables) { $1 }).load()
+        let settings = try SettingsLoader(environment: own.merging(variables) { $1 }).load()
         var logger = Logger(label: "server")
         logger.logLevel = .critical
         let gateway = Gateway(

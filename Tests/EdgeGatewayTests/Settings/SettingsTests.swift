@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct SettingsTests {
     @Test func standsOnDefaultsWhenThereIsNoFile() async throws {
-        let settings = try await SettingsLoader(environment: [:]).load()
+        let settings = try SettingsLoader(environment: [:]).load()
         #expect(settings.commitInterval == .seconds(5))
         #expect(settings.commitSamples == 500)
         #expect(settings.clockTrust == .kernel)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func framesGatherOnlyForACommitThatWaitsForThem() async throws {
-        let settings = try await SettingsLoader(environment: [:]).load()
+        let settings = try SettingsLoader(environment: [:]).load()
         #expect(settings.frameAgeMax == .seconds(5))
         let soon = try await load("storage:\n  commit_seconds: 2\n")
         #expect(soon.frameAgeMax == .seconds(2))
@@ -62,15 +62,15 @@ import Testing
     }
 
     @Test func anUnknownVariableIsAnErrorToo() async throws {
-        let fault = await #expect(throws: SettingsFault.self) {
-            _ = try await SettingsLoader(environment: ["EDGE_GATEWAY_CLOCK_TRUTS": "always"]).load()
+        let fault = #expect(throws: SettingsFault.self) {
+            _ = try SettingsLoader(environment: ["EDGE_GATEWAY_CLOCK_TRUTS": "always"]).load()
         }
         #expect(fault?.description.contains("did you mean `EDGE_GATEWAY_CLOCK_TRUST`?") == true)
     }
 
     @Test func aMissingNamedFileIsAnErrorButAMissingStandardFileIsNot() async throws {
-        let fault = await #expect(throws: SettingsFault.self) {
-            _ = try await SettingsLoader(environment: [:]).load(path: "/nonexistent/config.yaml")
+        let fault = #expect(throws: SettingsFault.self) {
+            _ = try SettingsLoader(environment: [:]).load(path: "/nonexistent/config.yaml")
         }
         #expect(fault?.description.contains("no such file") == true)
     }
@@ -82,8 +82,8 @@ import Testing
 
     @Test func theShippedConfigurationIsWell() async throws {
         let path = repositoryRoot.appending(path: "deploy/config.yaml").path
-        let shipped = try await SettingsLoader(environment: [:]).load(path: path)
-        let defaults = try await SettingsLoader(environment: [:]).load()
+        let shipped = try SettingsLoader(environment: [:]).load(path: path)
+        let defaults = try SettingsLoader(environment: [:]).load()
         #expect(shipped.listing.map(\.value) == defaults.listing.map(\.value))
     }
 
@@ -230,6 +230,6 @@ import Testing
             .appending(path: "settings-\(UUID().uuidString).yaml").path
         try yaml.write(toFile: path, atomically: true, encoding: .utf8)
         defer { try? FileManager.default.removeItem(atPath: path) }
-        return try await SettingsLoader(environment: environment).load(path: path)
+        return try SettingsLoader(environment: environment).load(path: path)
     }
 }
