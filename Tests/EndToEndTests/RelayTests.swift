@@ -43,9 +43,9 @@ import Testing
 
     @Test func aStrapDeliversThroughARelayAndTheGatewayHoldsNoToken() async throws {
         try await RelayStage.run { stage in
-            var setup = TestWorld.Setup()
-            setup.settings = stage.settings
-            try await TestWorld.run(setup) { try await Self.deliver($0, stage) }
+            try await TestWorld.run(settings: stage.settings) {
+                try await Self.deliver($0, stage)
+            }
         }
     }
 
@@ -55,9 +55,7 @@ import Testing
         setting: String
     ) async throws {
         try await RelayStage.run { stage in
-            var setup = TestWorld.Setup()
-            setup.settings = stage.settings
-            try await TestWorld.run(setup) { world in
+            try await TestWorld.run(settings: stage.settings) { world in
                 let relay = try await stage.start(
                     exchange: world.exchange.baseURL, practitionerKey: Self.key, device: "70007")
                 _ = try await stage.addWhenItListens(to: world.gateway)

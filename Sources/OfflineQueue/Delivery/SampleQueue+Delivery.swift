@@ -99,6 +99,11 @@ extension SampleQueue {
         deliveries.noteRequest(.unanswered(uptime), of: enrollment)
     }
 
+    /// Notes that nothing of the request begun last has been sent: nobody can be working on it.
+    public func cancelRequest(enrollment: Int64) {
+        deliveries.noteRequest(.answered, of: enrollment)
+    }
+
     /// When the last request of this delivery was sent, if its outcome is unknown. One of an earlier run is taken to
     /// have been sent just now.
     public func unansweredRequest(enrollment: Int64) throws(QueueError) -> Uptime? {

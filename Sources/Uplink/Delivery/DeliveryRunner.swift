@@ -226,6 +226,7 @@ public actor DeliveryRunner {
         let began = uptime
         let answer = await destination.deliver(points, alone: alone)
         let now = uptime
+        if case .notSent = answer { await queue.cancelRequest(enrollment: enrollmentID) }
         fault = await destination.fault
         plan.resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain

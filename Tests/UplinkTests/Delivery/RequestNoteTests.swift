@@ -11,15 +11,20 @@ private actor NoteReadingDestination: Destination {
     private(set) var notes: [Bool] = []
     private let queue: SampleQueue
     private let enrollment: Int64
+    private let isReachable: Bool
 
-    init(_ queue: SampleQueue, _ enrollment: Int64, mayRace: Bool) {
+    init(
+        _ queue: SampleQueue, _ enrollment: Int64, mayRace: Bool = true, isReachable: Bool = true
+    ) {
         self.queue = queue
         self.enrollment = enrollment
         self.mayRace = mayRace
+        self.isReachable = isReachable
     }
 
     func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
         notes.append((try? await queue.unansweredRequest(enrollment: enrollment)) ?? nil != nil)
+        guard isReachable else { return .notSent(retryAt: nil) }
         return .entries(points.map { _ in EntryAnswer(.stored) })
     }
 
@@ -28,10 +33,10 @@ private actor NoteReadingDestination: Destination {
 }
 
 @Suite struct RequestNoteTests {
-    @Test(arguments: [true, false])
-    func aRequestIsNotedOnlyWhereARepetitionBesideItMayBeStoredTwice(mayRace: Bool) async throws {
-        let scratch = try Scratch()
-        let clock = StillClock(wall: UTC(microseconds: 1_795_334_400_000_000))
+    private let clock = StillClock(wall: UTC(microseconds: 1_795_334_400_000_000))
+
+    /// A store with one sample that waits.
+    private func store(in scratch: Scratch) async throws -> (SampleQueue, Enrollment) {
         let queue = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
         let enrollment = try await queue.enroll(
             EnrollmentTerms(
@@ -45,6 +50,31 @@ private actor NoteReadingDestination: Destination {
             Arrival(assignmentID: assignment.id, at: clock.read(), frame: [0, 60])
         ])
         try await queue.flush()
+        return (queue, enrollment)
+    }
+
+    /// A gateway whose settings were wrong left the destination alone for half a minute after the restart that
+    /// mended them.
+    @Test func aRequestThatWasNotSentKeepsTheNextRunFromNothing() async throws {
+        let scratch = try Scratch()
+        let (queue, enrollment) = try await store(in: scratch)
+        let destination = NoteReadingDestination(queue, enrollment.id, isReachable: false)
+        let runner = DeliveryRunner(
+            enrollment: enrollment, queue: queue, destination: destination, clock: clock,
+            logger: .quiet)
+        _ = await runner.advance()
+        #expect(await destination.notes == [true])
+        #expect(try await queue.unansweredRequest(enrollment: enrollment.id) == nil)
+        try await queue.close()
+        let next = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        #expect(try await next.unansweredRequest(enrollment: enrollment.id) == nil)
+        try await next.close()
+    }
+
+    @Test(arguments: [true, false])
+    func aRequestIsNotedOnlyWhereARepetitionBesideItMayBeStoredTwice(mayRace: Bool) async throws {
+        let scratch = try Scratch()
+        let (queue, enrollment) = try await store(in: scratch)
         let destination = NoteReadingDestination(queue, enrollment.id, mayRace: mayRace)
         let runner = DeliveryRunner(
             enrollment: enrollment, queue: queue, destination: destination, clock: clock,
