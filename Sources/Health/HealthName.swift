@@ -16,6 +16,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case doubledStream = "doubled-stream"
     case batteryLow = "battery-low"
     case strapSilent = "strap-silent"
+    case strapIntermittent = "strap-intermittent"
     case noHeartRate = "no-heart-rate"
     case strapNotStored = "strap-not-stored"
     case clockUntrusted = "clock-untrusted"
@@ -156,6 +157,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "a paired strap has sent nothing for a minute",
                 "wear it, moisten the electrodes, end its connection to phones, check its battery")
+        case .strapIntermittent:
+            Row(
+                .error,
+                "a strap comes and goes: more than a quarter of its data is missing; the item ends "
+                    + "when it is less than a tenth",
+                "bring strap and gateway nearer to each other, change the strap's battery, moisten "
+                    + "the electrodes and tighten it")
         case .noHeartRate:
             Row(
                 .error, "a strap has sent frames without a heart rate for five minutes",

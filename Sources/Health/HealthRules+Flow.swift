@@ -5,6 +5,8 @@ extension HealthRules {
     static let uncommittedMax = Duration.seconds(60)
     /// Wetting dry electrodes or changing a shirt takes less.
     static let withoutRateMax = Duration.seconds(300)
+    /// What a strap that comes and goes is silent in between; a longer silence is said by itself.
+    static let pauseMax = Duration.seconds(300)
     /// A strap that streams must have been stored by then.
     static let unstoredMax = Duration.seconds(60)
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
@@ -51,11 +53,20 @@ extension HealthRules {
     private static func silence(
         _ strap: HealthSnapshot.Strap, beside causes: [HealthCondition]
     ) -> HealthCondition? {
-        guard strap.silentTime > strap.silenceLimit,
+        guard
             !causes.contains(where: {
                 $0.subject == "\(strap.id)" && $0.name.explains == .itsStrap
             })
         else { return nil }
+        // Of one that leaves at the same age each time the cause is known.
+        if let missing = strap.missingTime, strap.fixedAge == nil,
+            max(strap.silentTime, strap.withoutRateTime) <= pauseMax
+        {
+            return HealthCondition(
+                .strapIntermittent, about: strap,
+                message: "comes and goes: \(age(missing)) of a quarter of an hour are missing")
+        }
+        guard strap.silentTime > strap.silenceLimit else { return nil }
         return HealthCondition(
             .strapSilent, about: strap,
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")

@@ -70,6 +70,9 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var silentTime = Duration.zero
         /// A silence of this strap counts from here on: some send once in twenty seconds.
         public var silenceLimit = Duration.seconds(60)
+        /// How much of the last quarter of an hour is without a heart rate while the strap comes and goes; nil while
+        /// it does not.
+        public var missingTime: Duration?
         /// How long its frames have had no heart rate.
         public var withoutRateTime = Duration.zero
         /// Why the last one had none, in words.

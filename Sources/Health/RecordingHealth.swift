@@ -9,14 +9,12 @@ public struct RecordingHealth: Sendable {
     let recorder: Recorder
     let central: Central
     let queue: SampleQueue
-    let needsContact: Bool
 
-    /// Reads these three. With `needsContact`, a rate without skin contact counts as none, because it is not delivered.
-    public init(recorder: Recorder, central: Central, queue: SampleQueue, needsContact: Bool) {
+    /// Reads these three.
+    public init(recorder: Recorder, central: Central, queue: SampleQueue) {
         self.recorder = recorder
         self.central = central
         self.queue = queue
-        self.needsContact = needsContact
     }
 
     /// The snapshot of radio, straps and store, and what was counted for it.
@@ -74,11 +72,10 @@ public struct RecordingHealth: Sendable {
             strap.isDoubled = session.isDoubled
             strap.silentTime = session.silentTime(at: uptime)
             strap.silenceLimit = session.silenceLimit
+            strap.missingTime = session.missingTime
             // A strap that sends nothing has nothing to store.
             if strap.silentTime < strap.silenceLimit {
-                if let without = session.rateFault,
-                    without.fault != .contactLost || needsContact
-                {
+                if let without = session.rateFault {
                     strap.withoutRateTime = uptime - without.since
                     strap.rateFault = without.fault.meaning
                 }

@@ -83,7 +83,7 @@ extension Recorder {
     /// Stores this sensor's frames under an assignment, those that waited first.
     public func record(address: String, sensorID: Int64, assignmentID: Int64) async {
         if let session = sessions[address] {
-            sessions[address]?.assignmentID = assignmentID
+            sessions[address]?.begin(assignmentID)
             await queue.note(
                 session.silence.cause, of: assignmentID, at: clock.read().uptime)
             await takeHeld(of: address)
@@ -91,7 +91,8 @@ extension Recorder {
         }
         // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
         var session = SensorSession(
-            sensorID: sensorID, assignmentID: assignmentID, began: clock.read().uptime)
+            sensorID: sensorID, assignmentID: assignmentID, needsContact: needsContact,
+            began: clock.read().uptime)
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session

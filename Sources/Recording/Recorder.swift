@@ -17,6 +17,7 @@ public actor Recorder {
     let central: Central
     let clock: any GatewayClock
     let policy: DecodePolicy
+    let needsContact: Bool
     private let logger: Logger
 
     var sessions: [String: SensorSession] = [:]
@@ -41,15 +42,17 @@ public actor Recorder {
     var isDaemonPresent = false
     var adaptersPowered: [String: Bool] = [:]
 
-    /// A recorder without a sensor yet; `policy` is that for disputed frames.
+    /// A recorder without a sensor yet; `policy` is that for disputed frames. With `needsContact`, a rate without
+    /// skin contact counts as none, because it is not delivered.
     public init(
         queue: SampleQueue, central: Central, clock: any GatewayClock, policy: DecodePolicy,
-        logger: Logger
+        needsContact: Bool, logger: Logger
     ) {
         self.queue = queue
         self.central = central
         self.clock = clock
         self.policy = policy
+        self.needsContact = needsContact
         self.logger = logger
     }
 

@@ -20,7 +20,9 @@ public struct SensorSession: Sendable {
     /// The store's number for the sensor.
     public let sensorID: Int64
     /// Who wears it and where its samples go.
-    var assignmentID: Int64
+    private(set) var assignmentID: Int64
+    /// Whether a rate without skin contact counts as none.
+    private let needsContact: Bool
 
     /// The last measurement.
     public private(set) var latest: HeartRateMeasurement?
@@ -30,6 +32,7 @@ public struct SensorSession: Sendable {
     private var judge = PlausibilityJudge()
     private var doubling = DoubledStream()
     private var beats = BeatTimeline()
+    private var interruptions = Interruptions()
     /// When the last frame arrived, decodable or not.
     public private(set) var latestArrival: Uptime?
     /// Why the last frame had no heart rate, and since when no frame has had one; nil while they do.
@@ -39,16 +42,29 @@ public struct SensorSession: Sendable {
     /// Charge in percent, once it is known.
     public internal(set) var batteryPercent: Int?
     /// What would explain it if no frame came.
-    var silence = SilenceCause()
+    var silence = SilenceCause() {
+        didSet { if silence.isOfGateway { interruptions.excuse() } }
+    }
     /// Since when frames are expected.
     let began: Uptime
     /// Whether a frame of the present link has come to its time.
     private(set) var linkHasFrame = false
 
-    init(sensorID: Int64, assignmentID: Int64, began: Uptime = .zero) {
+    init(
+        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero
+    ) {
         self.sensorID = sensorID
         self.assignmentID = assignmentID
+        self.needsContact = needsContact
         self.began = began
+    }
+
+    /// Its frames belong to this assignment from now on.
+    mutating func begin(_ assignment: Int64) {
+        guard assignment != assignmentID else { return }
+        assignmentID = assignment
+        // Whoever wears it now has not interrupted anything.
+        interruptions = Interruptions()
     }
 
     /// Whether every frame has come twice for a while.
@@ -63,6 +79,10 @@ public struct SensorSession: Sendable {
 
     /// How long nothing has come.
     public func silentTime(at uptime: Uptime) -> Duration { uptime - (latestArrival ?? began) }
+
+    /// How much of the last quarter of an hour is without a heart rate while the strap comes and goes; nil while it does
+    /// not.
+    public var missingTime: Duration? { interruptions.isMany ? interruptions.missing : nil }
 
     /// The typical time between two frames; nil while unknown.
     var cadence: Duration? { intake.cadenceMicroseconds.map { .microseconds($0) } }
@@ -146,7 +166,7 @@ public struct SensorSession: Sendable {
             latest = measurement
             _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
             let plausibility = judge.judge(measurement, at: uptime.microseconds)
-            note(RateFault(plausibility), at: uptime)
+            note(RateFault(plausibility, needsContact: needsContact), at: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
@@ -165,6 +185,10 @@ public struct SensorSession: Sendable {
         let since = goesOn ? rateFault?.since ?? uptime : uptime
         rateFault = fault.map { ($0, since) }
         latestFrame = uptime
+        if fault == nil {
+            interruptions.dataCame(
+                at: uptime, pauseMax: max(SampleQueue.silenceMax, (cadence ?? .zero) * 3))
+        }
     }
 
     /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 the uncertainty of a
@@ -186,8 +210,8 @@ public struct SensorSession: Sendable {
 }
 
 extension RateFault {
-    fileprivate init?(_ plausibility: Plausibility) {
-        if plausibility.contains(.contactLost) {
+    fileprivate init?(_ plausibility: Plausibility, needsContact: Bool) {
+        if needsContact, plausibility.contains(.contactLost) {
             self = .contactLost
         } else if plausibility.contains(.zeroRate) {
             self = .noPulse

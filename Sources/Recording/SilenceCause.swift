@@ -11,6 +11,14 @@ struct SilenceCause: Equatable {
     private var isStreaming = false
     private var hasContact = true
 
+    /// Whether the gateway's radio could not have heard it, or had no place for it.
+    var isOfGateway: Bool {
+        switch cause {
+        case .adapterDown, .daemonGone, .adapterFull: true
+        default: false
+        }
+    }
+
     /// Follows the link; true if the cause changed.
     mutating func follow(_ change: LinkChange) -> Bool {
         let before = cause

@@ -89,6 +89,18 @@ struct Provocation: Sendable {
             try await world.record()
             await world.bluez.setBattery(strap, 9)
         },
+        // It is heard again each time before it counts as silent.
+        "strap-intermittent": Provocation(advice: "nearer to each other") { world in
+            try await world.record()
+            for _ in 0..<9 {
+                await world.bluez.wait { $0.isSubscribed(strap) }
+                try await world.pass(seconds: 5)
+                await world.bluez.setOnAir(strap, false)
+                await world.bluez.drop(strap)
+                try await world.pass(seconds: 35)
+                await world.bluez.setOnAir(strap, true)
+            }
+        },
         "strap-silent": Provocation(advice: "moisten the electrodes") { world in
             try await world.record()
             await world.bluez.setSendsFrames(false)

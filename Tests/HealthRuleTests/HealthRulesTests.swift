@@ -56,6 +56,7 @@ import Testing
         Row(.strapLeaves) { $0.straps[0].fixedAge = .seconds(30) },
         Row(.doubledStream) { $0.straps[0].isDoubled = true },
         Row(.strapSilent) { $0.straps[0].silentTime = .seconds(61) },
+        Row(.strapIntermittent) { $0.straps[0].missingTime = .seconds(226) },
         Row(.noHeartRate) { $0.straps[0].withoutRateTime = .seconds(301) },
         Row(.strapNotStored) { $0.straps[0].unstoredTime = .seconds(61) },
         Row(.strapNotStored) { $0.straps[0].isRecorded = false },
@@ -146,6 +147,37 @@ import Testing
                 $0.radio = .daemonHung(for: .seconds(70))
                 $0.straps[0].silentTime = .seconds(70)
             } == [.bluetoothdHung])
+    }
+
+    /// `strap-silent` came and went with each of its links, and was in its place for the seconds between.
+    @Test func aStrapThatComesAndGoesIsSilentOnlyOnceItStaysAway() {
+        func names(silentFor silence: Duration) -> [HealthName] {
+            self.names {
+                $0.straps[0].missingTime = .seconds(800)
+                $0.straps[0].silentTime = silence
+            }
+        }
+        #expect(names(silentFor: .zero) == [.strapIntermittent])
+        #expect(names(silentFor: .seconds(90)) == [.strapIntermittent])
+        #expect(names(silentFor: .seconds(301)) == [.strapSilent])
+        #expect(
+            self.names {
+                $0.straps[0].missingTime = .seconds(800)
+                $0.straps[0].withoutRateTime = .seconds(301)
+            } == [.noHeartRate])
+    }
+
+    @Test func aStrapThatComesAndGoesForAKnownCauseIsNotToldToComeNearer() {
+        #expect(
+            names {
+                $0.straps[0].missingTime = .seconds(800)
+                $0.straps[0].fixedAge = .seconds(30)
+            } == [.strapLeaves])
+        #expect(
+            names {
+                $0.straps[0].missingTime = .seconds(800)
+                $0.radio = .poweredOff
+            } == [.radioOff])
     }
 
     @Test func aStrapWithASlowCadenceIsJudgedByIt() {

@@ -87,7 +87,7 @@ import Testing
                 connect: { [bus] () async throws(DBusFault) in bus })
             let recorder = Recorder(
                 queue: queue, central: central, clock: clock, policy: .clinical,
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                needsContact: true, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             running = [
                 Task { await central.run() },
                 Task { for await batch in central.events() { await recorder.take(batch) } },

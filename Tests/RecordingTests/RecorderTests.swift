@@ -27,7 +27,7 @@ import Testing
         )
         let recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: .clinical,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            needsContact: true, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let sensor = try await queue.addSensor(address: Self.address, details: SensorDetails())
         let assignment = try await queue.assign(
             sensor: sensor.id, enrollment: nil, patient: nil, since: nil)

@@ -49,7 +49,7 @@ actor DayGateway {
         let central = Central(settings: settings, clock: .virtual, connect: connect)
         let recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: .clinical,
-            logger: Logger(label: "day") { _ in SwiftLogNoOpLogHandler() })
+            needsContact: true, logger: Logger(label: "day") { _ in SwiftLogNoOpLogHandler() })
         self.queue = queue
         history = HealthHistory()
         stored = []
@@ -124,8 +124,7 @@ actor DayGateway {
     func lookAtHealth() async throws {
         guard let queue, let central, let recorder else { return }
         let reading = clock.read()
-        let health = RecordingHealth(
-            recorder: recorder, central: central, queue: queue, needsContact: true)
+        let health = RecordingHealth(recorder: recorder, central: central, queue: queue)
         let (snapshot, counts) = await health.read(reading, history: history)
         history.note(counts, at: reading.uptime)
         stored = stored.suffix(Self.unnoticedMinutesMax) + [counts.stored]

@@ -58,12 +58,10 @@ struct Gateway: Sendable {
         self.queue = queue
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
-            logger: logger)
+            needsContact: settings.delivery.policy.withheld.contains(.contactLost), logger: logger)
         deliveries = Deliveries(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
-            recording: RecordingHealth(
-                recorder: recorder, central: central, queue: queue,
-                needsContact: settings.delivery.policy.withheld.contains(.contactLost)),
+            recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
             servers: servers,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
