@@ -248,7 +248,11 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "HealthRuleTests", dependencies: ["Basics", "BlueZ", "Health"],
+            name: "HealthRuleTests",
+            dependencies: [
+                "Basics", "BlueZ", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "UplinkTests", dependencies: ["Basics", "Uplink", "Testbed"],

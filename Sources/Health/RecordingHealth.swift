@@ -55,15 +55,14 @@ public struct RecordingHealth: Sendable {
         _ links: [LinkSnapshot], _ reading: ClockReading, _ history: HealthHistory,
         _ counts: inout HealthHistory.Counts
     ) async throws(QueueError) -> [HealthSnapshot.Strap] {
-        let sessions = await recorder.recorded
+        let recorded = await recorder.recorded
         let uptime = reading.uptime
         let sensors = try await queue.sensors()
-        // One is recorded under a newer address where the store has not taken that.
-        counts.unrecorded = Set(sensors.map(\.id)).subtracting(sessions.values.map(\.sensorID))
+        counts.unrecorded = Set(sensors.map(\.id)).subtracting(recorded.keys)
         return sensors.map { [counts] sensor in
             var strap = HealthSnapshot.Strap(
                 id: sensor.id, address: sensor.address, label: sensor.label)
-            guard let session = sessions[sensor.address] else {
+            guard let (address, session) = recorded[sensor.id] else {
                 strap.isRecorded =
                     !counts.unrecorded.contains(sensor.id) || !history.wasUnrecorded(sensor.id)
                 return strap
@@ -82,7 +81,7 @@ public struct RecordingHealth: Sendable {
                 strap.unstoredTime = history.unstoredTime(
                     of: sensor.id, now: counts, at: uptime)
             }
-            guard let link = links.first(where: { $0.address == sensor.address }) else {
+            guard let link = links.first(where: { $0.address == address }) else {
                 return strap
             }
             strap.link = link.state.kind

@@ -14,8 +14,17 @@ extension Recorder {
     /// What is known of a recorded sensor.
     public func session(of address: String) -> SensorSession? { sessions[address] }
 
-    /// What is known of every recorded sensor, by address.
-    public var recorded: [String: SensorSession] { sessions }
+    /// What is known of every recorded sensor, by the store's number, and the address that bluetoothd knows it by:
+    /// a newer one where the store has not taken that.
+    public var recorded: [Int64: (address: String, session: SensorSession)] {
+        Dictionary(
+            sessions.map { ($1.sensorID, ($0, $1)) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// The address that bluetoothd knows a recorded sensor by, of its number in the store; nil if it is not recorded.
+    public func address(of sensor: Int64) -> String? {
+        sessions.first { $0.value.sensorID == sensor }?.key
+    }
 
     /// The state of a sensor's link, and why it does not stream.
     public func link(of address: String) -> (state: String, detail: String?) {

@@ -341,7 +341,7 @@ import Testing
         let identity = "C0:00:00:00:00:02"
         let other = try await stage.queue.addSensor(address: identity)
         await stage.recorder.take([.renamed(from: Self.address, to: identity)])
-        #expect(await stage.recorder.recorded[identity]?.sensorID == stage.sensor.id)
+        #expect(await stage.recorder.address(of: stage.sensor.id) == identity)
         #expect(try await stage.queue.sensors().first?.address == Self.address)
         try await stage.queue.readdress(sensor: other.id, to: "C0:00:00:00:00:03")
         await stage.recorder.storeAddresses()

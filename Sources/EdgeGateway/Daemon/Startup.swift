@@ -72,8 +72,7 @@ actor Startup {
                     continue
                 }
                 // One whose new address could not be stored goes on under that.
-                let other = recorded.first { $1.sensorID == sensor.id && $0 != sensor.address }
-                if let address = other?.key {
+                if let address = recorded[sensor.id]?.address, address != sensor.address {
                     await recording.recorder.record(
                         address: address, sensorID: sensor.id, assignmentID: assignment.id)
                 } else {
@@ -84,9 +83,9 @@ actor Startup {
             // Known from a stand-in, or forgotten by a change that counts only now.
             let known = Set(sensors.map(\.id))
             let addresses = Set(sensors.map(\.address))
-            for (address, session) in recorded
-            where !known.contains(session.sensorID) && !addresses.contains(address) {
-                await recording.letGo(address)
+            for (sensor, recorded) in recorded
+            where !known.contains(sensor) && !addresses.contains(recorded.address) {
+                await recording.letGo(recorded.address)
             }
             // A paired strap has an assignment: a salvage has lost it. Its samples are held until it is paired anew.
             let worn = Set(open.map(\.sensorID))

@@ -22,13 +22,14 @@ struct LiveService: Sendable {
 
     /// These sensors, now. Reads memory only: clients ask several times a second.
     func straps(_ sensors: [Sensor]) async throws -> [LiveStrap] {
-        let sessions = await recorder.recorded
+        let recorded = await recorder.recorded
         let snapshots = await central.snapshots()
         let uptime = clock.read().uptime
         return sensors.map { sensor in
-            let link = snapshots.first { $0.address == sensor.address }
+            let known = recorded[sensor.id]
+            let link = snapshots.first { $0.address == known?.address ?? sensor.address }
             return LiveStrap(
-                sensor, sessions[sensor.address], link, at: uptime,
+                sensor, known?.session, link, at: uptime,
                 freshTime: SensorReport.freshTime)
         }
     }

@@ -101,11 +101,13 @@ struct PairingService: Sendable {
         // First what can fail; what follows the store's commit cannot.
         let before = try await sensors.report(on: sensor, enrollment: nil)
         try await recording.changes.run {
-            try await whileHeld(address) { end in
+            // One whose new address the store has not taken is recorded under that.
+            let known = await recorder.address(of: sensor.id) ?? address
+            try await whileHeld(known) { end in
                 try await queue.flush()
                 try await queue.forgetSensor(sensor.id, at: end)
             }
-            await recording.stop(address)
+            await recording.stop(known)
         }
         return (try? await sensors.report(on: sensor, enrollment: nil)) ?? before
     }

@@ -33,9 +33,10 @@ struct Sensors: Sendable {
     /// The report on one sensor.
     func report(on sensor: Sensor, enrollment: String?) async throws -> SensorReport {
         let balance = try await queue.balance(of: .sensor(sensor.id))
-        let session = await recorder.session(of: sensor.address)
-        let link = await recorder.link(of: sensor.address)
-        let subscription = await recorder.subscription(of: sensor.address)
+        let address = await recorder.address(of: sensor.id) ?? sensor.address
+        let session = await recorder.session(of: address)
+        let link = await recorder.link(of: address)
+        let subscription = await recorder.subscription(of: address)
         let now = clock.read().uptime
         let age = session?.latestArrival.map { now - $0 }
         // An old rate is no rate: it must not be mistaken for a beating heart.
