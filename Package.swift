@@ -263,8 +263,8 @@ let package = Package(
         .testTarget(
             name: "EdgeGatewayTests",
             dependencies: [
-                "BlueZ", "EdgeGateway", "GATTHeartRate", "Health", "OfflineQueue", "Testbed",
-                "Uplink", .product(name: "Logging", package: "swift-log"),
+                "BlueZ", "EdgeGateway", "GATTHeartRate", "Health", "OfflineQueue", "Recording",
+                "Testbed", "Uplink", .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Golden"], swiftSettings: settings),
         .testTarget(

@@ -56,7 +56,7 @@ struct PairingService: Sendable {
             if known != address { wanted = try await self.wanted(request, for: known) }
         } catch {
             if isNew { await recording.changes.run { await recorder.abandonPairing(address) } }
-            await central.undo(inspection)
+            await undo(inspection)
             throw error
         }
         let sensor: Sensor
@@ -70,7 +70,7 @@ struct PairingService: Sendable {
                 }
             }
         } catch {
-            await central.undo(inspection)
+            await undo(inspection)
             throw error
         }
         // It is paired from here on, whatever can be told of it.
@@ -190,6 +190,13 @@ struct PairingService: Sendable {
             await clock.sleep(Self.firstBeatPause)
         }
         return inspection
+    }
+
+    /// Removes a bond that comes to nothing. One that the strap's recording needs stays: another person may have paired
+    /// it meanwhile.
+    private func undo(_ inspection: Inspection) async {
+        guard await recorder.session(of: inspection.sighting.address) == nil else { return }
+        await central.undo(inspection)
     }
 
     /// Stores the sensor and its assignment, and records it from then on.

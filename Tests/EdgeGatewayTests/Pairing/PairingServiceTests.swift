@@ -1,0 +1,174 @@
+import Foundation
+import GATTHeartRate
+import Logging
+import OfflineQueue
+import Recording
+import Testbed
+import Testing
+
+@testable import BlueZ
+@testable import EdgeGateway
+
+/// Pairing and forgetting with the daemon's own parts, against the simulated org.bluez.
+@Suite(.timeLimit(.minutes(5))) struct PairingServiceTests {
+    private static let strap = "C0:00:00:00:00:01"
+    private static let passkey: UInt32 = 4711
+
+    private struct Place {
+        let directory: URL
+        let bus: PrivateBus
+        let bluez: SimulatedBlueZ
+        let gateway: Gateway
+        private let running: [Task<Void, Never>]
+
+        init(
+            _ security: SimulatedStrap.Security = .passkeyShown(PairingServiceTests.passkey)
+        ) async throws {
+            directory = FileManager.default.temporaryDirectory.appending(
+                path: "pairing-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(
+                at: directory, withIntermediateDirectories: true)
+            let bus = try await PrivateBus.start()
+            self.bus = bus
+            var strap = SimulatedStrap(
+                address: PairingServiceTests.strap, name: "HR",
+                heart: try RecordedHeart.steady(milliseconds: 1000))
+            strap.security = security
+            bluez = try await SimulatedBlueZ.start(
+                on: bus, adapters: [SimulatedAdapter()], straps: [strap])
+            let settings = try await SettingsLoader(environment: [
+                "EDGE_GATEWAY_STATE": directory.path
+            ]).load()
+            let clock = SystemClock(trust: .always)
+            let central = Central(settings: CentralSettings(service: HeartRateService.service)) {
+                () async throws(DBusFault) in try await DBusConnection.open(address: bus.address)
+            }
+            let gateway = Gateway(
+                settings: settings,
+                queue: try SampleQueue(
+                    path: directory.path + "/queue.sqlite", clock: clock, bootID: "boot"),
+                central: central, clock: clock,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            self.gateway = gateway
+            let events = central.events()
+            running = [
+                Task { await central.run() },
+                Task { for await batch in events { await gateway.recorder.take(batch) } },
+            ]
+        }
+
+        /// Pairs the strap, and changes its assignment as another technician does while it asks for its code.
+        func pair(while change: () async throws -> Void) async throws -> PairReport {
+            let gateway = gateway
+            let strap = PairingServiceTests.strap
+            let pairing = Task {
+                try await gateway.pairing.pair(
+                    PairRequest(address: strap, patient: "1", attended: true))
+            }
+            #expect(await bluez.wait { $0.isPairing(strap) })
+            while await gateway.pairing.session.question(of: strap) == nil { await Task.yield() }
+            try await change()
+            #expect(
+                await gateway.pairing.session.answer(
+                    .passkey(PairingServiceTests.passkey), for: strap))
+            return try await pairing.value
+        }
+
+        /// Who wears what.
+        func patients() async throws -> [String?] {
+            try await gateway.queue.openAssignments().map(\.patient)
+        }
+
+        func end() async throws {
+            await gateway.recorder.stop()
+            await gateway.pairing.central.stop(disconnecting: false)
+            for task in running { await task.value }
+            try await gateway.queue.close()
+            await bluez.stop()
+            await bus.stop()
+            try FileManager.default.removeItem(at: directory)
+        }
+    }
+
+    @Test func aStrapThatNobodyTouchesMeanwhileIsPaired() async throws {
+        let place = try await Place()
+        let report = try await place.pair {}
+        #expect(report.firstBpm == 60)
+        #expect(try await place.patients() == ["1"])
+        #expect(await place.bluez.callCount("RemoveDevice") == 0)
+        try await place.end()
+    }
+
+    @Test func aStrapThatAnotherPersonPairsMeanwhileStaysTheirs() async throws {
+        let place = try await Place()
+        let queue = place.gateway.queue
+        let refusal = await #expect(throws: ProblemReport.self) {
+            try await place.pair {
+                _ = try await queue.pair(
+                    address: Self.strap, details: SensorDetails(name: "bed 2"), enrollment: nil,
+                    patient: "2")
+            }
+        }
+        #expect(refusal?.code == ProblemCode.strapChanged.rawValue)
+        #expect(try await place.patients() == ["2"])
+        #expect(try await queue.sensors().map(\.details.name) == ["bed 2"])
+        #expect(await place.gateway.recorder.recorded.isEmpty, "nothing goes to the wrong patient")
+        #expect(await place.bluez.callCount("RemoveDevice") == 1, "the attempt leaves no bond")
+        try await place.end()
+    }
+
+    /// The bond was removed with which the strap is recorded for the other person's patient.
+    @Test func ofTwoWhoPairAStrapAtOnceOneIsRefusedAndTheOthersBondStays() async throws {
+        let place = try await Place(.encrypted)
+        let gateway = place.gateway
+        await place.bluez.setOnAir(Self.strap, false)
+        let pairings = ["1", "2"].map { patient in
+            Task {
+                try await gateway.pairing.pair(
+                    PairRequest(address: Self.strap, patient: patient))
+            }
+        }
+        while await gateway.pairing.central.inspections < 2 { await Task.yield() }
+        await place.bluez.setOnAir(Self.strap, true)
+        let refusals = await [pairings[0].result, pairings[1].result].compactMap { result in
+            if case .failure(let error) = result { error as? ProblemReport } else { nil }
+        }
+        #expect(refusals.map(\.code) == [ProblemCode.strapChanged.rawValue])
+        #expect(try await place.patients().count == 1)
+        #expect(await gateway.recorder.recorded.count == 1)
+        #expect(await place.bluez.callCount("RemoveDevice") == 0)
+        try await place.end()
+    }
+
+    @Test func aStrapThatAnotherPersonForgetsMeanwhileStaysForgotten() async throws {
+        let place = try await Place()
+        let queue = place.gateway.queue
+        let (sensor, _) = try await queue.pair(
+            address: Self.strap, details: SensorDetails(), enrollment: nil, patient: "1")
+        let refusal = await #expect(throws: ProblemReport.self) {
+            try await place.pair { try await queue.forgetSensor(sensor.id) }
+        }
+        #expect(refusal?.code == ProblemCode.strapChanged.rawValue)
+        #expect(try await queue.sensors().isEmpty)
+        #expect(try await place.patients().isEmpty)
+        #expect(await place.gateway.recorder.recorded.isEmpty)
+        try await place.end()
+    }
+
+    /// Its recording went on, to the patient who had worn it.
+    @Test func aStrapWhoseNewAddressTheStoreDidNotTakeIsForgotten() async throws {
+        let place = try await Place()
+        let (queue, recorder) = (place.gateway.queue, place.gateway.recorder)
+        let (changing, identity) = ("60:00:00:00:00:01", "C0:00:00:00:00:02")
+        let (sensor, assignment) = try await queue.pair(
+            address: changing, details: SensorDetails(), enrollment: nil, patient: "1")
+        _ = try await queue.addSensor(address: identity)
+        await recorder.record(
+            address: changing, sensorID: sensor.id, assignmentID: assignment.id)
+        await recorder.take([.renamed(from: changing, to: identity)])
+        #expect(await recorder.address(of: sensor.id) == identity)
+        _ = try await place.gateway.pairing.forget(address: changing)
+        #expect(await recorder.address(of: sensor.id) == nil)
+        try await place.end()
+    }
+}
