@@ -276,7 +276,7 @@ let package = Package(
         .testTarget(
             name: "ChaosTests",
             dependencies: [
-                "Basics", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
+                "Basics", "BlueZ", "EdgeGateway", "OfflineQueue", "Testbed", "Uplink",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/Chaos", exclude: ["FastTime"], swiftSettings: settings),

@@ -32,6 +32,8 @@ public actor BlueZClient {
 
     private let mailbox = Mailbox<BlueZEvent>(capacity: eventsMax)
     private var owner: String?
+    /// It was told that bluetoothd, which is on the bus, does not show its objects.
+    private var isTroubleTold = false
     private var snapshotArrival: UInt64 = 0
     private var lostSeen: UInt64 = 0
     private var pump: Task<Void, Never>?
@@ -173,8 +175,11 @@ public actor BlueZClient {
             sessions = []
             let removed = tree.replace(with: nil, arrival: 0)
             mailbox.post(removed + [.daemonGone(generation: generation)])
+        } else if new == nil, isTroubleTold {
+            mailbox.post([.daemonGone(generation: generation)])
         }
         retry?.cancel()
+        isTroubleTold = isTroubleTold && new != nil
         guard let new else { return }
         var pause = Self.resyncPause
         for attempt in 1...Self.resyncAttemptsMax {
@@ -187,6 +192,7 @@ public actor BlueZClient {
                 let isNewcomer = owner == nil
                 owner = new
                 snapshotArrival = answer.arrival
+                isTroubleTold = false
                 if isNewcomer { generation += 1 }
                 let events = tree.replace(with: answer.body.first, arrival: answer.arrival)
                 mailbox.post(events + (isNewcomer ? [.daemonBack(generation: generation)] : []))
@@ -196,11 +202,12 @@ public actor BlueZClient {
                 if Self.endings.contains(error.name) { return }
                 guard error.name == DBusFault.noReply else {
                     pause = Self.refusedPause
+                    tell(.daemonRefused(error))
                     break
                 }
                 await clock.sleep(Self.resyncPause)
                 // It hangs.
-                if attempt == Self.resyncAttemptsMax { mailbox.post([.daemonSilent]) }
+                if attempt == Self.resyncAttemptsMax { tell(.daemonSilent) }
             }
         }
         // Nothing else would tell when it goes on.
@@ -208,6 +215,11 @@ public actor BlueZClient {
             await clock.sleep(pause)
             if !Task.isCancelled { await self?.meetAgain(new) }
         }
+    }
+
+    private func tell(_ trouble: BlueZEvent) {
+        isTroubleTold = true
+        mailbox.post([trouble])
     }
 
     /// Errors after which there is nobody to ask again.

@@ -57,7 +57,7 @@ extension BlueZErrorClass {
         "org.bluez.Error.NotSupported": .permission,
         "org.bluez.Error.NotAcquired": .permission,
         "org.bluez.Error.Rejected": .permission,
-        "org.freedesktop.DBus.Error.AccessDenied": .permission,
+        DBusFault.accessDenied: .permission,
         "org.freedesktop.DBus.Error.AuthFailed": .permission,
         "org.freedesktop.DBus.Error.ServiceUnknown": .daemon,
         "org.freedesktop.DBus.Error.NameHasNoOwner": .daemon,

@@ -21,6 +21,9 @@ public enum BlueZEvent: Sendable, Hashable {
     case daemonBack(generation: UInt64)
     /// bluetoothd is on the bus and does not tell what objects it has; asked again and again.
     case daemonSilent
+    /// bluetoothd is on the bus, and it or the bus answers with this error when asked what objects it has; asked again
+    /// and again.
+    case daemonRefused(DBusFault)
     /// All that had come when this number was asked for precedes this (``Central/catchUp()``).
     case caughtUp(number: UInt32)
     /// The bus connection ended; nothing follows.

@@ -6,6 +6,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case busAbsent = "bus-absent"
     case bluetoothdAbsent = "bluetoothd-absent"
     case bluetoothdHung = "bluetoothd-hung"
+    case bluetoothdRefuses = "bluetoothd-refuses"
     case noAdapter = "no-adapter"
     case radioOff = "radio-off"
     case radioSilent = "radio-silent"
@@ -103,6 +104,15 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .error, "bluetoothd runs but does not answer; nothing is recorded",
                 "systemctl restart bluetooth; the gateway resumes by itself",
+                explains: .everyStrap)
+        case .bluetoothdRefuses:
+            Row(
+                .error,
+                "bluetoothd runs, and it or the D-Bus policy does not let the gateway in; nothing is "
+                    + "recorded",
+                "sudo apt install --reinstall edge-gateway brings the D-Bus policy back; without the "
+                    + "package: add the daemon's user to the group bluetooth, and systemctl restart "
+                    + "edge-gateway; the gateway asks again every 30 s",
                 explains: .everyStrap)
         case .noAdapter:
             Row(

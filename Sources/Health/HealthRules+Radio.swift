@@ -12,6 +12,20 @@ extension HealthRules {
                     .bluetoothdHung,
                     message: "bluetoothd runs but has answered nothing for \(age(time))")
             ]
+        case .daemonDenied:
+            [
+                HealthCondition(
+                    .bluetoothdRefuses,
+                    message: "bluetoothd runs, and the D-Bus policy does not let the gateway ask it"
+                )
+            ]
+        case .daemonRefuses(let error):
+            [
+                HealthCondition(
+                    .bluetoothdRefuses,
+                    message: "bluetoothd runs, and answers the gateway with \(error)",
+                    advice: "systemctl restart bluetooth; the gateway asks again every 30 s")
+            ]
         case .noAdapter:
             [HealthCondition(.noAdapter, message: "there is no Bluetooth adapter")]
         case .poweredOff:

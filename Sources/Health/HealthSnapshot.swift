@@ -27,6 +27,10 @@ public struct HealthSnapshot: Sendable, Equatable {
         case unknown
         /// It works; or what is missing, from the bus down to the power of the adapter.
         case ready, noBus, noDaemon, noAdapter, poweredOff
+        /// bluetoothd owns its name, and the bus does not let the gateway ask it.
+        case daemonDenied
+        /// bluetoothd owns its name and answers the gateway with the error of this name.
+        case daemonRefuses(error: String)
         /// bluetoothd owns its name and has answered nothing for so long.
         case daemonHung(for: Duration)
     }

@@ -129,6 +129,10 @@ extension HealthSnapshot.Radio {
         case .ready: self = .ready
         case .noBus: self = .noBus
         case .noDaemon: self = .noDaemon
+        case .refused(let fault):
+            self =
+                fault.name == DBusFault.accessDenied
+                ? .daemonDenied : .daemonRefuses(error: fault.name)
         case .noAdapter: self = .noAdapter
         case .poweredOff: self = .poweredOff
         }

@@ -6,7 +6,7 @@ extension Recorder {
     public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
-        if !isDaemonPresent { return .noDaemon }
+        if !isDaemonPresent { return refusal.map(Radio.refused) ?? .noDaemon }
         if adaptersPowered.isEmpty { return .noAdapter }
         return adaptersPowered.values.contains(true) ? .ready : .poweredOff
     }

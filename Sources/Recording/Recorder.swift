@@ -11,6 +11,8 @@ public actor Recorder {
         /// Nothing was told yet.
         case unknown
         case ready, noBus, noDaemon, noAdapter, poweredOff
+        /// bluetoothd is there, and it or the bus refuses the gateway with this error.
+        case refused(DBusFault)
     }
 
     let queue: SampleQueue
@@ -40,6 +42,8 @@ public actor Recorder {
     private var catchUps = CatchUpWaiters()
     var isBusPresent: Bool?
     var isDaemonPresent = false
+    /// What bluetoothd or the bus answers in place of what objects there are.
+    var refusal: DBusFault?
     var adaptersPowered: [String: Bool] = [:]
 
     /// A recorder without a sensor yet; `policy` is that for disputed frames. With `needsContact`, a rate without
@@ -88,6 +92,7 @@ public actor Recorder {
                 catchUps.answer(number)
             case .daemon(let isPresent):
                 isDaemonPresent = isPresent
+                refusal = nil
                 if !isPresent { loseDaemon() }
                 if !isStopping {
                     logger.notice("bluetoothd \(isPresent ? "is there" : "is gone")")
@@ -96,6 +101,9 @@ public actor Recorder {
                 await append(arrivals)
                 arrivals = []
                 await noteHang(since: since, now)
+            case .daemonRefused(let fault):
+                refusal = fault
+                logger.error("bluetoothd does not let the gateway in: \(fault.name)")
             case .renamed(let old, let new):
                 await append(arrivals)
                 arrivals = []
@@ -317,6 +325,7 @@ public actor Recorder {
 
     private func loseDaemon() {
         isDaemonPresent = false
+        refusal = nil
         adaptersPowered = [:]
     }
 

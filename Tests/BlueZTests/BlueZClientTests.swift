@@ -41,9 +41,14 @@ import Testing
         let naps = Naps()
         let client = BlueZClient(connection: try await bus.open(), clock: naps.clock)
         try await client.start()
+        var refused: [String] = []
         search: for await batch in client.events() {
-            for case .daemonBack in batch { break search }
+            for event in batch {
+                if case .daemonRefused(let fault) = event { refused.append(fault.name) }
+                if case .daemonBack = event { break search }
+            }
         }
+        #expect(refused == [error, error])
         #expect(naps.all == [BlueZClient.refusedPause, BlueZClient.refusedPause])
         await client.close()
     }

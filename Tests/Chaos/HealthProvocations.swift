@@ -1,4 +1,5 @@
 import Basics
+import BlueZ
 import Foundation
 import OfflineQueue
 import Testbed
@@ -34,6 +35,13 @@ struct Provocation: Sendable {
         "bluetoothd-absent": Provocation(advice: "systemctl status bluetooth") { world in
             try await world.gateway.start()
             try await world.bluez.setDaemon(running: false)
+        },
+        "bluetoothd-refuses": Provocation(advice: "D-Bus policy") { world in
+            await world.bluez.inject(
+                ScriptedFault(
+                    "GetManagedObjects", times: nil,
+                    .error(DBusFault(name: DBusFault.accessDenied))))
+            try await world.gateway.start()
         },
         "no-adapter": Provocation(advice: "plug one in") { world in
             try await world.gateway.start()

@@ -44,6 +44,8 @@ import Testing
         Row(.busAbsent) { $0.radio = .noBus },
         Row(.bluetoothdAbsent) { $0.radio = .noDaemon },
         Row(.bluetoothdHung) { $0.radio = .daemonHung(for: .seconds(40)) },
+        Row(.bluetoothdRefuses) { $0.radio = .daemonDenied },
+        Row(.bluetoothdRefuses) { $0.radio = .daemonRefuses(error: "org.bluez.Error.Failed") },
         Row(.noAdapter) { $0.radio = .noAdapter },
         Row(.radioOff) { $0.radio = .poweredOff },
         Row(.radioSilent) { $0.adapters[0].silentTime = .seconds(130) },
@@ -178,6 +180,13 @@ import Testing
                 $0.straps[0].missingTime = .seconds(800)
                 $0.radio = .poweredOff
             } == [.radioOff])
+    }
+
+    @Test func whoIsRefusedForAnotherReasonIsNotSentToThePolicy() {
+        let snapshot = Self.snapshot { $0.radio = .daemonRefuses(error: "org.bluez.Error.Failed") }
+        let found = HealthRules.conditions(of: snapshot)
+        #expect(found.first?.message.contains("org.bluez.Error.Failed") == true)
+        #expect(found.first?.advice.contains("policy") == false)
     }
 
     @Test func aStrapWithASlowCadenceIsJudgedByIt() {

@@ -144,7 +144,8 @@ actor DayGateway {
     }
 
     private static let saysItForAll: Set<HealthName> = [
-        .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .noAdapter, .radioOff, .storeUnreadable,
+        .busAbsent, .bluetoothdAbsent, .bluetoothdHung, .bluetoothdRefuses, .noAdapter, .radioOff,
+        .storeUnreadable,
         .storeUnwritable, .storeStalled, .queueFull,
     ]
 

@@ -51,6 +51,8 @@ public actor Central {
     var pulse: DaemonPulse
     /// bluetoothd has not told what objects it has.
     var isDaemonSilent = false
+    /// What it, or the bus, answers in place of them; nil if it does not refuse.
+    var refusal: DBusFault?
     /// The identity addresses that sensors were given while they were bonded.
     var renames: [String: String] = [:]
     /// Inspections so far: the end of one must not end the link of a later one.

@@ -58,6 +58,7 @@ extension Central {
         case .deviceRemoved(let path, let address): loseDevice(path, address)
         case .daemonGone: loseDaemon()
         case .daemonSilent: noteSilentDaemon()
+        case .daemonRefused(let fault): noteRefusal(fault)
         case .daemonBack: gainDaemon()
         case .socketEnded(let path): noteSocketEnd(at: path)
         case .socketFull(let path): noteFullSocket(at: path)
@@ -75,6 +76,7 @@ extension Central {
         isDaemonPresent = true
         _ = pulse.hear(at: clock.now())
         noteAnsweringDaemon()
+        refusal = nil
         mailbox.post([.daemon(isPresent: true)])
         for link in links.values { bringUp(link) }
     }
@@ -85,9 +87,17 @@ extension Central {
         mailbox.post([.daemonHung(since: nil)])
     }
 
+    private func noteRefusal(_ fault: DBusFault) {
+        noteAnsweringDaemon()
+        guard !isDaemonPresent, fault != refusal else { return }
+        refusal = fault
+        mailbox.post([.daemonRefused(fault)])
+    }
+
     func loseDaemon() {
         noteAnsweringDaemon()
-        guard isDaemonPresent || !adapters.isEmpty else { return }
+        guard isDaemonPresent || !adapters.isEmpty || refusal != nil else { return }
+        refusal = nil
         isDaemonPresent = false
         if pulse.hungSince != nil { mailbox.post([.daemonHung(since: nil)]) }
         pulse = DaemonPulse(at: clock.now())

@@ -20,6 +20,8 @@ public struct DBusFault: Error, Sendable, Hashable, CustomStringConvertible {
     public static let disconnected = "org.freedesktop.DBus.Error.Disconnected"
     /// A bound was reached: calls outstanding, messages waiting, or the size of an answer.
     public static let limitsExceeded = "org.freedesktop.DBus.Error.LimitsExceeded"
+    /// The bus does not let this user call that service.
+    public static let accessDenied = "org.freedesktop.DBus.Error.AccessDenied"
     /// A name, path or value that D-Bus does not allow was to be sent.
     public static let invalidArguments = "org.freedesktop.DBus.Error.InvalidArgs"
     /// A call for a method that the service does not have.

@@ -113,10 +113,11 @@ struct RadioChecks {
                 deadline: Self.busDeadline)
             return .ok(name, "\(version) answers")
         } catch {
-            if error.name.hasSuffix("AccessDenied") {
+            if error.name == DBusFault.accessDenied {
                 return .fault(
                     name, "D-Bus denies this user access to bluetoothd",
-                    "add the user to the group bluetooth, or install the policy in deploy/dbus")
+                    "sudo apt install --reinstall edge-gateway brings the D-Bus policy of the user "
+                        + "edge-gateway back; add another user to the group bluetooth")
             }
             if error.name.hasSuffix("ServiceUnknown") || error.name.hasSuffix("NameHasNoOwner") {
                 return .fault(name, "bluetoothd is not running", "systemctl enable --now bluetooth")

@@ -27,6 +27,11 @@ struct RadioReadiness: Sendable {
             throw ProblemReport(
                 code: .bluetoothdAbsent, message: "bluetoothd is not running",
                 advice: "systemctl start bluetooth")
+        case .refused:
+            throw ProblemReport(
+                code: .bluetoothdRefuses,
+                message: "bluetoothd or the D-Bus policy does not let the gateway in",
+                advice: "edge-gateway status says what to do")
         case .noAdapter:
             throw ProblemReport(
                 code: .noAdapter, message: "there is no Bluetooth adapter",

@@ -29,6 +29,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     // The radio and the sensor.
     case busAbsent = "bus-absent"
     case bluetoothdAbsent = "bluetoothd-absent"
+    case bluetoothdRefuses = "bluetoothd-refuses"
     case noAdapter = "no-adapter"
     case radioOff = "radio-off"
     case radioLost = "radio-lost"
@@ -107,8 +108,9 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .headersTooLarge: .requestHeaderFieldsTooLarge
         case .internalFault: .internalServerError
         case .tooManyViewers: .serviceUnavailable
-        case .busAbsent, .bluetoothdAbsent, .noAdapter, .radioOff, .radioLost, .adapterFull,
-            .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering, .noHeartRate,
+        case .busAbsent, .bluetoothdAbsent, .bluetoothdRefuses, .noAdapter, .radioOff, .radioLost,
+            .adapterFull, .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering,
+            .noHeartRate,
             .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseEnrollment,
             .choosePatient,
             .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken,

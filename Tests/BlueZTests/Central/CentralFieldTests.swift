@@ -130,6 +130,20 @@ struct CentralFieldTests {
         await stage.end()
     }
 
+    /// `status` said that it is not running.
+    @Test("a bluetoothd that may not be asked is told apart from one that is gone")
+    func refused() async throws {
+        let stage = try await Stage()
+        let denied = DBusFault(name: DBusFault.accessDenied, text: "not by the policy")
+        await stage.bluez.inject(ScriptedFault("GetManagedObjects", times: nil, .error(denied)))
+        await stage.start()
+        #expect(await stage.until { $0.contains(.daemonRefused(denied)) })
+        await #expect(stage.events.contains(.daemon(isPresent: false)) == false)
+        try await stage.bluez.setDaemon(running: false)
+        #expect(await stage.until { $0.contains(.daemon(isPresent: false)) })
+        await stage.end()
+    }
+
     @Test("frames that waited in a stopped bluetoothd come when it goes on, and the link stays")
     func stopped() async throws {
         let stage = try await Stage()
