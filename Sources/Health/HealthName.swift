@@ -296,9 +296,10 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "edge-gateway queue dead list says why; please report it")
         case .notEnrolled:
             Row(
-                .error, "a strap records without an enrollment; samples are held",
+                .error, "a strap records, or recorded, without an enrollment; samples are held",
                 "edge-gateway enroll LINK, or edge-gateway destination add KIND; then edge-gateway "
-                    + "pair ADDRESS again")
+                    + "pair ADDRESS again; for a strap that was forgotten or paired for somebody "
+                    + "else: edge-gateway queue assign")
         case .pageUnavailable:
             Row(
                 .warning, "the live page or the control socket cannot be served; recording goes on",

@@ -80,21 +80,39 @@ extension HealthRules {
     }
 
     private static func accounts(_ store: HealthSnapshot.Store) -> [HealthCondition] {
-        var found: [HealthCondition] = []
-        if store.notEnrolled > 0 {
-            found.append(
-                HealthCondition(
-                    .notEnrolled,
-                    message:
-                        "\(store.notEnrolled.counted("sample is", "samples are")) held: a strap records without an "
-                        + "enrollment"))
-        }
+        var found = notEnrolled(store)
         if store.dead > 0 {
             found.append(
                 HealthCondition(
                     .deadLetters,
                     message: "\(store.dead.counted("sample was", "samples were")) refused for good")
             )
+        }
+        return found
+    }
+
+    /// What helps depends on whether the strap still records: pairing binds the open assignment alone.
+    private static func notEnrolled(_ store: HealthSnapshot.Store) -> [HealthCondition] {
+        func held(_ count: Int) -> String { "\(count.counted("sample is", "samples are")) held: " }
+        let recording = store.notEnrolled - store.notEnrolledEnded
+        var found: [HealthCondition] = []
+        if recording > 0 {
+            found.append(
+                HealthCondition(
+                    .notEnrolled,
+                    message: held(recording) + "a strap records without an enrollment",
+                    advice: "edge-gateway enroll LINK, or edge-gateway destination add KIND; then "
+                        + "edge-gateway pair ADDRESS again"))
+        }
+        if store.notEnrolledEnded > 0 {
+            found.append(
+                HealthCondition(
+                    .notEnrolled, subject: "ended",
+                    message: held(store.notEnrolledEnded)
+                        + "recorded without an enrollment by a strap that was then forgotten, or "
+                        + "paired for somebody else",
+                    advice: "edge-gateway queue assign lists them, and gives them to an "
+                        + "enrollment; if there is none: edge-gateway enroll LINK"))
         }
         return found
     }

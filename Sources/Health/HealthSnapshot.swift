@@ -120,6 +120,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var dead = 0
         /// Samples held because no enrollment delivers them.
         public var notEnrolled = 0
+        /// Of these, those that no strap records any more: no pairing gives them to an enrollment.
+        public var notEnrolledEnded = 0
         /// Samples of earlier boots held because the clock of their boot was never trusted.
         public var clockUnknown = 0
         /// Samples that were lost and nobody has acknowledged, by reason.

@@ -40,6 +40,7 @@ public struct RecordingHealth: Sendable {
             counts.take(totals)
             snapshot.store.dead = totals.dead
             snapshot.store.notEnrolled = totals.notEnrolled
+            snapshot.store.notEnrolledEnded = totals.notEnrolledEnded
             snapshot.store.clockUnknown = totals.clockUnknown
             snapshot.store.lost = totals.lost
             snapshot.store.fill = HealthSnapshot.Store.Fill(try await queue.fill())

@@ -53,6 +53,12 @@ import Testing
 
     private static let reports: [String: any Encodable & Sendable] = [
         "acknowledge": [salvage],
+        "assign": AssignReport(enrollment: "e1", samples: 5, notes: ["no consent yet"]),
+        "assignments": [
+            UnboundReport(
+                assignment: 3, sensor: 1, address: "…00:01", name: "Ada", patient: "40001",
+                first: noon, last: noon, samples: 5, recording: true)
+        ],
         "boots": [
             BootReport(
                 boot: "b", running: true, held: 5, firstUptime: 1.5, lastUptime: 60,

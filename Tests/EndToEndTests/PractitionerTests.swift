@@ -10,7 +10,8 @@ import Testing
     }()
 
     /// The exchange's answer when the key was made.
-    private func enroll(_ fixture: TestWorld, device: String? = "70007") async throws -> String {
+    @discardableResult
+    static func enroll(_ fixture: TestWorld, device: String? = "70007") async throws -> String {
         let file = fixture.gateway.directory.appending(path: "key.json").path
         let answer =
             #"{"id":7,"label":"gateway","created":"2026-11-20T10:00:00Z","name":"gateway","key":""#
@@ -29,7 +30,7 @@ import Testing
 
     @Test func twoStrapsOfTwoPatientsGoThroughOneKeyEachToItsOwn() async throws {
         try await TestWorld.run(straps: 2) { fixture in
-            let report = try await enroll(fixture)
+            let report = try await Self.enroll(fixture)
             #expect(report.contains(#""kind" : "practitioner-key""#))
             #expect(!report.contains(Self.secret))
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
@@ -58,7 +59,7 @@ import Testing
     /// Frames gather for seconds before they are stored: the first patient's last ones came to the second.
     @Test func aStrapThatChangesPatientsBringsTheSecondNothingOfTheFirst() async throws {
         try await TestWorld.run { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             let address = TestWorld.addresses[0]
             let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
             func times(_ patient: Int) async throws -> [Date] {
@@ -84,7 +85,7 @@ import Testing
 
     @Test func whoCannotBeServedIsRefusedWithAdviceBeforeAnythingIsDone() async throws {
         try await TestWorld.run { fixture in
-            _ = try await enroll(fixture, device: nil)
+            _ = try await Self.enroll(fixture, device: nil)
             let address = TestWorld.addresses[0]
             let refusals: [([String], String)] = [
                 ([], "--patient"), (["--patient", "40003"], "share an organization"),
@@ -112,7 +113,7 @@ import Testing
         for index in seed.studies.indices { seed.studies[index].codes = ["omh:blood-pressure:4.0"] }
         seed.consents.removeAll { $0.code == "omh:heart-rate:2.0" }
         try await TestWorld.run(seed: seed) { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             let words = ["pair", TestWorld.addresses[0], "--patient", "40001"]
             let outcome = try await fixture.gateway.command(words)
             #expect(outcome.status == 1)
@@ -125,7 +126,7 @@ import Testing
 
     @Test func aStrapIsPairedAgainWhileTheExchangeIsAway() async throws {
         try await TestWorld.run { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             let strap = TestWorld.addresses[0]
             try await fixture.command("pair", strap, "--patient", "40001")
             await fixture.exchange.cutNetwork()
@@ -137,7 +138,7 @@ import Testing
 
     @Test func theDeviceOfAKeyIsOneForAllItsPatients() async throws {
         try await TestWorld.run { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             let words = ["pair", TestWorld.addresses[0], "--patient", "40001", "--device"]
             let other = try await fixture.gateway.command(words + ["70001"])
             #expect(other.status == 1)
@@ -154,7 +155,7 @@ import Testing
         async throws
     {
         try await TestWorld.run(straps: 2) { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await fixture.command("pair", address, "--patient", "\(patient)")
             }
@@ -191,7 +192,7 @@ import Testing
 
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
         try await TestWorld.run(straps: 2) { fixture in
-            _ = try await enroll(fixture)
+            _ = try await Self.enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await fixture.command("pair", address, "--patient", "\(patient)")
             }

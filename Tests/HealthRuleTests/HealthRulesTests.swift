@@ -87,6 +87,10 @@ import Testing
         Row(.samplesLost) { $0.store.lost = ["max-age": 3, "queue-full": 1] },
         Row(.deadLetters) { $0.store.dead = 2 },
         Row(.notEnrolled) { $0.store.notEnrolled = 2 },
+        Row(.notEnrolled) {
+            $0.store.notEnrolled = 2
+            $0.store.notEnrolledEnded = 2
+        },
         Row(.pageUnavailable) {
             $0.services = [.init(name: "page.listen", isPage: true, fault: "address in use")]
         },
@@ -201,6 +205,20 @@ import Testing
         let snapshot = Self.snapshot { $0.straps[0].isBondLost = true }
         let advice = HealthRules.conditions(of: snapshot).first?.advice
         #expect(advice?.contains("edge-gateway pair C0:00:00:00:00:01") == true)
+    }
+
+    /// Who had forgotten the strap was told to pair it again, which binds nothing.
+    @Test func theAdviceForSamplesWithoutAnEnrollmentIsWhatHelpsThem() {
+        let found = HealthRules.conditions(
+            of: Self.snapshot {
+                $0.store.notEnrolled = 5
+                $0.store.notEnrolledEnded = 2
+            })
+        #expect(found.map(\.name) == [.notEnrolled, .notEnrolled])
+        #expect(found.map { $0.message.prefix(9) } == ["3 samples", "2 samples"])
+        #expect(found.map { $0.advice.contains("pair ADDRESS again") } == [true, false])
+        #expect(found.map { $0.advice.contains("edge-gateway queue assign") } == [false, true])
+        #expect(Set(found.map(\.subject)).count == 2, "each has its own beginning")
     }
 
     @Test func aStrapWhoseBondIsLostIsNotAlsoToldToBeWorn() {

@@ -37,6 +37,7 @@ struct Gateway: Sendable {
     let destinationService: DestinationService
     let gaps: GapService
     let store: QueueService
+    let assigning: AssignService
     let deadLetters: DeadLetterService
     let imports: ImportService
     let history: HistoryService
@@ -89,10 +90,11 @@ struct Gateway: Sendable {
             health: health, clock: clock,
             started: clock.read().uptime, identity: settings.identity)
         scanning = ScanService(queue: queue, central: central, radio: radio)
+        let patients = PatientCheck(deliveries: deliveries)
         pairing = PairingService(
             queue: queue, central: central, recorder: recorder, radio: radio,
             recording: recording, sensors: sensors, enrollments: enrollments,
-            patients: PatientCheck(deliveries: deliveries), deliveries: deliveries,
+            patients: patients, deliveries: deliveries,
             session: pairingSession, logger: logger)
         pairingQuestions = PairingQuestions(central: central, session: pairingSession)
         enrolling = EnrollmentService(
@@ -119,6 +121,9 @@ struct Gateway: Sendable {
             queue: queue, destinations: destinations, deliveries: deliveries)
         store = QueueService(
             queue: queue, deadLetters: deadLetters, deliveries: deliveries, clock: clock,
+            logger: logger)
+        assigning = AssignService(
+            queue: queue, enrollments: enrollments, patients: patients, deliveries: deliveries,
             logger: logger)
         imports = ImportService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, session: importSession,

@@ -148,7 +148,8 @@ struct PairingService: Sendable {
         let patient =
             isSame
             ? PairedPatient()
-            : try await patients.patient(request, enrollment, further: further)
+            : try await patients.patient(
+                request.patient, device: request.device, enrollment, further: further)
         return Wanted(
             request: request, enrollment: enrollment, further: further, patient: patient,
             openAssignment: open?.id)

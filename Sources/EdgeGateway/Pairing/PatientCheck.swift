@@ -17,17 +17,20 @@ struct PatientCheck: Sendable {
 
     /// Asks the exchange about the patient of a practitioner's enrollment, before anything is done.
     ///
-    /// - Parameter further: where the strap's samples go beside the enrollment.
+    /// - Parameters:
+    ///   - patient: the exchange's id of the patient; nil where the enrollment names one, or nobody does.
+    ///   - device: the exchange's id of the device to attribute data to; nil for the one that fits.
+    ///   - further: where the strap's samples go beside the enrollment.
     /// - Throws: ``ProblemReport`` when nothing could be delivered for this patient.
     func patient(
-        _ request: PairRequest, _ enrollment: Enrollment?, further: [Enrollment]
+        _ patient: String?, device: String?, _ enrollment: Enrollment?, further: [Enrollment]
     ) async throws -> PairedPatient {
-        if let patient = request.patient, !PatientAccess.isPatientID(patient) {
+        if let patient, !PatientAccess.isPatientID(patient) {
             throw ProblemReport(
                 code: .badRequest, message: "this is not a patient's identifier",
                 advice: "up to 64 letters, digits, - and ., such as 40001")
         }
-        if let patient = request.patient, !PatientAccess.isExchangeID(patient),
+        if let patient, !PatientAccess.isExchangeID(patient),
             let exchange = (further + [enrollment].compactMap { $0 })
                 .first(where: { Self.isAtExchange($0.terms) })
         {
@@ -37,7 +40,7 @@ struct PatientCheck: Sendable {
                 advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
         }
         guard let enrollment, enrollment.terms.kind == .practitionerKey else {
-            guard request.device == nil else {
+            guard device == nil else {
                 throw ProblemReport(
                     code: .badRequest,
                     message: "only a practitioner's enrollment lets you choose a device",
@@ -45,7 +48,7 @@ struct PatientCheck: Sendable {
             }
             return PairedPatient()
         }
-        guard let patient = request.patient else {
+        guard let patient else {
             throw ProblemReport(
                 code: .choosePatient,
                 message: "the enrollment \(enrollment.terms.name) serves many patients",
@@ -53,7 +56,7 @@ struct PatientCheck: Sendable {
         }
         let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
         let access = try Self.usable(answer, enrollment.terms.name)
-        var paired = try Self.choose(request.device, access, enrollment.terms)
+        var paired = try Self.choose(device, access, enrollment.terms)
         if !access.isConsented {
             paired.notes.append(
                 "the patient has not consented to heart rate: samples are held until then")
@@ -68,7 +71,7 @@ struct PatientCheck: Sendable {
     }
 
     /// Whether the patients that a person names there are an exchange's.
-    private static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
+    static func isAtExchange(_ terms: EnrollmentTerms) -> Bool {
         let kind = terms.system.flatMap { try? DestinationRegistry.kind($0) }
         return terms.kind == .practitionerKey || kind?.leadsToExchange == true
     }
@@ -91,7 +94,7 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .exchangeUnreachable,
                 message: "the exchange cannot be asked about the patient: \(fault)",
-                advice: "fix the network, then pair again; paired straps go on recording")
+                advice: "fix the network, then try again; paired straps go on recording")
         case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
                 code: .exchangeTrouble,
@@ -147,7 +150,7 @@ struct PatientCheck: Sendable {
             throw ProblemReport(
                 code: .chooseDevice,
                 message: "the patient's studies take heart rate from several devices: \(list)",
-                advice: "pair again with --device ID")
+                advice: "choose one with --device ID")
         }
         return PairedPatient(access: access, device: access.devices[0].id)
     }

@@ -134,6 +134,44 @@ struct ReleaseRequest: Codable {
     var offset: Double
 }
 
+/// What waits under an assignment without an enrollment.
+struct UnboundReport: Codable, Equatable {
+    /// The assignment's number.
+    var assignment: Int64
+    var sensor: Int64
+    /// Masked: its end.
+    var address: String
+    var name: String
+    /// Whom it was paired for, if that was said.
+    var patient: String?
+    /// The times of its samples, as far as they are known.
+    var first: Date?
+    var last: Date?
+    /// Samples that wait.
+    var samples: Int
+    /// The strap records under it still: `pair` gives its samples to an enrollment, too.
+    var recording: Bool
+}
+
+/// `POST /v1/queue/assign`
+struct AssignRequest: Codable {
+    /// The assignment's number.
+    var assignment: Int64
+    /// The name of the enrollment or destination that its samples go to.
+    var enrollment: String
+    /// The exchange's id, for an enrollment with several patients; left out: the one it was paired for.
+    var patient: String?
+    /// The exchange's id, if several devices fit the patient.
+    var device: String?
+}
+struct AssignReport: Codable, Equatable {
+    var enrollment: String
+    /// Samples that now wait for their delivery.
+    var samples: Int
+    /// What a technician should know.
+    var notes: [String]
+}
+
 /// `POST /v1/queue/purge`
 struct PurgeRequest: Codable {
     /// Delivered and dropped samples that are older than this go; 0 or left out: all of them.

@@ -4,6 +4,7 @@ import Hummingbird
 /// The paths of the store. No path and no query holds an address, a name or a patient.
 struct QueueRoutes {
     let store: QueueService
+    let assigning: AssignService
     let deadLetters: DeadLetterService
     let imports: ImportService
     let history: HistoryService
@@ -26,6 +27,14 @@ struct QueueRoutes {
         router.post("v1/queue/release") { [store] request, _ in
             try await Answers.answer(request) { (ask: ReleaseRequest) in
                 try await store.release(ask)
+            }
+        }
+        router.get("v1/queue/assignments") { [assigning] _, _ in
+            try await Answers.answer { try await assigning.unbound() }
+        }
+        router.post("v1/queue/assign") { [assigning] request, _ in
+            try await Answers.answer(request) { (ask: AssignRequest) in
+                try await assigning.assign(ask)
             }
         }
         router.post("v1/queue/purge") { [store] request, _ in

@@ -90,6 +90,22 @@ enum QueueText {
                 ? "\n* running; gets its times by itself once the clock is synchronised" : "")
     }
 
+    static func unbound(_ all: [UnboundReport]) -> String {
+        if all.isEmpty { return "no samples wait for an enrollment" }
+        return Terminal.table(
+            ["NUMBER", "SAMPLES", "FROM (UTC)", "TO (UTC)", "SENSOR"],
+            all.map {
+                [
+                    String($0.assignment) + ($0.recording ? " *" : ""), String($0.samples),
+                    String(time($0.first).prefix(16)), String(time($0.last).prefix(16)),
+                    $0.name.isEmpty
+                        ? $0.address : "\(sensor($0.name, $0.address)) \($0.address)",
+                ]
+            })
+            + (all.contains(where: \.recording)
+                ? "\n* records: edge-gateway pair ADDRESS gives them to an enrollment, too" : "")
+    }
+
     static func uploads(_ report: HistoryReport) -> String {
         if report.uploads.isEmpty { return "nothing was sent yet" }
         return Terminal.table(

@@ -67,8 +67,8 @@ struct ControlServer: ReopenedServer {
             webEnrolling: gateway.webEnrolling
         ).add(to: router)
         QueueRoutes(
-            store: gateway.store, deadLetters: gateway.deadLetters, imports: gateway.imports,
-            history: gateway.history
+            store: gateway.store, assigning: gateway.assigning, deadLetters: gateway.deadLetters,
+            imports: gateway.imports, history: gateway.history
         ).add(to: router)
         GapRoutes(gaps: gateway.gaps).add(to: router)
         ShareRoutes(sharing: gateway.sharing).add(to: router)

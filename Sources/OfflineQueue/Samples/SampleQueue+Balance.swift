@@ -108,11 +108,15 @@ extension SampleQueue {
             """
         }
         /// The time of the first sample behind a segment's cursor; NULL if there is none.
-        var oldest: String {
+        var oldest: String { time(ofThe: "ASC") }
+        /// The same of the last one.
+        var newest: String { time(ofThe: "DESC") }
+
+        private func time(ofThe order: String) -> String {
             """
             (SELECT coalesce(p.wall_us, p.uptime_us + b.wall_offset_us) FROM sample p
             WHERE p.id > \(books).settled_through AND p.id <= s.last_sample AND p.segment = s.id
-            ORDER BY p.id LIMIT 1)
+            ORDER BY p.id \(order) LIMIT 1)
             """
         }
     }

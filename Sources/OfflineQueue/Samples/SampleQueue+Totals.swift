@@ -12,6 +12,8 @@ public struct StoreTotals: Sendable, Hashable {
     public var dead = 0
     /// Samples held because no enrollment delivers them.
     public var notEnrolled = 0
+    /// Of these, those under assignments that no strap records under any more: no pairing binds them.
+    public var notEnrolledEnded = 0
     /// Samples of other boots than the running one that are held because their time is not known
     /// (`clock-unknown`): no clock that is trusted later gives it to them.
     public var clockUnknown = 0
@@ -62,8 +64,8 @@ extension StoreTotals {
                 SELECT \(view.hold) AS hold, a.sensor, \(view.destination) AS destination,
                     \(view.patient) AS named, sum(s.received), sum(\(books).dead),
                     sum(\(books).delivered + \(books).dead + \(books).dropped),
-                    sum(\(view.unsent))
-                \(view.sql) GROUP BY hold, a.sensor, destination, named
+                    sum(\(view.unsent)), \(SampleQueue.isRecordingSQL) AS is_recording
+                \(view.sql) GROUP BY hold, a.sensor, destination, named, is_recording
                 """)
         while let row = try sums.next() {
             guard let sensor = row[1] as Int64? else { continue }
@@ -73,6 +75,7 @@ extension StoreTotals {
             let unsent: Int = row[7] ?? 0
             guard let destination = row[2] as Int64? else {
                 notEnrolled += unsent
+                if row[8] == false { notEnrolledEnded += unsent }
                 continue
             }
             settled[destination, default: 0] += row[6] ?? 0

@@ -218,6 +218,7 @@ import Testing
         let texts = [
             QueueText.samples(SamplesReport(samples: [Self.sample(name)], more: true)),
             QueueText.letters(DeadLettersReport(letters: [Self.letter(name)], more: true)),
+            QueueText.unbound([Self.unbound(name)]),
             QueueText.boots([boot]), QueueText.hours([hour]),
             QueueText.uploads(HistoryReport(uploads: [upload], more: true)),
         ]
@@ -236,6 +237,43 @@ import Testing
         #expect(!text.contains("!"))
         #expect(QueueReleaseCommand.question(boot, 1_796_000_000).contains("came before them!"))
         #expect(QueueReleaseCommand.question(boot, 1_797_000_000).contains("came after them!"))
+    }
+
+    private static func unbound(_ name: String = "Ada") -> UnboundReport {
+        UnboundReport(
+            assignment: 3, sensor: 1, address: "…00:01", name: name, first: noon,
+            last: noon + 3_600, samples: 120, recording: false)
+    }
+
+    @Test func samplesWithoutAnEnrollmentReadLikeThis() {
+        var other = Self.unbound("")
+        (other.assignment, other.samples, other.recording) = (12, 5, true)
+        (other.first, other.last) = (nil, nil)
+        #expect(
+            QueueText.unbound([Self.unbound(), other]) == """
+                NUMBER  SAMPLES  FROM (UTC)        TO (UTC)          SENSOR
+                3       120      2026-12-01 12:00  2026-12-01 13:00  Ada …00:01
+                12 *    5        unknown           unknown           …00:01
+                * records: edge-gateway pair ADDRESS gives them to an enrollment, too
+                """)
+    }
+
+    @Test func whoAssignsSamplesIsToldWhatGoesToWhom() {
+        #expect(
+            QueueAssignCommand.question(Self.unbound(), "e1", patient: "40001") == """
+                120 samples of Ada (…00:01),
+                from 2026-12-01 12:00:00 to 2026-12-01 13:00:00 UTC,
+                will be sent through e1, as those of the patient 40001.
+                This cannot be undone. Continue?
+                """)
+        var worn = Self.unbound("Ada\n120 samples of nobody")
+        worn.recording = true
+        worn.first = nil
+        let text = QueueAssignCommand.question(worn, "lab", patient: nil)
+        #expect(text.contains("whose times are not known yet"))
+        #expect(text.contains("through lab, without a patient."))
+        #expect(text.contains("from now on"))
+        #expect(text.split(separator: "\n").count == 5, "a name adds no line: \(text)")
     }
 
     @Test(arguments: [

@@ -76,6 +76,50 @@ struct RegistryTests {
         #expect(try await queue.sensors().map(\.id) == [sensor.id])
     }
 
+    @Test func whatWaitsWithoutAnEnrollmentIsListedUntilItIsBound() async throws {
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let first = try await queue.assign(sensor: sensor.id, enrollment: nil, patient: "p-1")
+        for _ in 0..<3 {
+            try await queue.beat(first, clock)
+            clock.advance(seconds: 1)
+        }
+        let second = try await queue.assign(sensor: sensor.id, enrollment: nil, patient: "p-2")
+        try await queue.beat(second, clock)
+        // One that holds nothing needs nobody.
+        let other = try await queue.addSensor(address: "A0:9E:1A:00:00:02")
+        try await queue.assign(sensor: other.id, enrollment: nil)
+        try await queue.flush()
+        let found = try await queue.unboundSamples()
+        #expect(found.map(\.assignment.id) == [first.id, second.id])
+        #expect(found.map(\.samples) == [3, 1])
+        #expect(found.map(\.isRecording) == [false, true])
+        let midnight = ManualClock.midnight
+        #expect(found[0].times == midnight...midnight + .seconds(2))
+        #expect(found[1].times == midnight + .seconds(3)...midnight + .seconds(3))
+        var totals = try await queue.totals()
+        #expect(totals.notEnrolled == 4 && totals.notEnrolledEnded == 3)
+
+        let clinic = try await queue.enroll(.example("clinic", patient: nil))
+        try await queue.bind(assignment: first.id, enrollment: clinic.id, patient: "p-1")
+        #expect(try await queue.unboundSamples().map(\.assignment.id) == [second.id])
+        try await queue.forgetSensor(sensor.id)
+        totals = try await queue.totals()
+        #expect(totals.notEnrolled == 1 && totals.notEnrolledEnded == 1)
+        #expect(try await queue.unboundSamples().map(\.isRecording) == [false])
+    }
+
+    @Test func samplesWithoutAnEnrollmentAndATimeAreListedWithoutOne() async throws {
+        let lost = try TestStore()
+        let clock = ManualClock(isTrusted: false)
+        let queue = try await lost.open(clock)
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        try await queue.beat(assignment, clock)
+        try await queue.flush()
+        let found = try await queue.unboundSamples()
+        #expect(found.map(\.samples) == [1] && found[0].times == nil)
+    }
+
     @Test func assigningTheSameAgainChangesNothing() async throws {
         let worn = try await Worn(queue)
         let again = try await queue.assign(sensor: worn.sensor.id, enrollment: worn.enrollment.id)

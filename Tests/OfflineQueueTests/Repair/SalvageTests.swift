@@ -341,6 +341,38 @@ struct SalvageTests {
         #expect(try await again.balance().stored == 80)
     }
 
+    /// Nothing but `queue assign` helps a strap that was forgotten, or that the salvage had to make up.
+    @Test(arguments: ["enrollment", "sensor"])
+    func whoseEnrollmentOrSensorCouldNotBeReadIsListedForAPerson(table: String) async throws {
+        let queue = try await store.open(clock)
+        let (one, two) = (try await Worn(queue, 1), try await Worn(queue, 2))
+        for _ in 0..<5 {
+            for strap in [one, two] { try await queue.beat(strap.assignment, clock) }
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        try await queue.forgetSensor(one.sensor.id)
+        try await queue.emptyLog()
+        try await queue.close()
+        for page in try pages(of: "enrollment", leaves: true) { try overwrite(page: page) }
+        if table == "sensor" {
+            for page in try pages(of: table, leaves: true) { try overwrite(page: page) }
+        }
+        try overwrite(page: 0)
+        let again = try await store.open(clock, bootID: "boot-2")
+        let found = try await again.unboundSamples()
+        #expect(found.map(\.assignment.id) == [one.assignment.id, two.assignment.id])
+        #expect(found.map(\.samples) == [5, 5])
+        #expect(found.map(\.isRecording) == [false, table == "enrollment"])
+        let totals = try await again.totals()
+        #expect(totals.notEnrolled == 10)
+        #expect(totals.notEnrolledEnded == (table == "enrollment" ? 5 : 10))
+        let renewed = try await again.enroll(.example("ward-1", patient: "p-1"))
+        try await again.bind(assignment: one.assignment.id, enrollment: renewed.id)
+        #expect(try await again.deliverAll(renewed.id).count == 5)
+        #expect(try await again.audit().isClean)
+    }
+
     /// What could be read was older than what the run knew: the strap was the first patient's again, or worn again.
     @Test(arguments: [false, true])
     func aSalvageBelievesWhatTheRunKnowsOfAStrap(isForgotten: Bool) async throws {

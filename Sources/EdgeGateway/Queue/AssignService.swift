@@ -1,0 +1,110 @@
+import Foundation
+import Logging
+import OfflineQueue
+
+/// Gives samples that were recorded without an enrollment to one.
+///
+/// It decides whose samples they are, and cannot be undone: an assignment is bound once.
+struct AssignService: Sendable {
+    let queue: SampleQueue
+    let enrollments: Enrollments
+    let patients: PatientCheck
+    let deliveries: Deliveries
+    let logger: Logger
+
+    /// The assignments without an enrollment under which samples wait, oldest first.
+    func unbound() async throws -> [UnboundReport] {
+        let names = try await StoreNames(queue)
+        return try await queue.unboundSamples().map { held in
+            let sensor = held.assignment.sensorID
+            return UnboundReport(
+                assignment: held.assignment.id, sensor: sensor, address: names.address(sensor),
+                name: names.name(sensor), patient: held.assignment.patient,
+                first: held.times.map { Date($0.lowerBound) },
+                last: held.times.map { Date($0.upperBound) }, samples: held.samples,
+                recording: held.isRecording)
+        }
+    }
+
+    /// Binds an assignment, whose samples are then delivered.
+    ///
+    /// - Throws: ``ProblemReport``; then nothing was changed.
+    func assign(_ ask: AssignRequest) async throws -> AssignReport {
+        let held = try await held(ask.assignment)
+        guard let enrollment = try await enrollments.named(ask.enrollment) else {
+            throw ProblemReport(
+                code: .unknownEnrollment, message: "there is no enrollment",
+                advice: "edge-gateway enrollments lists them")
+        }
+        let name = enrollment.terms.name
+        guard enrollment.state == .active else {
+            throw ProblemReport(
+                code: .enrollAgain, message: "\(name): this gateway is no longer authorized there",
+                advice: "enroll again as edge-gateway status says, then assign the samples")
+        }
+        let further = try await queue.furtherDestinations(of: ask.assignment)
+        guard !further.contains(enrollment.id) else {
+            throw ProblemReport(
+                code: .alreadySet, message: "the samples go to \(name) already, as a further one",
+                advice: "choose another enrollment (edge-gateway enrollments)")
+        }
+        let patient = try Self.patient(ask.patient, of: held.assignment, enrollment.terms)
+        let all = try await queue.enrollments()
+        let checked = try await patients.patient(
+            patient, device: ask.device, enrollment,
+            further: all.filter { further.contains($0.id) })
+        try await queue.bind(
+            assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
+        // It is bound from here on.
+        await patients.adopt(checked, for: enrollment)
+        await deliveries.wake(enrollment.id)
+        logger.notice(
+            "a technician gave samples to an enrollment", metadata: ["samples": "\(held.samples)"])
+        var notes = checked.notes
+        if enrollment.holdReason != nil {
+            notes.append("this enrollment is held (edge-gateway status); samples are kept")
+        }
+        return AssignReport(enrollment: name, samples: held.samples, notes: notes)
+    }
+
+    private func held(_ number: Int64) async throws -> UnboundSamples {
+        if let held = try await queue.unboundSamples().first(where: { $0.assignment.id == number })
+        {
+            return held
+        }
+        let known = try await queue.assignments().first { $0.id == number }
+        let isBound = known?.enrollmentID != nil
+        throw ProblemReport(
+            code: isBound ? .alreadySet : .unknownReference,
+            message: isBound
+                ? "these samples have an enrollment already, which is never changed"
+                : "no samples without an enrollment have this number",
+            advice: "edge-gateway queue assign lists those that have none")
+    }
+
+    /// Whose the samples are: the patient who is named, or else whom the strap was paired for.
+    private static func patient(
+        _ named: String?, of assignment: Assignment, _ terms: EnrollmentTerms
+    ) throws -> String? {
+        guard named == nil || assignment.patient == nil || named == assignment.patient else {
+            throw ProblemReport(
+                code: .patientRefused, message: "the strap was paired for another patient",
+                advice: "leave --patient out: the samples are that patient's")
+        }
+        let patient = named ?? assignment.patient
+        guard terms.kind != .invitation || patient == nil || patient == terms.patient else {
+            throw ProblemReport(
+                code: .patientRefused,
+                message: "\(terms.name) is the enrollment of another patient",
+                advice: "name that of the patient who wore the strap (edge-gateway enrollments)")
+        }
+        // A practitioner's enrollment is asked about by the patient's check.
+        guard patient != nil || terms.kind != .destination || !PatientCheck.isAtExchange(terms)
+        else {
+            throw ProblemReport(
+                code: .choosePatient, message: "\(terms.name) serves many patients",
+                advice: "name the patient by the exchange's id: --patient ID")
+        }
+        return patient
+    }
+}
