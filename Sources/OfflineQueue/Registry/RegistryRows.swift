@@ -32,6 +32,18 @@ extension Database {
         return try sensor(id ?? 0)
     }
 
+    /// The number of the next row of `enrollment` or `assignment`: none that an erased one had.
+    func nextNumber(of table: String) throws -> Int64 {
+        let highest = try Int64.fetchOne(
+            self,
+            sql: """
+                SELECT max(number) FROM (
+                    SELECT id AS number FROM \(table)
+                    UNION ALL SELECT number FROM erased_number WHERE kind = ?)
+                """, arguments: [table])
+        return (highest ?? 0) + 1
+    }
+
     func enrollment(_ id: Int64) throws -> Enrollment {
         guard
             let row = try Row.fetchOne(

@@ -165,6 +165,11 @@ extension SampleQueue {
         let sensors = try Int64.fetchAll(
             db, sql: "SELECT DISTINCT a.sensor FROM assignment a WHERE \(condition)",
             arguments: arguments)
+        try db.execute(
+            sql: """
+                INSERT OR IGNORE INTO erased_number
+                SELECT 'assignment', a.id FROM assignment a WHERE \(condition)
+                """, arguments: arguments)
         try withoutTrigger(db, "assignment_is_never_deleted") {
             try db.execute(
                 sql: "DELETE FROM assignment WHERE id IN \(assignments)", arguments: arguments)
@@ -187,6 +192,9 @@ extension SampleQueue {
             try db.execute(
                 sql: "DELETE FROM \(table) WHERE enrollment = ?", arguments: [erasure.enrollment])
         }
+        try db.execute(
+            sql: "INSERT OR IGNORE INTO erased_number VALUES ('enrollment', ?)",
+            arguments: [erasure.enrollment])
         try db.execute(
             sql: "DELETE FROM enrollment WHERE id = ?", arguments: [erasure.enrollment])
     }

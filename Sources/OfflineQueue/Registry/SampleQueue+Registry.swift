@@ -62,9 +62,7 @@ extension SampleQueue {
     /// The number that the next enrollment may have: its tokens are stored under it before the enrollment
     /// is.
     public func nextEnrollmentID() throws(QueueError) -> Int64 {
-        try read("number enrollment") { db in
-            (try Int64.fetchOne(db, sql: "SELECT max(id) FROM enrollment") ?? 0) + 1
-        }
+        try read("number enrollment") { db in try db.nextNumber(of: "enrollment") }
     }
 
     /// Records an authorization, under the number `id` if one is given, held for `hold` if a reason is.
@@ -82,6 +80,7 @@ extension SampleQueue {
             guard taken == nil else {
                 throw QueueError(.alreadySet, "enroll", "the name is taken")
             }
+            let id = try id ?? db.nextNumber(of: "enrollment")
             try db.execute(
                 sql: """
                     INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
@@ -262,16 +261,16 @@ extension SampleQueue {
                 }
             }
             let ended = try db.endAssignment(of: sensor.id, boot: boot, reading: reading)
+            let id = try db.nextNumber(of: "assignment")
             try db.execute(
                 sql: """
-                    INSERT INTO assignment (sensor, enrollment, patient, began_boot,
+                    INSERT INTO assignment (id, sensor, enrollment, patient, began_boot,
                         began_uptime_us, began_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?)
+                    VALUES (?, ?, ?, ?, ?, ?, ?)
                     """,
                 arguments: [
-                    sensor.id, enrollment, patient, boot, reading.uptime, reading.trustedWall,
+                    id, sensor.id, enrollment, patient, boot, reading.uptime, reading.trustedWall,
                 ])
-            let id = db.lastInsertedRowID
             try db.addDestinations(ofEveryStrapTo: id)
             // The strap is the same one: what is known of it goes on.
             ledgers.begin(

@@ -249,7 +249,7 @@ private struct SalvageWriter {
     ) throws {
         damagedIDs.remove(sample.id)
         guard let segment = segments[sample.segment] else {
-            orphaned += 1
+            if !source.erasedSegments.contains(sample.segment) { orphaned += 1 }
             return
         }
         // Its deletion was committed; the bytes only happen to be there still.

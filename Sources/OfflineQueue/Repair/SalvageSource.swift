@@ -93,6 +93,8 @@ struct SalvageSource: Sendable {
     var rows: [String: [Int64: Values]] = [:]
     /// Rows of tables without a number of their own.
     private(set) var unnumbered: [String: [Values]] = [:]
+    /// Segments that were found and whose patient was erased.
+    private(set) var erasedSegments: Set<Int64> = []
 
     init(path: String, log: WriteAheadLog, shapes: [TableShape]) throws(QueueError) {
         var isComplete = true
@@ -111,6 +113,23 @@ struct SalvageSource: Sendable {
         } else if log.damage != nil {
             // What a damaged frame held may be missing, or older than it was.
             try carve(path, log, shapes, from: log.firstBad)
+        }
+        leaveErased()
+    }
+
+    /// Older pages name what was erased since.
+    private mutating func leaveErased() {
+        for row in unnumbered["erased_number"] ?? [] {
+            guard let kind = row["kind"].flatMap(String.fromDatabaseValue),
+                let number = row["number"].flatMap(Int64.fromDatabaseValue)
+            else { continue }
+            rows[kind]?[number] = nil
+            guard kind == "assignment" else { continue }
+            let left = (rows["segment"] ?? [:]).filter { _, row in
+                row["assignment"].flatMap(Int64.fromDatabaseValue) == number
+            }.keys
+            for segment in left { rows["segment"]?[segment] = nil }
+            erasedSegments.formUnion(left)
         }
     }
 

@@ -13,6 +13,7 @@ enum Schema {
         migrator.registerMigration("v5") { try step($0, version5) }
         migrator.registerMigration("v6") { try step($0, version6) }
         migrator.registerMigration("v7") { try step($0, version7) }
+        migrator.registerMigration("v8") { try step($0, version8) }
         return migrator
     }
 

@@ -219,17 +219,17 @@ struct SampleImport: Sendable {
         try db.execute(
             sql: "INSERT INTO sensor (address, is_forgotten) VALUES (?, 1) ON CONFLICT DO NOTHING",
             arguments: [sample.sensor])
+        let id = try db.nextNumber(of: "assignment")
         try db.execute(
             sql: """
-                INSERT INTO assignment (sensor, enrollment, patient, began_boot, began_uptime_us,
-                    began_wall_us, ended_boot, ended_uptime_us, ended_wall_us)
-                VALUES ((SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO assignment (id, sensor, enrollment, patient, began_boot,
+                    began_uptime_us, began_wall_us, ended_boot, ended_uptime_us, ended_wall_us)
+                VALUES (?, (SELECT id FROM sensor WHERE address = ?), ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                sample.sensor, destinations.first, patient(at: destinations), run.boot,
+                id, sample.sensor, destinations.first, patient(at: destinations), run.boot,
                 span.firstUptime, span.firstTime, run.boot, span.lastUptime, span.lastTime,
             ])
-        let id = db.lastInsertedRowID
         for further in destinations.dropFirst() {
             try db.execute(
                 sql: """

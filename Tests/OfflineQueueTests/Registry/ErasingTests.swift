@@ -250,4 +250,65 @@ struct ErasingTests {
         let log = try FileManager.default.attributesOfItem(atPath: store.path + "-wal")
         #expect(log[.size] as? Int == 0)
     }
+
+    /// The log of a store that another program reads keeps what was erased, and a salvage finds it there. With the
+    /// number of the erased enrollment or assignment, it was delivered as the next patient's.
+    @Test func whatASalvageFindsOfTheErasedIsNotTheNextPatients() async throws {
+        let (store, broken, clock) = (try TestStore(), try TestStore(), ManualClock())
+        let queue = try await store.open(clock)
+        let other = try await Worn(queue, 1)
+        let log = WriteAheadLog(of: store.path, readsIndex: false)
+        try #require(log.committed > 0)
+        let erased = try await Worn(queue, 2)
+        for _ in 0..<5 { try await queue.beat(erased.assignment, bpm: 61, clock) }
+        try await queue.flush()
+        // The erased segment is not the last.
+        clock.advance(seconds: 86_400)
+        try await queue.beat(other.assignment, clock)
+        try await queue.flush()
+        try await queue.forgetSensor(erased.sensor.id)
+        while try await !queue.erase(Erasure(enrollment: erased.enrollment.id)) {}
+        let next = try await Worn(queue, 3)
+        for _ in 0..<5 { try await queue.beat(next.assignment, bpm: 92, clock) }
+        try await queue.flush()
+
+        for file in ["", "-wal"] {
+            try Data(contentsOf: URL(filePath: store.path + file))
+                .write(to: URL(filePath: broken.path + file))
+        }
+        let handle = try FileHandle(forUpdating: URL(filePath: broken.path + "-wal"))
+        let frame = WriteAheadLog.headerBytes + (log.committed - 1) * log.frameBytes
+        try handle.seek(toOffset: UInt64(frame + WriteAheadLog.frameHeaderBytes + 100))
+        try handle.write(contentsOf: Data("damage".utf8))
+        try handle.close()
+        let salvaged = try await broken.open(clock, bootID: "boot-2")
+        #expect(await salvaged.health().salvage != nil)
+        let balance = try await salvaged.balance(of: .enrollment(next.enrollment.id))
+        #expect(balance.stored == 5 && balance.dropped.isEmpty, "\(balance)")
+        #expect(try await salvaged.balance().stored == 6)
+        #expect(await salvaged.health().salvage?.orphaned == 0)
+        let sent = try await salvaged.deliverAll(next.enrollment.id)
+        #expect(sent.map(\.frame) == Array(repeating: [0, 92], count: 5))
+        let names = try await salvaged.enrollments().map(\.terms.name)
+        #expect(names == ["ward-1", "ward-3"], "the erased does not come back")
+        #expect(try await salvaged.audit().isClean)
+    }
+
+    @Test func noNumberOfAnErasedEnrollmentOrAssignmentComesBack() async throws {
+        let (store, clock) = (try TestStore(), ManualClock())
+        var queue = try await store.open(clock)
+        var enrollments: Set<Int64> = []
+        var assignments: Set<Int64> = []
+        for number in 1...4 {
+            let next = try await queue.nextEnrollmentID()
+            let worn = try await Worn(queue, number)
+            #expect(worn.enrollment.id == next)
+            #expect(enrollments.insert(worn.enrollment.id).inserted)
+            #expect(assignments.insert(worn.assignment.id).inserted)
+            try await queue.forgetSensor(worn.sensor.id)
+            while try await !queue.erase(Erasure(enrollment: worn.enrollment.id)) {}
+            try await queue.close()
+            queue = try await store.open(clock)
+        }
+    }
 }
