@@ -112,7 +112,7 @@ def cut_times(rows):
 
 def least_used(rows):
     """KiB that the allocator had handed out at the least: what one delivery needs for a moment is not in it."""
-    return min(int(row["heap_used_kib"]) for row in rows[1:] if row["heap_used_kib"])
+    return min(int(row["heap_used_kib"]) for row in rows if row["heap_used_kib"])
 
 
 def mean(values):
@@ -150,7 +150,7 @@ def main(path, folder):
         last = f"in the last {(total - settled) // HOUR} h"
         figures.insert(1, figure(
             f"growth {last}", f"≤ {GROWTH_PERCENT_MAX} %", max(100 * (now / then - 1), 0), GROWTH_PERCENT_MAX, "%"))
-        then, now = least_used(rows[:end]), least_used(rows[-settled // pause :])
+        then, now = least_used(rows[end // 2 : end]), least_used(rows[-end // 2 :])
         figures.insert(2, figure(f"growth of what is in use {last}", "", 100 * (now / then - 1), None, "%"))
     write("soak", figures)
 

@@ -48,7 +48,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try await daemon.client()
+        let client = try daemon.client()
         let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
         guard let number, let enrollment else {
             if daemon.json { return try Terminal.printJSON(all) }

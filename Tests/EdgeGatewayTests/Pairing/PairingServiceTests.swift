@@ -36,7 +36,7 @@ import Testing
             strap.security = security
             bluez = try await SimulatedBlueZ.start(
                 on: bus, adapters: [SimulatedAdapter()], straps: [strap])
-            let settings = try await SettingsLoader(environment: [
+            let settings = try SettingsLoader(environment: [
                 "EDGE_GATEWAY_STATE": directory.path
             ]).load()
             let clock = SystemClock(trust: .always)
