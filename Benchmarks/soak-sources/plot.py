@@ -111,7 +111,7 @@ def cut_times(rows):
 
 
 def least_used(rows):
-    """KiB that the allocator had handed out at the least: what one delivery needs for a moment is not in it."""
+    """The lowest KiB in use: without what a delivery needs for a moment."""
     return min(int(row["heap_used_kib"]) for row in rows if row["heap_used_kib"])
 
 

@@ -112,7 +112,7 @@ extension HealthRules {
                         + "recorded without an enrollment by a strap that was then forgotten, or "
                         + "paired for somebody else",
                     advice: "edge-gateway queue assign lists them, and gives them to an "
-                        + "enrollment; if there is none: edge-gateway enroll LINK"))
+                        + "enrollment; without one, run edge-gateway enroll LINK first"))
         }
         return found
     }

@@ -33,7 +33,7 @@ import Testing
         return try await fixture.eventually("on disk") { $0.balance.buffered == 0 }.balance.stored
     }
 
-    /// The command, by a client that is none of ours.
+    /// The command, sent by a client that is not ours.
     private func assign(_ fixture: TestWorld, _ body: String) async throws
         -> ControlSocketTests.Answer
     {

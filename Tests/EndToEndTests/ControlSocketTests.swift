@@ -4,7 +4,7 @@ import Testing
 
 @testable import EdgeGateway
 
-/// The control socket, by a client that is none of ours (curl).
+/// The control socket, with a client that is not ours (curl).
 @Suite(.serialized) struct ControlSocketTests {
     struct Answer {
         var status: Int

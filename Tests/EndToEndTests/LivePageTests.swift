@@ -4,7 +4,7 @@ import Testing
 
 @testable import EdgeGateway
 
-/// The page's server and its links, by a client that is none of ours (curl).
+/// The page's server and its links, with a client that is not ours (curl).
 @Suite(.serialized) struct LivePageTests {
     private static func port() -> Int { Int.random(in: 20_000..<32_000) }
 

@@ -3,8 +3,8 @@ import Logging
 import OfflineQueue
 import ServiceLifecycle
 
-/// The store's housekeeping: commits that are due, the clock, old delivered samples with the memory that they
-/// took, and a look at every row now and then.
+/// The store's housekeeping: commits that are due, the clock, old delivered samples, and a look at every row
+/// now and then.
 struct StoreMaintenance: Service {
     /// Delivered samples are pruned this often: deleting more rarely means longer transactions.
     private static let prunePause = Duration.seconds(600)
@@ -29,7 +29,7 @@ struct StoreMaintenance: Service {
             let now = clock.read().uptime
             if now >= pruneAt {
                 await prune()
-                // What a backlog needed.
+                // A backlog leaves free pages in the middle of the heap.
                 Heap.trim()
                 pruneAt = now + Self.prunePause
             }

@@ -21,7 +21,7 @@ struct EraseService: Sendable {
     func erase(_ ask: EraseRequest) async throws -> EraseReport {
         guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(
-                code: .unknownEnrollment, message: "there is no enrollment",
+                code: .unknownEnrollment, message: "no enrollment has this name",
                 advice: "edge-gateway enrollments lists them")
         }
         let erasure = Erasure(

@@ -33,7 +33,7 @@ struct AssignService: Sendable {
         let held = try await held(ask.assignment)
         guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(
-                code: .unknownEnrollment, message: "there is no enrollment",
+                code: .unknownEnrollment, message: "no enrollment has this name",
                 advice: "edge-gateway enrollments lists them")
         }
         let name = enrollment.terms.name

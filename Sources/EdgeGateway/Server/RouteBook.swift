@@ -39,15 +39,15 @@ final class RouteBook: RouterMethods {
                 return response
             }
         }
-        // Middleware applies to what is added after it. That is only the answer to what no route takes.
+        // Added last, this middleware wraps only the answer to requests that match no route.
         inner.add(middleware: WrongMethod(paths: paths.buildResponder()))
         return inner
     }
 }
 
-/// Answers a request that no route takes, but whose path is known.
+/// Answers a request whose path is known, but not with this method.
 private struct WrongMethod: RouterMiddleware {
-    /// All paths are asked for with this one, whatever the request's is.
+    /// Every path in ``paths`` is registered under this method; a request is looked up with it, whatever its own is.
     static let method = HTTPRequest.Method.get
 
     let paths: RouterResponder<PeerContext>

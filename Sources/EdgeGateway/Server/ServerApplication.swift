@@ -14,8 +14,8 @@ enum ServerApplication {
     private static let headerCountMax = 100
     /// Connections that are being closed still count for a moment; above this many more, new ones are refused.
     private static let connectionsBeyond = 32
-    /// One thread moves the bytes of all servers; answers are made by the tasks' threads. SwiftNIO's own has one a
-    /// core, each with its stack and buffers.
+    /// One thread for the connections of all servers; answers are made on the tasks' threads. SwiftNIO's shared group
+    /// has one for each core, with a stack and buffers.
     private static let loops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     /// A server that was never run: what Hummingbird's `Application` makes, without its clock. That has the

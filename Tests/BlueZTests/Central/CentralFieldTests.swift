@@ -131,7 +131,7 @@ struct CentralFieldTests {
     }
 
     /// `status` said that it is not running.
-    @Test("a bluetoothd that may not be asked is told apart from one that is gone")
+    @Test("a bluetoothd that the bus keeps us from asking is not taken for one that is gone")
     func refused() async throws {
         let stage = try await Stage()
         let denied = DBusFault(name: DBusFault.accessDenied, text: "not by the policy")
