@@ -56,6 +56,30 @@ import Uplink
         }
     }
 
+    /// A message sent people to a section that had another name by then.
+    @Test func aSectionThatIsNamedIsInItsDocument() throws {
+        let documents = try FileManager.default.contentsOfDirectory(
+            atPath: repositoryRoot.appending(path: "docs").path
+        ).filter { $0.hasSuffix(".md") }
+        let sources = try swiftFiles(in: "Sources")
+        let texts = documents.map { repositoryRoot.appending(path: "docs/\($0)") }
+        var count = 0
+        for file in sources + texts {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for match in text.matches(of: #/([a-z-]+\.md), \\?"([^"\\]+)\\?"/#) {
+                count += 1
+                let section = match.2.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+                let headings = try read("docs/\(match.1)").split(separator: "\n").filter {
+                    $0.hasPrefix("#")
+                }
+                #expect(
+                    headings.contains { $0.drop { $0 == "#" }.dropFirst() == section },
+                    "\(file.lastPathComponent): \(match.1), \(section)")
+            }
+        }
+        #expect(count > 10)
+    }
+
     // MARK: - How many files a frequent change touches
 
     /// A row of "Where to change what" names few files, and all of them exist.

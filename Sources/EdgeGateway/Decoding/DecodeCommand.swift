@@ -8,7 +8,7 @@ struct DecodeCommand: ParsableCommand {
             Give - to read frames from standard input, one a line. Exits with 1 if a frame is \
             not valid.
 
-            Example: edge-gateway decode 165a003403 --json
+            Example: edge-gateway decode 165a3403 --json
             """)
 
     @Argument(help: "Frames as hexadecimal digits, or - for standard input.")

@@ -35,18 +35,27 @@ struct DestinationKindsCommand: ParsableCommand {
 
     @Argument(help: "Only the settings of this kind.")
     var kind: String?
+    @Flag(help: "Print JSON instead of text.")
+    var json = false
 
     func run() throws {
-        guard let kind else {
-            return Terminal.print(
-                Terminal.table(
-                    ["KIND", "SYSTEM"], DestinationRegistry.kinds.map { [$0.name, $0.summary] }))
+        let chosen = try chosen()
+        if json {
+            let kinds = chosen.map { [$0] } ?? DestinationRegistry.kinds
+            return try Terminal.printJSON(kinds.map { DestinationKindReport($0) })
         }
+        if let chosen { return Terminal.print(Self.text(chosen)) }
+        Terminal.print(
+            Terminal.table(
+                ["KIND", "SYSTEM"], DestinationRegistry.kinds.map { [$0.name, $0.summary] }))
+    }
+
+    private func chosen() throws -> (any DestinationKind.Type)? {
         do {
-            Terminal.print(Self.text(try DestinationRegistry.kind(kind)))
-        } catch {
+            return try kind.map { try DestinationRegistry.kind($0) }
+        } catch let problem as DestinationProblem {
             throw CommandFailure(
-                exitCode: .wrongUsage, message: "\(error.message)\n  \(error.advice)")
+                exitCode: .wrongUsage, message: "\(problem.message)\n  \(problem.advice)")
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Uplink
 
 // The destinations' part of the JSON contract (docs/json.md).
 
@@ -33,6 +34,44 @@ struct DestinationReport: Codable, Equatable {
     /// By the reason for which they were dropped.
     var dropped: [String: Int]
     var lastDelivery: Date?
+}
+
+/// A kind of destination, as `destination kinds` prints it.
+struct DestinationKindReport: Encodable {
+    struct Setting: Encodable {
+        var name: String
+        /// `required`, `optional`, `made` (by the gateway, if it is left out) or `default`.
+        var need: String
+        /// What is taken when it is left out.
+        var fallback: String?
+        var secret: Bool
+        /// What it is, one line.
+        var help: String
+    }
+
+    var kind: String
+    /// What it is, one line.
+    var summary: String
+    var deliveredMeans: String
+    var settings: [Setting]
+
+    init(_ kind: any DestinationKind.Type) {
+        self.kind = kind.name
+        summary = kind.summary
+        deliveredMeans = kind.promise.words
+        settings = kind.fields.map { field in
+            let (need, fallback): (String, String?) =
+                switch field.need {
+                case .required: ("required", nil)
+                case .optional: ("optional", nil)
+                case .made: ("made", nil)
+                case .standard(let value): ("default", value)
+                }
+            return Setting(
+                name: field.name, need: need, fallback: fallback, secret: field.isSecret,
+                help: field.help)
+        }
+    }
 }
 
 /// What `destination show` prints beside it.

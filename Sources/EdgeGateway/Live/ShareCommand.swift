@@ -17,11 +17,18 @@ struct ShareCommand: AsyncParsableCommand {
 
     @Argument(help: "Only the strap with this address.", completion: .sensorAddress)
     var address: String?
-    @Option(help: "Hours until the link ends, 1 to 744.")
-    var hours = 24
+    @Option(help: "Hours until the link ends, 1 to 744. (default: 24)")
+    var hours: Int?
     @Flag(help: "Revoke all links.")
     var stop = false
     @OptionGroup var daemon: DaemonOptions
+
+    func validate() throws {
+        guard !stop || (address == nil && hours == nil) else {
+            throw ValidationError(
+                "--stop revokes all links; leave the address and --hours out")
+        }
+    }
 
     func run() async throws {
         if stop {
@@ -32,7 +39,7 @@ struct ShareCommand: AsyncParsableCommand {
                 report.stopped == 0 ? "there were no links" : "ended \(report.stopped)")
         }
         let report: ShareReport = try await daemon.client().post(
-            "/v1/share", ShareRequest(address: address, hours: hours), timeout: .seconds(10))
+            "/v1/share", ShareRequest(address: address, hours: hours ?? 24), timeout: .seconds(10))
         if daemon.json { return try Terminal.printJSON(report) }
         Self.show(report)
         Terminal.print(

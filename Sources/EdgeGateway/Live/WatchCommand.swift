@@ -24,6 +24,10 @@ struct WatchCommand: AsyncParsableCommand {
     var seconds: Int?
     @OptionGroup var daemon: DaemonOptions
 
+    func validate() throws {
+        if let seconds, seconds < 1 { throw ValidationError("--seconds takes 1 or more") }
+    }
+
     func run() async throws {
         let client = try daemon.client()
         let chosen = try await sensor(client)

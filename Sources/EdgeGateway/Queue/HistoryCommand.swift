@@ -20,8 +20,9 @@ struct HistoryCommand: AsyncParsableCommand {
     var hours = false
     @Option(
         help: ArgumentHelp(
-            "With --hours: how many hours, the current one included, 1 to 48.", valueName: "hours"))
-    var last = 24
+            "With --hours: how many hours, the current one included, 1 to 48. (default: 24)",
+            valueName: "hours"))
+    var last: Int?
     @Option(
         help: ArgumentHelp("With --hours: only this sensor.", valueName: "address"),
         completion: .sensorAddress)
@@ -30,23 +31,33 @@ struct HistoryCommand: AsyncParsableCommand {
         help: ArgumentHelp("Only the deliveries to this destination.", valueName: "name"),
         completion: .destinationName)
     var destination: String?
-    @Option(help: ArgumentHelp("How many deliveries to list, 1 to 10000.", valueName: "count"))
-    var limit = 20
+    @Option(
+        help: ArgumentHelp(
+            "How many deliveries to list, 1 to 10000. (default: 20)", valueName: "count"))
+    var limit: Int?
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard (1...SampleQueue.historyHoursMax).contains(last) else {
+        guard (1...SampleQueue.historyHoursMax).contains(last ?? 24) else {
             throw ValidationError("--last takes 1 to \(SampleQueue.historyHoursMax)")
         }
-        guard !hours || destination == nil else {
-            throw ValidationError("--destination lists deliveries; leave --hours out")
+        if hours {
+            guard destination == nil, limit == nil else {
+                throw ValidationError(
+                    "--destination and --limit list deliveries; leave --hours out")
+            }
+        } else {
+            guard last == nil, sensor == nil else {
+                throw ValidationError(
+                    "--last and --sensor list heart rates by the hour; add --hours")
+            }
         }
     }
 
     func run() async throws {
         let client = try daemon.client()
         guard hours else {
-            var path = "/v1/history?limit=\(limit)"
+            var path = "/v1/history?limit=\(limit ?? 20)"
             if let destination {
                 path += "&destination=\(try await client.destinationID(destination))"
             }
@@ -54,7 +65,7 @@ struct HistoryCommand: AsyncParsableCommand {
             if daemon.json { return try Terminal.printJSON(report) }
             return Terminal.print(QueueText.uploads(report))
         }
-        var path = "/v1/history/hours?hours=\(last)"
+        var path = "/v1/history/hours?hours=\(last ?? 24)"
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
         let report: [HourReport] = try await client.get(path, timeout: .seconds(60))
         if daemon.json { return try Terminal.printJSON(report) }
