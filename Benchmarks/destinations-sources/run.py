@@ -37,6 +37,9 @@ POLL_SECONDS = 0.05
 MEMORY_SECONDS = 0.01
 
 
+ALLOCATOR = os.environ.pop("GLIBC_TUNABLES")
+
+
 class Gateway:
     """A daemon without a radio, in a directory of its own."""
 
@@ -50,6 +53,7 @@ class Gateway:
             "EDGE_GATEWAY_CONFIG": f"{self.directory}/config.yaml",
             "EDGE_GATEWAY_STATE": f"{self.directory}/state",
             "EDGE_GATEWAY_SOCKET": f"{self.directory}/control.sock", "EDGE_GATEWAY_UPLINK_SEAL_TOKENS": "never",
+            "GLIBC_TUNABLES": ALLOCATOR,
         }
         self.log = open(self.directory / "log", "ab")
         self.polls = 0

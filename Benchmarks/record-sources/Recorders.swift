@@ -77,6 +77,8 @@ actor Peer: Recorder {
     func start(_ straps: [String]) async throws {
         var environment = ProcessInfo.processInfo.environment
         environment["DBUS_SYSTEM_BUS_ADDRESS"] = busAddress
+        // The peer has Python's own.
+        environment["GLIBC_TUNABLES"] = nil
         process = try await ChildProcess.launch(
             python, [script, database] + straps, environment: environment, log: log)
     }
