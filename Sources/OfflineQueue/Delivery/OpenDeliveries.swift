@@ -7,6 +7,7 @@ struct OpenDeliveries: Sendable {
     private var lent = LentSamples()
     /// The last request of each delivery that sent one in this run.
     private var requests: [Int64: Request] = [:]
+    private var requestsBefore: [Int64: Request] = [:]
     /// Outcomes that are written with the next transaction, by delivery.
     private var unwritten: [Int64: UnwrittenOutcomes] = [:]
     /// Whether transactions take them along: not since one failed that did, until they are written by
@@ -39,6 +40,16 @@ struct OpenDeliveries: Sendable {
 
     mutating func noteRequest(_ request: Request, of enrollment: Int64) {
         requests[enrollment] = request
+    }
+
+    /// Notes a request that begins; `before` is what to return to when nothing of it is sent.
+    mutating func beginRequest(at uptime: Uptime, of enrollment: Int64, before: Request) {
+        requestsBefore[enrollment] = before
+        requests[enrollment] = .unanswered(uptime)
+    }
+
+    mutating func cancelRequest(of enrollment: Int64) {
+        requests[enrollment] = requestsBefore[enrollment] ?? .answered
     }
 
     /// The deliveries whose last request was answered.

@@ -90,19 +90,21 @@ extension SampleQueue {
     /// first request costs a commit. After a crash the samples rest once, whether or not a request was under way.
     public func beginRequest(enrollment: Int64) throws(QueueError) {
         let uptime = clock.read().uptime
-        if !(try read("read request") { db in try Self.hasNote(db, enrollment) }) {
+        let hasNote = try read("read request") { db in try Self.hasNote(db, enrollment) }
+        if !hasNote {
             try write("begin request") { [boot = run.boot] db in
                 try db.cachedStatement(sql: "INSERT INTO request VALUES (?, ?, ?)")
                     .execute(arguments: [enrollment, boot, uptime])
             }
         }
-        deliveries.noteRequest(.unanswered(uptime), of: enrollment)
+        let before =
+            deliveries.lastRequest(of: enrollment) ?? (hasNote ? .unanswered(uptime) : .answered)
+        deliveries.beginRequest(at: uptime, of: enrollment, before: before)
     }
 
-    /// Notes that nothing of the request begun last has been sent: nobody can be working on it.
-    public func cancelRequest(enrollment: Int64) {
-        deliveries.noteRequest(.answered, of: enrollment)
-    }
+    /// Notes that nothing of the request begun last has been sent: nobody can be working on it. What became of the
+    /// one before it is as unknown as it was.
+    public func cancelRequest(enrollment: Int64) { deliveries.cancelRequest(of: enrollment) }
 
     /// When the last request of this delivery was sent, if its outcome is unknown. One of an earlier run is taken to
     /// have been sent just now.

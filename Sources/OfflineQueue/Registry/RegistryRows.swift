@@ -32,16 +32,21 @@ extension Database {
         return try sensor(id ?? 0)
     }
 
-    /// The number of the next row of `enrollment` or `assignment`: none that an erased one had.
+    /// The number of the next row of `enrollment`, `assignment` or `segment`: none that an erased one had.
     func nextNumber(of table: String) throws -> Int64 {
-        let highest = try Int64.fetchOne(
-            self,
-            sql: """
-                SELECT max(number) FROM (
-                    SELECT id AS number FROM \(table)
-                    UNION ALL SELECT number FROM erased_number WHERE kind = ?)
-                """, arguments: [table])
-        return (highest ?? 0) + 1
+        let highest =
+            try Int64.fetchOne(
+                cachedStatement(
+                    sql: """
+                        SELECT max(number) FROM (
+                            SELECT max(id) AS number FROM \(table)
+                            UNION ALL SELECT max(number) FROM erased_number WHERE kind = ?1
+                            UNION ALL SELECT number FROM erased_until WHERE kind = ?1)
+                        """), arguments: [table]) ?? 0
+        guard highest < Int64.max else {
+            throw QueueError(.corrupt, "number \(table)", "no number is left")
+        }
+        return highest + 1
     }
 
     func enrollment(_ id: Int64) throws -> Enrollment {

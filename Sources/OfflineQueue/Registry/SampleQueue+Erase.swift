@@ -151,6 +151,14 @@ extension SampleQueue {
             // An import must not bring them back.
             try ImportedNumbers.note(first...last, of: run, db)
         }
+        for (kind, highest) in [
+            ("sample", try RunStart.lastSample(db)),
+            ("segment", try db.nextNumber(of: "segment") - 1),
+        ] {
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO erased_until VALUES (?, ?)",
+                arguments: [kind, highest])
+        }
         for statement in [
             "DELETE FROM undecodable WHERE segment IN \(segments)",
             "DELETE FROM further_delivery WHERE segment IN \(segments)",

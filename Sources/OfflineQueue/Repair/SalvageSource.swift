@@ -44,6 +44,9 @@ struct TableShape: Sendable {
         }
     }
 
+    /// No table comes near this many rows in a century; a damaged number does.
+    static let rowIDMax: Int64 = 1 << 48
+
     /// Whether a carved row could be one of this table. Rows made before a column was added lack it.
     ///
     /// `run` and `further_delivery` are both numbers throughout; the third is the run's nonce
@@ -55,7 +58,7 @@ struct TableShape: Sendable {
         {
             return false
         }
-        return hasRowID && row.values.count <= columns.count
+        return hasRowID && row.values.count <= columns.count && row.rowID <= Self.rowIDMax
             && columns.dropFirst(row.values.count).allSatisfy { $0.hasDefault || !$0.isRequired }
             && zip(columns, row.values).allSatisfy { column, value in
                 switch value {
@@ -101,24 +104,40 @@ struct SalvageSource: Sendable {
         let view = SalvageView(of: path, log)
         defer { view?.remove() }
         if let view, let database = Self.open(view.path) {
-            for shape in shapes {
+            let absent = Self.tablesToCome(shapes, database)
+            for shape in shapes where !absent.contains(shape.name) {
                 if !read(shape, database) { isComplete = false }
             }
             try? database.close()
         } else {
             isComplete = false
         }
+        // Without every frame SQLite may find a patient beside the note that the patient was erased.
+        let present = log.damage == nil ? rows.mapValues { Set($0.keys) } : [:]
         if !isComplete {
             try carve(path, log, shapes, from: nil)
         } else if log.damage != nil {
             // What a damaged frame held may be missing, or older than it was.
             try carve(path, log, shapes, from: log.firstBad)
         }
-        leaveErased()
+        leaveErased(but: present)
     }
 
     /// Older pages name what was erased since.
-    private mutating func leaveErased() {
+    ///
+    /// - Parameter present: the numbers that SQLite finds in the same state of the store as those of the erased.
+    private mutating func leaveErased(but present: [String: Set<Int64>]) {
+        // It has no checksum. A damaged number would take a patient away that is still there.
+        unnumbered["erased_number"]?.removeAll { row in
+            guard let kind = row["kind"].flatMap(String.fromDatabaseValue),
+                let number = row["number"].flatMap(Int64.fromDatabaseValue)
+            else { return true }
+            return present[kind]?.contains(number) == true
+        }
+        unnumbered["erased_until"]?.removeAll { row in
+            let number = row["number"].flatMap(Int64.fromDatabaseValue)
+            return !(0..<SampleIdentity.sampleMax / 2).contains(number ?? -1)
+        }
         for row in unnumbered["erased_number"] ?? [] {
             guard let kind = row["kind"].flatMap(String.fromDatabaseValue),
                 let number = row["number"].flatMap(Int64.fromDatabaseValue)
@@ -141,6 +160,21 @@ struct SalvageSource: Sendable {
         return try? DatabaseQueue(path: path, configuration: configuration)
     }
 
+    /// The tables that a store of an older schema does not have yet. None, if a name that nobody gave shows that one may
+    /// be damaged instead.
+    private static func tablesToCome(
+        _ shapes: [TableShape], _ database: DatabaseQueue
+    ) -> Set<String> {
+        var present: Set<String> = []
+        let sql = """
+            SELECT name FROM sqlite_master WHERE type = 'table'
+                AND name NOT IN ('grdb_migrations', 'sample') AND name NOT LIKE 'sqlite_%'
+            """
+        let isComplete = fetch(database, sql) { present.insert($0[0] ?? "") }
+        let known = Set(shapes.map(\.name))
+        return isComplete && present.isSubset(of: known) ? known.subtracting(present) : []
+    }
+
     /// Reads a table from its beginning and from its end, each as far as it goes.
     private mutating func read(_ shape: TableShape, _ database: DatabaseQueue) -> Bool {
         guard shape.hasRowID else {
@@ -155,7 +189,7 @@ struct SalvageSource: Sendable {
         func take(_ order: String) -> Bool {
             let sql = "SELECT rowid, * FROM \(shape.name) ORDER BY rowid \(order)"
             return Self.fetch(database, sql) { row in
-                guard let id = row[0] as Int64? else { return }
+                guard let id = row[0] as Int64?, id <= TableShape.rowIDMax else { return }
                 found[id] = Self.values(row)
             }
         }

@@ -155,12 +155,13 @@ struct Commit {
         let before = nextSample - 1
         try db.cachedStatement(
             sql: """
-                INSERT INTO segment (assignment, run, first_sample, last_sample,
+                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
                     settled_through, pruned_through, first_uptime_us, last_uptime_us)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
-            assignment, run, nextSample, before, before, before, uptime, uptime,
+            try db.nextNumber(of: "segment"), assignment, run, nextSample, before, before, before,
+            uptime, uptime,
         ])
         let tail = SegmentTail(
             segment: db.lastInsertedRowID, lastSample: before, day: day)

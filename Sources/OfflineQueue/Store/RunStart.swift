@@ -64,7 +64,14 @@ struct RunStart: Sendable {
     /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample
     /// that is there.
     static func lastSample(_ db: Database) throws -> Int64 {
-        let last = try Int64.fetchOne(db, sql: "SELECT max(last_sample) FROM segment") ?? 0
+        let last =
+            try Int64.fetchOne(
+                db,
+                sql: """
+                    SELECT max(number) FROM (
+                        SELECT max(last_sample) AS number FROM segment
+                        UNION ALL SELECT number FROM erased_until WHERE kind = 'sample')
+                    """) ?? 0
         let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
         guard highest <= last, last < SampleIdentity.sampleMax else {
             throw QueueError(.corrupt, "begin run", "samples and segments do not agree")

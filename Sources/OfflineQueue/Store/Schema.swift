@@ -14,6 +14,7 @@ enum Schema {
         migrator.registerMigration("v6") { try step($0, version6) }
         migrator.registerMigration("v7") { try step($0, version7) }
         migrator.registerMigration("v8") { try step($0, version8) }
+        migrator.registerMigration("v9") { try step($0, version9) }
         return migrator
     }
 

@@ -257,11 +257,14 @@ struct SampleImport: Sendable {
         }
         try db.execute(
             sql: """
-                INSERT INTO segment (assignment, run, first_sample, last_sample, settled_through,
+                INSERT INTO segment (id, assignment, run, first_sample, last_sample, settled_through,
                     pruned_through, first_uptime_us, last_uptime_us, identity_shift)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
-            arguments: [assignment, run.id, id, id - 1, id - 1, id - 1, uptime, uptime, shift])
+            arguments: [
+                try db.nextNumber(of: "segment"), assignment, run.id, id, id - 1, id - 1, id - 1,
+                uptime, uptime, shift,
+            ])
         let segment = Segment(
             id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime, day: day
         )

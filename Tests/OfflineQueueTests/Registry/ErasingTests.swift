@@ -294,6 +294,43 @@ struct ErasingTests {
         #expect(try await salvaged.audit().isClean)
     }
 
+    /// Pages that a pruning had freed keep the rows. Under numbers that were given anew after a restart, a salvage took
+    /// them for the next patient's, and left that patient's own.
+    @Test func whatASalvageFindsInFreePagesIsNotTheNextPatients() async throws {
+        let (store, clock) = (try TestStore(), ManualClock())
+        var queue = try await store.open(clock)
+        let erased = try await Worn(queue, 1)
+        for _ in 0..<3_000 {
+            try await queue.beat(erased.assignment, bpm: 61, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        #expect(try await queue.deliverAll(erased.enrollment.id).count == 3_000)
+        while try await queue.purgeSettled() > 0 {}
+        try await queue.forgetSensor(erased.sensor.id)
+        while try await !queue.erase(Erasure(enrollment: erased.enrollment.id)) {}
+        try await queue.emptyLog()
+        try await queue.close()
+
+        queue = try await store.open(clock, bootID: "boot-2")
+        let next = try await Worn(queue, 2)
+        for _ in 0..<300 {
+            try await queue.beat(next.assignment, bpm: 92, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        try await queue.emptyLog()
+        try await queue.close()
+        let handle = try FileHandle(forUpdating: URL(filePath: store.path))
+        try handle.write(contentsOf: Data(count: store.pageBytes()))
+        try handle.close()
+        let salvaged = try await store.open(clock, bootID: "boot-3")
+        #expect(await salvaged.health().salvage?.carried == 300)
+        let sent = try await salvaged.deliverAll(next.enrollment.id)
+        #expect(sent.map(\.frame) == Array(repeating: [0, 92], count: 300))
+        #expect(try await salvaged.audit().isClean)
+    }
+
     @Test func noNumberOfAnErasedEnrollmentOrAssignmentComesBack() async throws {
         let (store, clock) = (try TestStore(), ManualClock())
         var queue = try await store.open(clock)

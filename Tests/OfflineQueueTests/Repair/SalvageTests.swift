@@ -100,6 +100,53 @@ struct SalvageTests {
         #expect(try await queue.audit().isClean)
     }
 
+    /// The number of an erased assignment has no checksum; a damaged one took a patient's samples away, uncounted.
+    @Test func aDamagedNoteOfAnErasureTakesNobodyAway() async throws {
+        let world = try await SalvageWorld(store, clock)
+        try store.execute(
+            """
+            INSERT INTO erased_number VALUES
+                ('assignment', \(world.worn[0].assignment.id)), ('assignment', 7),
+                ('enrollment', \(world.worn[1].enrollment.id));
+            INSERT INTO erased_until VALUES ('sample', \(Int64.max)), ('segment', 40)
+            """)
+        let leaf = try #require(try pages(of: "sample", leaves: true).dropLast(3).last)
+        try overwrite(page: leaf, with: 0xA5)
+        // The number of a sample that cannot be is found at the opening.
+        let queue = try await store.open(clock, bootID: "boot-2")
+        let report = try #require(await queue.health().salvage)
+        #expect(report.lost > 0 && report.carried == world.rows - Int(report.lost))
+        #expect(try await queue.enrollments().count == world.worn.count)
+        #expect(try await queue.audit().isClean)
+        // What is true of the notes is kept.
+        #expect(try store.number("SELECT number FROM erased_number") == 7)
+        #expect(try store.number("SELECT number FROM erased_until") == 40)
+    }
+
+    /// Its tables are fewer: that is no damage, and what stands in free pages is not wanted.
+    @Test func aSoundStoreOfAnOlderVersionIsReadByItsTables() throws {
+        let golden = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Golden/v7.sqlite")
+        try FileManager.default.copyItem(at: golden, to: url)
+        try DatabaseQueue(path: store.path).writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA secure_delete = OFF")
+            for _ in 0..<300 {
+                try db.execute(
+                    sql: """
+                        INSERT INTO upload (enrollment, count, outcome)
+                        SELECT id, 1, 'delivered' FROM enrollment LIMIT 1
+                        """)
+            }
+            try db.execute(sql: "DELETE FROM upload WHERE count = 1")
+        }
+        let newest = try DatabaseQueue()
+        try Schema.migrator.migrate(newest)
+        let shapes = try newest.read { try TableShape.all($0) }
+        let log = WriteAheadLog(of: store.path, readsIndex: true)
+        let source = try SalvageSource(path: store.path, log: log, shapes: shapes)
+        #expect(source.rows["upload"]?.count == 1)
+    }
+
     @Test func aPageTornInHalfGivesTheRowsOfItsOtherHalf() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaves = try pages(of: "sample", leaves: true)

@@ -33,6 +33,8 @@ struct QueueModel {
     /// Frames before this one are out of the buffer.
     private var committed = 0
     var nextID: Int64 = 1
+    /// The highest number when something was erased.
+    var erasedUntil: Int64 = 0
     var offsets: [String: Int64] = [:]
     /// Delivery by assignment; none is "not-enrolled".
     var deliveries: [Int64: Int64] = [:]
@@ -74,6 +76,7 @@ struct QueueModel {
 
     mutating func erase(_ delivery: Int64) {
         commit()
+        erasedUntil = max(frames.map(\.id).max() ?? 0, erasedUntil)
         frames.removeAll { deliveries[$0.assignment] == delivery }
         committed = frames.count
         for assignment in deliveries.filter({ $0.value == delivery }).keys {
@@ -146,7 +149,7 @@ struct QueueModel {
     }
 
     /// A run begins behind the last number that is remembered.
-    mutating func begin() { nextID = (frames.map(\.id).max() ?? 0) + 1 }
+    mutating func begin() { nextID = max(frames.map(\.id).max() ?? 0, erasedUntil) + 1 }
 
     func time(_ frame: Frame) -> Int64? {
         frame.wall ?? offsets[frame.boot].map { frame.uptime + $0 }

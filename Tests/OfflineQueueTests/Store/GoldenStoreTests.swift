@@ -6,7 +6,7 @@ import Testing
 
 /// Stores of every version of the schema that was ever released, each made by the code of its time.
 ///
-/// A new version gets its files by `OFFLINE_QUEUE_GOLDEN=v8 swift test --filter GoldenStoreTests`, once.
+/// A new version gets its files by `OFFLINE_QUEUE_GOLDEN=v9 swift test --filter GoldenStoreTests`, once.
 @Suite("Stores of earlier versions")
 struct GoldenStoreTests {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
@@ -26,7 +26,7 @@ struct GoldenStoreTests {
         try? FileManager.default.removeItem(at: Self.folder.appendingPathComponent("store-id"))
     }
 
-    @Test(arguments: ["v1", "v3", "v4", "v5", "v6", "v7", "v8"])
+    @Test(arguments: ["v1", "v3", "v4", "v5", "v6", "v7", "v8", "v9"])
     func opensAndIsDeliveredAsItWas(version: String) async throws {
         let store = try TestStore()
         try FileManager.default.copyItem(

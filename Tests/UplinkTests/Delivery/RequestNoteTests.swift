@@ -71,6 +71,26 @@ private actor NoteReadingDestination: Destination {
         try await next.close()
     }
 
+    /// The exchange may still work on the one before it.
+    @Test func aRequestThatWasNotSentLeavesTheOneBeforeItUnanswered() async throws {
+        let scratch = try Scratch()
+        let (queue, enrollment) = try await store(in: scratch)
+        let began = clock.read().uptime
+        try await queue.beginRequest(enrollment: enrollment.id)
+        clock.advance(by: .seconds(5))
+        try await queue.beginRequest(enrollment: enrollment.id)
+        await queue.cancelRequest(enrollment: enrollment.id)
+        #expect(try await queue.unansweredRequest(enrollment: enrollment.id) == began)
+        try await queue.close()
+        let next = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        #expect(try await next.unansweredRequest(enrollment: enrollment.id) != nil)
+        // Nor does it end what an earlier run left.
+        try await next.beginRequest(enrollment: enrollment.id)
+        await next.cancelRequest(enrollment: enrollment.id)
+        #expect(try await next.unansweredRequest(enrollment: enrollment.id) != nil)
+        try await next.close()
+    }
+
     @Test(arguments: [true, false])
     func aRequestIsNotedOnlyWhereARepetitionBesideItMayBeStoredTwice(mayRace: Bool) async throws {
         let scratch = try Scratch()
