@@ -126,6 +126,21 @@ import Testing
         }
     }
 
+    /// What a person withholds went out when somebody enrolled the same patient again.
+    @Test func anEnrollmentThatIsPausedStaysSoWhenItIsRenewed() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.command(
+                "enroll", fixture.exchange.invite(patient: 40002), "--name", "ward")
+            try await fixture.command("destination", "pause", "ward")
+            let again = try await fixture.command(
+                "enroll", fixture.exchange.invite(patient: 40002), "--name", "ward")
+            #expect(again.contains("held: paused"))
+            #expect(try await Self.listed("ward", fixture).state == "paused")
+            try await fixture.command("destination", "resume", "ward")
+            #expect(try await Self.listed("ward", fixture).state == "active")
+        }
+    }
+
     @Test func aDestinationThatIsStuckOrPausedCostsTheExchangeNothing() async throws {
         try await TestWorld.run { fixture in
             try await fixture.put(on: 0)

@@ -78,8 +78,7 @@ struct DestinationService: Sendable {
                 DestinationSecrets(
                     values: ask.settings.filter { secrets.contains($0.key) }
                         .mapValues { Secret($0) },
-                    tokens: probe?.tokens)),
-            hold: same?.isPaused == true ? .paused : nil)
+                    tokens: probe?.tokens)))
         try await straps.attach(stored, to: assignments, beginning, isEvery: terms.takesEveryStrap)
         return DestinationAddReport(
             destination: try await destinations.report(on: stored),

@@ -92,6 +92,11 @@ struct EnrollmentChanges: Sendable {
         // A delivery that runs may renew the tokens that are being replaced.
         await deliveries.stop(known.id)
         do {
+            let isPaused = try await queue.enrollments().contains {
+                $0.id == known.id && $0.isPaused
+            }
+            // What a person paused goes on when a person says so.
+            let hold = isPaused ? HoldReason.paused.rawValue : hold
             try failing(.tokens)
             let putBack = try save(credentials, of: known.id)
             do {

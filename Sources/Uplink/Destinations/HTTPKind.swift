@@ -158,12 +158,20 @@ extension HTTPKind {
         answer.content == .page ? "" : String(decoding: answer.body.prefix(500), as: UTF8.self)
     }
 
-    public func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+    public func meaning(of answer: HTTPAnswer) -> AnswerMeaning { meaningInTable(of: answer) }
+
+    /// What the table, or HTTP itself, says of an answer.
+    func meaningInTable(of answer: HTTPAnswer) -> AnswerMeaning {
         let words = words(of: answer)
         let row =
             Self.answers.first { $0.matches(answer, words) }
             ?? AnswerRow.general.first { $0.matches(answer, words) }
-        return row?.meaning ?? .unclear
+        switch row?.meaning {
+        // A page is a proxy's, which has not looked at the data points.
+        case .refused where answer.content == .page, .suspect where answer.content == .page:
+            return .unclear
+        case let meaning: return meaning ?? .unclear
+        }
     }
 
     /// The requests for one invented sample and one invented gap, without their token.

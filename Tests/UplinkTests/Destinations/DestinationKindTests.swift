@@ -193,6 +193,11 @@ import Testing
         Answer("webhook", 401, .unauthorized),
         Answer("webhook", 403, .held(.forbidden)),
         Answer("webhook", 404, .held(.notFound)),
+        // A proxy's page says nothing about the samples: they became dead letters, a few each minute.
+        Answer("cloudcare", 400, "<html>400 Bad Request</html>", .unclear),
+        Answer("cloudcare", 500, "<html>500</html>", .unclear),
+        Answer("postgrest", 400, "<html>400 Bad Request</html>", .unclear),
+        Answer("influx", 400, "<html>400 Bad Request</html>", .unclear),
         Answer("webhook", 410, .held(.notFound)),
         Answer("webhook", 413, .tooLarge),
         Answer("webhook", 418, .suspect),

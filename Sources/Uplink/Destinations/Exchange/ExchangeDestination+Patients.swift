@@ -54,6 +54,10 @@ extension ExchangeDestination {
                 if case .known(let known) = attribution { knownAttributions[patient] = known }
             case .failure(.status(403)): found[patient] = .held(.wrongPatient)
             case .failure(.status(404)): found[patient] = .held(.patientUnknown)
+            case .failure(.unauthorized):
+                if let fault = await tokenFault() { return .stopped(fault.answer) }
+                lastFault = self.fault(.unauthorized)
+                return .stopped(.notSent(retryAt: nil))
             // The others do not wait for one whom the exchange cannot tell about while it works.
             case .failure(let fault) where await isOfOnePatient(fault, patient):
                 found[patient] = .held(.patientUnknown)

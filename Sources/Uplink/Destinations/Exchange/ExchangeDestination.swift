@@ -296,8 +296,21 @@ public actor ExchangeDestination: Destination {
 
     /// Whether the exchange and its database answer.
     public func isHealthy() async -> Bool {
-        guard let token = try? await tokens.token() else { return false }
-        return await reader.isHealthy(token: token.secret)
+        // Once as it is, once with a renewed token: while a delivery is held, nothing else finds out that the
+        // exchange does not know it any more.
+        for _ in 0..<2 {
+            guard let token = try? await tokens.token() else { return false }
+            do {
+                try await reader.checkHealth(token: token.secret)
+                await tokens.accepted(token)
+                return true
+            } catch .unauthorized {
+                await tokens.refused(token)
+            } catch {
+                return false
+            }
+        }
+        return false
     }
 
     /// Looks whether the reason of a hold seems gone, and learns what has changed.
@@ -307,13 +320,27 @@ public actor ExchangeDestination: Destination {
         // A delivery that runs was resumed.
         case .paused: return true
         case .baseUnknown: return await findBase() ?? false
-        case .requestRefused, .exchangeFault: return await isHealthy()
+        // Without tokens a sample is tried, so that this becomes the reason.
+        case .requestRefused, .exchangeFault:
+            if await isHealthy() { return true }
+            if case .enrollAgain = await tokenFault() { return true }
+            return false
         // The others have to do with a patient, a code or a device: the exchange's answers may differ now.
         default:
             knownAttributions = [:]
             // A practitioner's patients differ from sample to sample: only a sample can tell.
             guard terms.kind == .invitation else { return await isHealthy() }
             return await rediscover(reason)
+        }
+    }
+
+    /// Why there is no token; nil if there is one.
+    func tokenFault() async -> TokenFault? {
+        do {
+            _ = try await tokens.token()
+            return nil
+        } catch {
+            return error
         }
     }
 

@@ -207,9 +207,7 @@ public struct PostgRESTKind: HTTPKind {
             let isKnown = applied.contains("resolution=ignore-duplicates")
             return isKnown ? .stored : .held(.requestRefused)
         }
-        let words = words(of: answer)
-        let rows = Self.answers + AnswerRow.general
-        return rows.first { $0.matches(answer, words) }?.meaning ?? .unclear
+        return meaningInTable(of: answer)
     }
 
     public func probe(

@@ -41,6 +41,26 @@ import Testing
         await delivery.exchange.stop()
     }
 
+    /// The exchange's database was restored from a backup: nothing was sent, so nobody heard of the 401, for a week.
+    @Test func aTokenThatDiesWhileTheDeliveryIsHeldIsRenewed() async throws {
+        let delivery = try await DeliveryFixture(samples: 1)
+        await delivery.exchange.expireAccessTokens()
+        #expect(await delivery.destination.isMended(.exchangeFault))
+        #expect(await delivery.exchange.requests.count { $0.route == .token } == 1)
+        await delivery.exchange.stop()
+    }
+
+    @Test func thatAHeldDeliveryHasNoTokensAnyMoreBecomesItsReason() async throws {
+        let delivery = try await DeliveryFixture(samples: 3)
+        await delivery.exchange.revokeTokens()
+        await delivery.exchange.cancelInvitations(patient: 40001)
+        // A sample is tried.
+        #expect(await delivery.destination.isMended(.exchangeFault))
+        try await delivery.drain(seconds: 600)
+        #expect(try await delivery.queue.balance().held == ["enroll-again": 3])
+        await delivery.exchange.stop()
+    }
+
     @Test func aPoisonousSampleIsFoundByHalving() async throws {
         let delivery = try await DeliveryFixture(samples: 100)
         let victim = try await delivery.queue.nextBatch(

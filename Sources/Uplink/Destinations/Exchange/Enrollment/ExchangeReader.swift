@@ -77,13 +77,12 @@ public struct ExchangeReader: Sendable {
         return PatientAccess.intervalCode(in: consents)
     }
 
-    /// Whether the exchange and its database work, as far as can be seen from here. The profile needs
+    /// Throws unless the exchange and its database work, as far as can be seen from here. The profile needs
     /// the database; `/health` would answer without one.
-    public func isHealthy(token: Secret) async -> Bool {
-        let document = try? await read(
+    public func checkHealth(token: Secret) async throws(Fault) {
+        _ = try await read(
             ProfileDocument.self, "/api/v1/users/profile", token,
             timeout: Self.healthTimeout)
-        return document != nil
     }
 
     /// An exchange that takes longer to read one row is not healthy.
