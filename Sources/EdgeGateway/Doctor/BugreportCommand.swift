@@ -10,8 +10,12 @@ struct BugreportCommand: AsyncParsableCommand {
         abstract: "Writes a report that helps maintainers find a fault.",
         discussion: """
             Writes versions, the findings of `doctor`, status, gaps, settings and the daemon's log \
-            to one text file of mode 0600. Tokens, links, patients, names, rates and full addresses \
-            are removed. Still, read the file before you send it.
+            to one text file of mode 0600. Tokens, links, patients, rates and full addresses of straps \
+            are removed. Names of straps, enrollments and destinations, places of destinations, and \
+            gateway.name, site and labels become labels such as strap-1. What stays: addresses of \
+            exchanges, and the other settings with their paths and hosts. The log may hold names that \
+            were changed or removed since, and all names while the daemon does not answer: read the \
+            file before you send it.
 
             Example: sudo edge-gateway bugreport --output report.txt
             """)
@@ -34,10 +38,7 @@ struct BugreportCommand: AsyncParsableCommand {
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=7")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
-        let names = Redactor.labels(
-            sensors: known ?? status?.sensors ?? [], enrollments: status?.enrollments ?? [])
-        let redactor = Redactor(
-            patients: status?.enrollments.compactMap(\.patient) ?? [], names: names)
+        let redactor = Redactor(settings: settings, status: status, sensors: known)
         var text = "edge-gateway \(GatewayVersion.text), \(Terminal.time(Date())) UTC\n"
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
         let evidence = MachineEvidence(tree: SystemTree(), settings: settings)
@@ -50,7 +51,10 @@ struct BugreportCommand: AsyncParsableCommand {
         add("status", Self.json(status?.withoutPeople, redactor))
         add("gaps", Self.json(gaps, redactor))
         if status == nil {
-            add("note", "the daemon did not answer: the log may still contain names of straps")
+            add(
+                "note",
+                "the daemon did not answer: the log may still contain names and places that people typed"
+            )
         }
         let log = ["-u", "edge-gateway", "-n", "\(Self.logLines)", "-o", "short-iso"]
         add("log", Journal.text(log))

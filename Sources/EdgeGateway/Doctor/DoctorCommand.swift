@@ -12,8 +12,9 @@ struct DoctorCommand: AsyncParsableCommand {
 
             --report also writes a file by which others can judge this machine from afar: model, \
             kernel, firmware, versions, memory of the daemon, bytes written, the time to the first \
-            sample, clock and gaps. It contains no names, patients, secrets or full addresses. The \
-            file has mode 0600 and never replaces an existing one.
+            sample, clock and gaps. It contains no patients, secrets or full addresses of straps, and \
+            labels instead of the names and places that people typed. The file has mode 0600 and \
+            never replaces an existing one.
 
             Examples:
               sudo edge-gateway doctor
@@ -53,19 +54,17 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 
     private func machineReport(_ found: DoctorReport) async throws -> MachineReport {
+        let settings = try daemon.settings()
         let client = try daemon.client(isExact: true)
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=\(MachineReport.gapDays)")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
-        let names = Redactor.labels(
-            sensors: known ?? status?.sensors ?? [], enrollments: status?.enrollments ?? [])
         return MachineReport(
             doctor: found,
-            evidence: try MachineEvidence(tree: SystemTree(), settings: daemon.settings()),
+            evidence: MachineEvidence(tree: SystemTree(), settings: settings),
             kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: status,
             gaps: gaps,
-            redactor: Redactor(
-                patients: status?.enrollments.compactMap(\.patient) ?? [], names: names))
+            redactor: Redactor(settings: settings, status: status, sensors: known))
     }
 
     static func examine(_ daemon: DaemonOptions) async throws -> DoctorReport {

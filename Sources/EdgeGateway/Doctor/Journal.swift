@@ -2,11 +2,11 @@ import Foundation
 
 /// What systemd's journal says.
 enum Journal {
-    /// The lines that `journalctl` prints for these arguments, or why there are none.
+    /// The lines that `journalctl` prints for these arguments, without this machine's name, or why there are none.
     static func text(_ arguments: [String]) -> String {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/journalctl")
-        process.arguments = arguments + ["--no-pager"]
+        process.arguments = arguments + ["--no-pager", "--no-hostname"]
         let pipe = Pipe()
         process.standardOutput = pipe
         process.standardError = FileHandle.nullDevice

@@ -1,7 +1,8 @@
 import Foundation
+import Uplink
 
-/// Removes from a text what must not leave a gateway: addresses, patients, names that people gave, and whatever
-/// may be a secret.
+/// Removes from a text what must not leave a gateway: addresses, patients, names that people gave, places of
+/// destinations, and whatever may be a secret.
 ///
 /// It recognises them by their form, so that it also finds what no list contains: an address by its colons, a
 /// secret by its length. Known names are replaced by labels. To remove too much is better than too little.
@@ -9,34 +10,93 @@ struct Redactor {
     /// Words of letters, digits, `-` and `_` of at least this length count as secrets: the exchange's
     /// tokens have 30 and 32.
     static let secretLengthMin = 24
-    /// Removing shorter patient numbers would remove half of the figures in a report.
-    private static let patientLengthMin = 3
+    /// Removing shorter patient numbers, and shorter words about the gateway, would remove half of the figures in a
+    /// report.
+    private static let lengthMin = 3
 
     private let patients: [String]
     /// The longest first: a name may be part of another.
     private let names: [(name: String, label: String)]
 
-    /// - Parameter names: names of straps and enrollments, each with its label.
+    /// - Parameter names: what people typed, each with its label.
     init(patients: [String], names: [String: String] = [:]) {
-        self.patients = Array(Set(patients)).filter { $0.count >= Self.patientLengthMin }
+        self.patients = Array(Set(patients)).filter { $0.count >= Self.lengthMin }
             .sorted { $0.count > $1.count }
         self.names = names.filter { !$0.key.isEmpty }
             .map { (Printable.line($0.key), $0.value) }
             .sorted { ($0.name.count, $1.name) > ($1.name.count, $0.name) }
     }
 
-    /// A labelled name for everything that people named in these reports. The names that enrollments get by
-    /// themselves (`e1`) name no person and stay.
+    /// Hides what people typed on this gateway: in its settings, and as far as the daemon knows it.
+    ///
+    /// - Parameters:
+    ///   - status: what the daemon says; nil if it does not answer.
+    ///   - sensors: its straps, those that were forgotten as well; nil: those of `status`.
+    init(settings: Settings, status: StatusReport?, sensors: [SensorReport]?) {
+        var labels = Self.labels(ofGateway: settings)
+        if let status {
+            labels.merge(
+                Self.labels(
+                    sensors: sensors ?? status.sensors, enrollments: status.enrollments,
+                    destinations: status.destinations)
+            ) { _, label in label }
+        }
+        self.init(patients: status?.enrollments.compactMap(\.patient) ?? [], names: labels)
+    }
+
+    /// A labelled name for everything that people named in these reports, and a label for each place that they typed.
+    /// Names that nobody gave stay: those that enrollments get by themselves (`e1`), and kinds of destinations.
     static func labels(
-        sensors: [SensorReport], enrollments: [EnrollmentReport]
+        sensors: [SensorReport], enrollments: [EnrollmentReport], destinations: [DestinationReport]
     ) -> [String: String] {
         var labels: [String: String] = [:]
         for sensor in sensors { labels[sensor.name] = "strap-\(sensor.id)" }
-        for (index, enrollment) in enrollments.enumerated()
-        where enrollment.name.wholeMatch(of: #/e[0-9]+/#) == nil {
-            labels[enrollment.name] = "enrollment-\(index + 1)"
+        for (index, enrollment) in enrollments.enumerated() {
+            let label = "enrollment-\(index + 1)"
+            if enrollment.name.wholeMatch(of: #/e[0-9]+/#) == nil {
+                labels[enrollment.name] = label
+            }
+            // An exchange's address came with its invitation, and is what its operator wants to know.
+            guard enrollment.exchange.hasPrefix(fileScheme) else { continue }
+            for form in forms(ofPlace: enrollment.exchange) { labels[form] = label + "-place" }
+        }
+        for destination in destinations {
+            let label = "destination-\(destination.id)"
+            if destination.name != destination.kind { labels[destination.name] = label }
+            for form in forms(ofPlace: destination.place) { labels[form] = label + "-place" }
         }
         return labels
+    }
+
+    private static let fileScheme = "file://"
+
+    /// A place in each form in which texts may show it: whole, as a path, as host and port, as a host. This machine's
+    /// own address names nobody.
+    private static func forms(ofPlace place: String) -> [String] {
+        // Of NATS servers there may be several.
+        let addresses = place.hasPrefix(fileScheme) ? [] : place.split(separator: ",")
+        guard !addresses.isEmpty else {
+            let path = String(place.dropFirst(fileScheme.count))
+            // Gaps and what was put aside are in files that are named after it.
+            let stem = URL(filePath: path).deletingPathExtension().path
+            return [place, path] + (stem == "/" ? [] : [stem])
+        }
+        return [place]
+            + addresses.flatMap { address -> [String] in
+                let start = address.firstRange(of: "://")?.upperBound ?? address.startIndex
+                let authority = address[start...].prefix { $0 != "/" }
+                let host = authority.replacing(#/:[0-9]+$/#, with: "")
+                let isHere = ["localhost", "127.0.0.1", "[::1]"].contains(host)
+                return [String(address), String(authority)] + (isHere ? [] : [String(host)])
+            }
+    }
+
+    /// What people typed about the gateway itself. A host name that stands in for a name is not in the reports.
+    private static func labels(ofGateway settings: Settings) -> [String: String] {
+        let labels = GatewayIdentity.labels(settings.gatewayLabels) ?? [:]
+        let words = [settings.gatewayName, settings.gatewaySite, settings.gatewayLabels]
+        return (words + labels.values).filter { $0.count >= lengthMin }
+            .reduce(into: [:]) { $0[$1] = "<gateway>" }
     }
 
     /// A text with labels instead of names. A name is found in any case, and not inside of a word.
@@ -56,10 +116,13 @@ struct Redactor {
             }
             text = result + rest
         }
-        // Names that the gateway no longer knows: of enrollments that were erased or renamed.
+        // Names that the gateway no longer knows: of enrollments that were erased, of destinations that were removed.
+        let kinds = DestinationRegistry.kinds.map { $0.name }
         return text.replacing(#/enrollment=(.*?)(?=\ [a-z_]+=|\ \[|\n|$)/#) { match in
-            match.output.1.wholeMatch(of: #/e[0-9]+|enrollment-[0-9]+/#) == nil
-                ? "enrollment=<name>" : String(match.output.0)
+            let name = match.output.1
+            let isLabel = name.wholeMatch(of: #/e[0-9]+|(enrollment|destination)-[0-9]+/#) != nil
+            return isLabel || kinds.contains(String(name))
+                ? String(match.output.0) : "enrollment=<name>"
         }
     }
 

@@ -237,7 +237,8 @@ private final class Tree {
         status.health[1].message = "BEN \"BÄR\": the patient has not consented"
         let redactor = Redactor(
             patients: ["40001"],
-            names: Redactor.labels(sensors: status.sensors, enrollments: status.enrollments))
+            names: Redactor.labels(
+                sensors: status.sensors, enrollments: status.enrollments, destinations: []))
         let text = redactor.redact(
             BugreportCommand.json(status.withoutPeople, redactor)
                 + """
@@ -260,5 +261,60 @@ private final class Tree {
         #expect(
             Redactor(patients: [], names: ["Ada": "strap-1"]).redact("Ada, adapter, Ada2, (ADA)")
                 == "strap-1, adapter, Ada2, (strap-1)")
+    }
+
+    /// "Byron" and "ByronLovelace.ndjson" were in the report; so was what a person calls the gateway.
+    @Test func aReportHasNoNameAndNoPlaceThatAPersonTyped() throws {
+        let path = "/srv/ByronLovelace.ndjson"
+        var status = StatusReport.sample
+        status.enrollments = [status.enrollments[0], status.enrollments[0]]
+        status.enrollments[0].name = "e1"
+        status.enrollments[1].name = "e2"
+        status.enrollments[1].exchange = "file:///srv/Cleo.ndjson"
+        status.destinations = ["Byron", "influx", "nats"].map { name in
+            var one = status.destinations[0]
+            one.name = name
+            return one
+        }
+        (status.destinations[0].id, status.destinations[0].kind) = (7, "file")
+        status.destinations[0].place = "file://" + path
+        (status.destinations[1].id, status.destinations[1].kind) = (8, "influx")
+        status.destinations[1].place = "https://influx.lovelace.example:8086"
+        (status.destinations[2].id, status.destinations[2].kind) = (9, "nats")
+        status.destinations[2].place = "tls://nats.one.example,tls://nats.two.example:4222"
+        status.health[0].message = "Byron: write data points (open) at \(path)"
+        let settings = try SettingsLoader(
+            environment: [
+                "EDGE_GATEWAY_GATEWAY_NAME": "ada-bedside", "EDGE_GATEWAY_GATEWAY_SITE": "Ward Q",
+                "EDGE_GATEWAY_GATEWAY_LABELS": "owner=cardiology, floor=3",
+            ]
+        ).load(path: nil)
+        let redactor = Redactor(settings: settings, status: status, sensors: nil)
+        let text = redactor.redact(
+            BugreportCommand.json(status.withoutPeople, redactor)
+                + """
+
+                2026-11-22T04:00:00 edge-gateway[1]: notice: enrollment=Byron [EdgeGateway] delivery paused
+                2026-11-22T04:00:00 edge-gateway[1]: notice: enrollment=Dora [EdgeGateway] destination removed
+                2026-11-22T04:00:00 edge-gateway[1]: notice: enrollment=influx [EdgeGateway] delivery paused
+                2026-11-22T04:00:00 edge-gateway[1]: warning: not well: exchange-unreachable: Byron: no folder
+                fault=influx.lovelace.example and nats.two.example:4222 not found
+                ada-bedside in Ward Q of cardiology, 3
+                """)
+        for word in [
+            "Byron", "Lovelace", "lovelace", "Cleo", "/srv", "nats.one", "nats.two", "Dora",
+            "bedside", "Ward Q", "cardiology",
+        ] {
+            #expect(!text.contains(word), "\(word) in \(text)")
+        }
+        for word in [
+            "destination-7: write data points (open) at destination-7-place",
+            "enrollment=destination-7 [EdgeGateway]", "enrollment=influx [EdgeGateway]",
+            "exchange-unreachable: destination-7: no folder", "enrollment-2-place",
+            "fault=destination-8-place and destination-9-place not found",
+            "https://exchange.example", "2026-11-22T04:00:00", ", 3",
+        ] {
+            #expect(text.contains(word), "\(word) not in \(text)")
+        }
     }
 }
