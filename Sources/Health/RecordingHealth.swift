@@ -95,9 +95,10 @@ public struct RecordingHealth: Sendable {
 }
 
 extension Sensor {
-    /// What a person calls it: its name, or the end of its address.
+    /// What a person calls it: its name, or the end of its address if that is blank.
     public var label: String {
-        details.name.flatMap { $0.isEmpty ? nil : $0 } ?? "strap " + Recorder.masked(address)
+        details.name.flatMap { $0.allSatisfy(\.isWhitespace) ? nil : $0 }
+            ?? "strap " + Recorder.masked(address)
     }
 }
 

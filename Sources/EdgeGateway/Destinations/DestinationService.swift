@@ -11,8 +11,6 @@ struct DestinationService: Sendable {
     static let keepDays = 30
     /// The longest such time: a gateway's disk does not last longer.
     private static let keepDaysMax = 3_650
-    /// Lists show the name in a column.
-    private static let nameCharactersMax = 64
 
     let settings: Settings
     let queue: SampleQueue
@@ -36,18 +34,14 @@ struct DestinationService: Sendable {
         let beginning = try DestinationStraps.beginning(ask.from)
         let assignments = try await straps.assignments(of: ask.straps ?? [])
         let existing = try await queue.enrollments()
-        let name = ask.name ?? ask.kind
-        makeSettings(of: &ask, insteadOf: existing.first { $0.terms.name == name })
+        let same = existing.named(ask.name ?? ask.kind)
+        if same == nil { try GivenName.check(ask.name) }
+        let name = same?.terms.name ?? ask.name ?? ask.kind
+        makeSettings(of: &ask, insteadOf: same)
         let kind = try ProblemReport.ofDestination { () throws(DestinationProblem) in
             try DestinationRegistry.destination(ask.kind, ask.settings)
         }
         try checkBesideOwnFiles(kind)
-        guard Printable.line(name) == name, 1...Self.nameCharactersMax ~= name.count else {
-            throw ProblemReport(
-                code: .badRequest, message: "this is not a name for a destination",
-                advice: "give 1 to \(Self.nameCharactersMax) printable characters")
-        }
-        let same = existing.first { $0.terms.name == name }
         if let same, same.terms.kind != .destination || same.terms.system != ask.kind {
             throw ProblemReport(
                 code: .nameTaken, message: "the name \(name) is another destination's",

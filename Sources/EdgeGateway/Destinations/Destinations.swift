@@ -89,7 +89,7 @@ struct Destinations: Sendable {
     /// The destination of this name, exchanges too.
     func known(_ name: String) async throws -> Enrollment {
         let all = try await queue.enrollments()
-        guard let enrollment = all.first(where: { $0.terms.name == name }) else {
+        guard let enrollment = all.named(name) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "there is no destination of that name",
                 advice: "edge-gateway destination list lists them")

@@ -16,6 +16,9 @@ struct EnrollmentService: Sendable {
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         try Self.check(resolution: request.resolution)
+        var request = request
+        request.name = try EnrollmentName.checked(
+            request.name, beside: try await queue.enrollments())
         switch (request.link, request.practitionerKey, request.file) {
         case (let link?, nil, nil): return try await store(try await redeem(link, request), request)
         case (nil, let key?, nil): return try await enroll(key: Secret(key), request)
@@ -25,6 +28,12 @@ struct EnrollmentService: Sendable {
                 code: .badRequest, message: "one of link, key and file is needed",
                 advice: "edge-gateway enroll --help")
         }
+    }
+
+    /// Refuses a new enrollment that cannot be made, before a person goes for a phone.
+    func check(_ ask: WebEnrollRequest) async throws {
+        try Self.check(resolution: ask.resolution)
+        _ = try EnrollmentName.checked(ask.name, beside: try await queue.enrollments())
     }
 
     static func check(resolution: String?) throws {

@@ -12,7 +12,7 @@ struct Enrollments: Sendable {
     func named(_ name: String?) async throws -> Enrollment? {
         let enrollments = try await queue.enrollments()
         if let name {
-            guard let enrollment = enrollments.first(where: { $0.terms.name == name }) else {
+            guard let enrollment = enrollments.named(name) else {
                 throw ProblemReport(
                     code: .unknownEnrollment, message: "there is no enrollment \(name)",
                     advice: "edge-gateway enrollments lists them")
@@ -33,11 +33,9 @@ struct Enrollments: Sendable {
     func destinations(named names: [String]) async throws -> [Enrollment] {
         let all = try await queue.enrollments()
         return try names.map { name in
-            let isOne = { (one: Enrollment) in
-                one.terms.name == name
-                    && (one.terms.kind == .destination || one.terms.kind == .file)
-            }
-            guard let one = all.first(where: isOne) else {
+            guard let one = all.named(name),
+                one.terms.kind == .destination || one.terms.kind == .file
+            else {
                 throw ProblemReport(
                     code: .unknownEnrollment, message: "there is no destination \(name)",
                     advice: "edge-gateway destination list; an exchange is named by --enrollment")

@@ -16,7 +16,7 @@ actor WebEnrollmentService {
     func begin(_ ask: WebEnrollRequest) async throws -> ShareReport {
         let place = try page.place()
         // Now, not when a person waits with a phone.
-        try EnrollmentService.check(resolution: ask.resolution)
+        try await enrolling.check(ask)
         let expires = Date().addingTimeInterval(OneTimeEnrollment.seconds)
         let code = handover.begin(ask, expires: expires)
         return ShareReport(

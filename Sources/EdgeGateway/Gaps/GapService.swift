@@ -1,5 +1,6 @@
 import Basics
 import Foundation
+import Health
 import OfflineQueue
 
 /// The ledger of gaps as commands see it.
@@ -55,7 +56,7 @@ extension GapReport {
     fileprivate init(_ gap: Gap, of sensor: Sensor?) {
         self.init(
             sensor: gap.sensorID, address: sensor?.address ?? "",
-            name: sensor?.details.name ?? "", cause: gap.cause.rawValue,
+            name: sensor?.label ?? "", cause: gap.cause.rawValue,
             from: gap.from.map { Date($0) },
             until: gap.isOpen ? nil : gap.until.map { Date($0) },
             seconds: gap.duration?.inSeconds, open: gap.isOpen)
@@ -67,7 +68,7 @@ extension CoverageReport {
         var causes: [String: Double] = [:]
         for (cause, seconds) in coverage.secondsByCause { causes[cause.rawValue] = seconds }
         self.init(
-            sensor: sensor.id, address: sensor.address, name: sensor.details.name ?? "",
+            sensor: sensor.id, address: sensor.address, name: sensor.label,
             day: Date(coverage.dayStart),
             expectedSeconds: coverage.expectedSeconds, coveredSeconds: coverage.coveredSeconds,
             percent: coverage.percent, longestGapSeconds: coverage.longestGapSeconds,

@@ -1,6 +1,7 @@
 import Basics
 import BlueZ
 import GATTHeartRate
+import Health
 import OfflineQueue
 import Recording
 
@@ -41,7 +42,7 @@ extension LiveStrap {
         let fresh = age.map { $0 <= freshTime } ?? false ? session?.latest : nil
         self.init(
             sensor: sensor.id,
-            name: sensor.details.name ?? "Strap " + Recorder.masked(sensor.address),
+            name: sensor.label,
             bpm: fresh.map { Int($0.bpm) }, contact: fresh?.contact.detected,
             rrMs: fresh.map { $0.rrIntervals.map { Int($0) * 1000 / 1024 } },
             batteryPercent: session?.batteryPercent, secondsSinceFrame: age?.inSeconds,

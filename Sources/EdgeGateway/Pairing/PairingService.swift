@@ -2,6 +2,7 @@ import Basics
 import BlueZ
 import Foundation
 import GATTHeartRate
+import Health
 import Logging
 import OfflineQueue
 import Recording
@@ -130,6 +131,7 @@ struct PairingService: Sendable {
         // Who pairs a strap again, as `status` advises for a lost bond, names nothing and changes nobody's samples.
         let known = try await openAssignment(of: address)
         let open = known?.1
+        if asked.name != known?.0.details.name { try GivenName.check(asked.name) }
         if let (sensor, open) = known {
             request.name = request.name ?? sensor.details.name
             let own = try await queue.enrollments().first { $0.id == open.enrollmentID }?.terms.name
@@ -267,7 +269,7 @@ struct PairingService: Sendable {
         }
         let name = enrollment?.terms.name
         var shown = SensorReport(
-            id: sensor.id, address: sensor.address, name: sensor.details.name ?? "",
+            id: sensor.id, address: sensor.address, name: sensor.label,
             link: await recorder.link(of: sensor.address).state, enrollment: name, stored: 0,
             pending: 0)
         do {

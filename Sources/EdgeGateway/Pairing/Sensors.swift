@@ -1,6 +1,7 @@
 import Basics
 import BlueZ
 import GATTHeartRate
+import Health
 import OfflineQueue
 import Recording
 
@@ -43,7 +44,7 @@ struct Sensors: Sendable {
         let isFresh = age.map { $0 <= SensorReport.freshTime } ?? false
         return SensorReport(
             id: sensor.id, address: sensor.address,
-            name: sensor.details.name ?? "", link: link.state, linkDetail: link.detail,
+            name: sensor.label, link: link.state, linkDetail: link.detail,
             bpm: isFresh ? session?.latest.map { Int($0.bpm) } : nil,
             contact: isFresh ? session?.latest?.contact.detected : nil,
             secondsSinceFrame: age?.inSeconds, batteryPercent: session?.batteryPercent,

@@ -1,4 +1,5 @@
 import GATTHeartRate
+import Health
 import OfflineQueue
 import Recording
 
@@ -18,7 +19,7 @@ struct StoreNames {
         sensors[sensor].map { Recorder.masked($0.address) } ?? ""
     }
 
-    func name(_ sensor: Int64) -> String { sensors[sensor]?.details.name ?? "" }
+    func name(_ sensor: Int64) -> String { sensors[sensor]?.label ?? "" }
 
     func enrollment(_ id: Int64) -> String? { enrollments[id] }
 

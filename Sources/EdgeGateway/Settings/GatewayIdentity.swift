@@ -4,7 +4,7 @@ import Glibc
 /// What people call this gateway, and where it is: part of `status`, `/v1/fleet` and `/metrics`.
 struct GatewayIdentity: Codable, Equatable, Sendable {
     /// Longest name, site and value of a label, in characters.
-    static let lengthMax = 64
+    static let lengthMax = GivenName.lengthMax
     /// A screen has no room for more, and each costs every series that is joined with it.
     static let labelsMax = 16
     private static let labelLengthMax = 32
@@ -14,10 +14,8 @@ struct GatewayIdentity: Codable, Equatable, Sendable {
     var site: String?
     var labels: [String: String] = [:]
 
-    /// Whether `text` can be a name: short, and without what steers a terminal.
-    static func isName(_ text: String) -> Bool {
-        (1...lengthMax).contains(text.unicodeScalars.count) && Printable.line(text) == text
-    }
+    /// Whether `text` can be a name, a site or the value of a label.
+    static func isName(_ text: String) -> Bool { GivenName.isValid(text) }
 
     /// The labels of `floor=3, owner=cardiology`; nil for what is no such list.
     static func labels(_ text: String) -> [String: String]? {

@@ -84,4 +84,68 @@ import Testing
             #expect(sensors.map(\.name) == [Self.name])
         }
     }
+
+    /// `enroll` confirmed 5000 characters and stored 200; of two straps with blank names nobody knew which is which.
+    @Test(arguments: [
+        "", " ", "\u{A0}", " bed 4", "bed 4 ", "bed\n4", "bed\u{7}", "bed \u{202E}4",
+        String(repeating: "x", count: 65), "e" + String(repeating: "\u{301}", count: 5_000),
+    ])
+    func whatCannotBeANameIsRefusedWhereverOneIsGiven(name: String) async throws {
+        try await ServerFixture.run { fixture in
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                let file = FileManager.default.temporaryDirectory.path + "/\(UUID()).ndjson"
+                for words in [
+                    ["enroll", "--to-file", file], ["pair", "C0:00:00:00:00:01"],
+                    ["enroll", "https://exchange.example/invitation"],
+                    ["destination", "add", "file", "path=\(file)"],
+                ] {
+                    let outcome = try await run(fixture, words + ["--name", name])
+                    #expect(outcome.status == 2, "\(words): \(outcome.complaint)")
+                    #expect(
+                        outcome.complaint.contains("give 1 to 64 printable characters"),
+                        "\(words): \(outcome.complaint)")
+                }
+                await #expect(throws: ProblemReport.self) {
+                    try await fixture.gateway.enrolling.check(WebEnrollRequest(name: name))
+                }
+                #expect(try await fixture.queue.enrollments().isEmpty)
+                #expect(try await fixture.queue.sensors().isEmpty)
+                #expect(!FileManager.default.fileExists(atPath: file))
+            }
+        }
+    }
+
+    @Test func oddNamesOfAnEarlierVersionAreSeenAndCanBeReferredTo() async throws {
+        let long = String(repeating: "x", count: 200)
+        try await ServerFixture.run { fixture in
+            for (index, name) in [" ", "a\u{202E}b", long].enumerated() {
+                try await fixture.queue.enroll(
+                    EnrollmentTerms(
+                        name: name, origin: "http://127.0.0.1:9",
+                        fhirBase: "http://127.0.0.1:9/FHIR/R5", clientID: "gw",
+                        patient: "4000\(index)", device: "70001", codeSystem: "s", code: "c",
+                        identifierSystem: "urn:x"))
+            }
+            for (address, name) in [("C0:00:00:00:00:01", ""), ("C0:00:00:00:00:02", "  ")] {
+                _ = try await fixture.queue.pair(
+                    address: address, details: SensorDetails(name: name), enrollment: nil,
+                    patient: nil)
+            }
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                let list = try await run(fixture, ["enrollments"]).output
+                #expect(list.contains("\" \"") && list.contains("a\u{FFFD}b"), "\(list)")
+                for command in ["sensors", "status"] {
+                    let straps = try await run(fixture, [command]).output
+                    #expect(straps.contains("strap …00:01"), "\(command): \(straps)")
+                    #expect(straps.contains("strap …00:02"), "\(command): \(straps)")
+                }
+                for name in [" ", "a\u{FFFD}b", long] {
+                    let outcome = try await run(fixture, ["erase", name, "--yes"])
+                    #expect(outcome.status == 0, "\(name): \(outcome.complaint)")
+                }
+            }
+        }
+    }
 }
