@@ -47,7 +47,7 @@ extension DestinationText {
                     ["DAY", "SAMPLES"] + report.names.map { "IN \($0)" },
                     report.days.map { day in
                         [name(day), String(day.samples)] + day.counts.map { String($0.delivered) }
-                    }))
+                    }, free: Set(report.names.map { "IN \($0)" })))
             for day in report.days { lines += reasons(day, report.names) }
             lines.append(
                 report.same

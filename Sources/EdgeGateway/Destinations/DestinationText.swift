@@ -3,7 +3,9 @@ import Foundation
 
 /// Destinations as a terminal shows them.
 enum DestinationText {
-    static func table(_ destinations: [DestinationReport]) -> String {
+    static func table(
+        _ destinations: [DestinationReport], columns: Int? = Terminal.columns
+    ) -> String {
         Terminal.table(
             ["NAME", "KIND", "STATE", "STRAPS", "DELIVERED", "UNSENT", "DEAD", "LAST", "PLACE"],
             destinations.map {
@@ -13,7 +15,7 @@ enum DestinationText {
                     String($0.delivered), String($0.pending), String($0.dead),
                     $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-", $0.place,
                 ]
-            })
+            }, free: ["NAME", "PLACE"], columns: columns)
     }
 
     static func added(_ report: DestinationAddReport) -> String {

@@ -139,7 +139,9 @@ struct EnrollmentsCommand: AsyncParsableCommand {
         Terminal.print(Self.table(enrollments))
     }
 
-    static func table(_ enrollments: [EnrollmentReport]) -> String {
+    static func table(
+        _ enrollments: [EnrollmentReport], columns: Int? = Terminal.columns
+    ) -> String {
         Terminal.table(
             ["NAME", "STATE", "DELIVERED", "UNSENT", "DEAD", "LAST", "EXCHANGE"],
             enrollments.map {
@@ -149,7 +151,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
                     $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-",
                     $0.exchange,
                 ]
-            })
+            }, free: ["NAME", "EXCHANGE"], columns: columns)
     }
 
     private static func state(_ enrollment: EnrollmentReport) -> String {

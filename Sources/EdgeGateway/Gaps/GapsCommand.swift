@@ -62,7 +62,7 @@ struct GapsCommand: AsyncParsableCommand {
                     (gap.seconds.map(Terminal.age) ?? "unknown") + (gap.open ? " …" : ""),
                     gap.cause, gap.name.isEmpty ? gap.address : gap.name,
                 ]
-            })
+            }, free: ["SENSOR"])
     }
 
     /// The causes above, in words.
@@ -82,6 +82,6 @@ struct GapsCommand: AsyncParsableCommand {
                     Terminal.age(day.longestGapSeconds), day.name.isEmpty ? day.address : day.name,
                     causes.map { "\($0.key) \(Terminal.age($0.value))" }.joined(separator: ", "),
                 ]
-            })
+            }, free: ["SENSOR", "WITHOUT DATA BECAUSE OF"])
     }
 }

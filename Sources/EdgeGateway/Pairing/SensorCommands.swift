@@ -35,7 +35,8 @@ struct ScanCommand: AsyncParsableCommand {
                 $0.address, $0.rssi.map { "\($0) dBm" } ?? "-", state(of: $0), $0.name,
             ]
         }
-        Terminal.print(Terminal.table(["ADDRESS", "SIGNAL", "STATE", "NAME"], rows))
+        Terminal.print(
+            Terminal.table(["ADDRESS", "SIGNAL", "STATE", "NAME"], rows, free: ["NAME"]))
     }
 
     private func state(of sighting: SightingReport) -> String {
@@ -83,7 +84,7 @@ struct SensorsCommand: AsyncParsableCommand {
         Terminal.print(Self.table(sensors))
     }
 
-    static func table(_ sensors: [SensorReport]) -> String {
+    static func table(_ sensors: [SensorReport], columns: Int? = Terminal.columns) -> String {
         Terminal.table(
             ["ADDRESS", "LINK", "BPM", "LAST", "BATTERY", "STORED", "UNSENT", "NAME"],
             sensors.map {
@@ -93,6 +94,6 @@ struct SensorsCommand: AsyncParsableCommand {
                     $0.batteryPercent.map { "\($0) %" } ?? "-", String($0.stored),
                     String($0.pending), $0.name,
                 ]
-            })
+            }, free: ["NAME"], columns: columns)
     }
 }

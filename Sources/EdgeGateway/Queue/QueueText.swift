@@ -38,7 +38,7 @@ enum QueueText {
         return lines.joined(separator: "\n")
     }
 
-    static func samples(_ report: SamplesReport) -> String {
+    static func samples(_ report: SamplesReport, columns: Int? = Terminal.columns) -> String {
         if report.samples.isEmpty { return "no samples match" }
         return Terminal.table(
             ["ID", "TIME (UTC)", "BPM", "STATE", "SENSOR", "REASON"],
@@ -47,20 +47,21 @@ enum QueueText {
                     String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-", $0.state,
                     sensor($0.name, $0.address), $0.reason ?? "",
                 ]
-            }) + more(report.more)
+            }, free: ["SENSOR", "REASON"], columns: columns) + more(report.more)
     }
 
-    static func letters(_ report: DeadLettersReport) -> String {
+    static func letters(_ report: DeadLettersReport, columns: Int? = Terminal.columns) -> String {
         if report.letters.isEmpty { return "there are no dead letters" }
         return Terminal.table(
             ["ID", "TIME (UTC)", "BPM", "SENSOR", "DESTINATION", "REASON", "ANSWER"],
             report.letters.map {
                 [
                     String($0.id), time($0.time), $0.bpm.map(String.init) ?? "-",
-                    sensor($0.name, $0.address), destination($0.enrollment), $0.reason,
+                    sensor($0.name, $0.address), $0.enrollment ?? "-", $0.reason,
                     $0.diagnostics,
                 ]
-            }) + more(report.more)
+            }, free: ["SENSOR", "DESTINATION", "REASON", "ANSWER"], columns: columns)
+            + more(report.more)
     }
 
     static func letter(_ letter: DeadLetterReport) -> String {
@@ -90,7 +91,7 @@ enum QueueText {
                 ? "\n* running; gets its times by itself once the clock is synchronised" : "")
     }
 
-    static func unbound(_ all: [UnboundReport]) -> String {
+    static func unbound(_ all: [UnboundReport], columns: Int? = Terminal.columns) -> String {
         if all.isEmpty { return "no samples wait for an enrollment" }
         return Terminal.table(
             ["NUMBER", "SAMPLES", "FROM (UTC)", "TO (UTC)", "SENSOR"],
@@ -101,21 +102,21 @@ enum QueueText {
                     $0.name.isEmpty
                         ? $0.address : "\(sensor($0.name, $0.address)) \($0.address)",
                 ]
-            })
+            }, free: ["SENSOR"], columns: columns)
             + (all.contains(where: \.recording)
                 ? "\n* records: edge-gateway pair ADDRESS gives them to an enrollment, too" : "")
     }
 
-    static func uploads(_ report: HistoryReport) -> String {
+    static func uploads(_ report: HistoryReport, columns: Int? = Terminal.columns) -> String {
         if report.uploads.isEmpty { return "nothing was sent yet" }
         return Terminal.table(
             ["ENDED (UTC)", "SAMPLES", "OF (UTC)", "DESTINATION", "OUTCOME"],
             report.uploads.map {
                 [time($0.at), String($0.samples), time($0.first), $0.enrollment, $0.outcome]
-            }) + more(report.more)
+            }, free: ["DESTINATION"], columns: columns) + more(report.more)
     }
 
-    static func hours(_ hours: [HourReport]) -> String {
+    static func hours(_ hours: [HourReport], columns: Int? = Terminal.columns) -> String {
         if hours.isEmpty { return "no samples: none were measured, or delivered ones are deleted" }
         return Terminal.table(
             ["HOUR (UTC)", "SAMPLES", "MEAN", "LOWEST", "HIGHEST", "SENSOR"],
@@ -125,20 +126,11 @@ enum QueueText {
                     String(format: "%.1f", $0.meanBpm), String($0.lowestBpm),
                     String($0.highestBpm), sensor($0.name, $0.address),
                 ]
-            })
+            }, free: ["SENSOR"], columns: columns)
     }
-
-    /// Long names must not push the columns behind them out of sight.
-    private static let sensorCharactersMax = 16
 
     private static func sensor(_ name: String, _ address: String) -> String {
-        name.isEmpty ? address : String(name.prefix(sensorCharactersMax))
-    }
-
-    private static let destinationCharactersMax = 10
-
-    private static func destination(_ name: String?) -> String {
-        name.map { String($0.prefix(destinationCharactersMax)) } ?? "-"
+        name.isEmpty ? address : name
     }
 
     static func time(_ date: Date?) -> String { date.map(Terminal.time) ?? "unknown" }

@@ -89,22 +89,42 @@ enum Terminal {
         printRaw(Printable.json(String(decoding: data, as: UTF8.self)))
     }
 
-    /// A table that fits 80 columns: the last column is cut rather than wrapped.
-    static func table(_ header: [String], _ rows: [[String]]) -> String {
-        let columnsMax = 80
-        let cells = [header] + rows.map { $0.map(Printable.line) }
-        var widths = header.map(\.count)
-        for row in cells {
-            for (column, cell) in row.enumerated() where column < widths.count {
-                widths[column] = max(widths[column], cell.count)
-            }
+    /// The columns of the terminal at standard output; nil in a pipe or a file, where nothing is cut.
+    static var columns: Int? {
+        isatty(STDOUT_FILENO) == 1
+            ? DisplayWidth.terminal(ProcessInfo.processInfo.environment).columns : nil
+    }
+
+    /// A column that is cut keeps this many cells: enough to tell most names apart.
+    private static let cutColumnMin = 8
+
+    /// A table with each column as wide as its widest cell.
+    ///
+    /// - Parameters:
+    ///   - free: the headers of the columns that are cut, the widest first and with `…`, where the table is wider than
+    ///     the terminal: names, places, words of others. The other columns never are.
+    ///   - columns: how wide it may be; nil: nothing is cut.
+    static func table(
+        _ header: [String], _ rows: [[String]], free: Set<String> = [],
+        columns: Int? = Terminal.columns
+    ) -> String {
+        let cells = ([header] + rows).map { $0.map(Printable.line) }
+        var widths = header.indices.map { column in
+            cells.map { column < $0.count ? DisplayWidth.of($0[column]) : 0 }.max() ?? 0
+        }
+        let gap = "  "
+        while let columns, widths.reduce(0, +) + gap.count * (widths.count - 1) > columns,
+            let widest = header.indices.filter({
+                free.contains(header[$0]) && widths[$0] > cutColumnMin
+            }).max(by: { widths[$0] < widths[$1] })
+        {
+            widths[widest] -= 1
         }
         return cells.map { row in
-            let line = row.enumerated().map { column, cell in
+            zip(row, widths).enumerated().map { column, cell in
                 column == row.count - 1
-                    ? cell : cell.padding(toLength: widths[column], withPad: " ", startingAt: 0)
-            }.joined(separator: "  ")
-            return String(line.prefix(columnsMax))
+                    ? DisplayWidth.cut(cell.0, to: cell.1) : DisplayWidth.fit(cell.0, to: cell.1)
+            }.joined(separator: gap)
         }.joined(separator: "\n")
     }
 

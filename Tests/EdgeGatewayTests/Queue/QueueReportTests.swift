@@ -216,11 +216,13 @@ import Testing
             sensor: 1, address: "…00:01", name: name, hour: Self.noon, samples: 3_600,
             meanBpm: 71.5, lowestBpm: 60, highestBpm: 190)
         let texts = [
-            QueueText.samples(SamplesReport(samples: [Self.sample(name)], more: true)),
-            QueueText.letters(DeadLettersReport(letters: [Self.letter(name)], more: true)),
-            QueueText.unbound([Self.unbound(name)]),
-            QueueText.boots([boot]), QueueText.hours([hour]),
-            QueueText.uploads(HistoryReport(uploads: [upload], more: true)),
+            QueueText.samples(
+                SamplesReport(samples: [Self.sample(name)], more: true), columns: 80),
+            QueueText.letters(
+                DeadLettersReport(letters: [Self.letter(name)], more: true), columns: 80),
+            QueueText.unbound([Self.unbound(name)], columns: 80),
+            QueueText.boots([boot]), QueueText.hours([hour], columns: 80),
+            QueueText.uploads(HistoryReport(uploads: [upload], more: true), columns: 80),
         ]
         for text in texts {
             for line in text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }

@@ -10,9 +10,38 @@ import Testing
             id: 1, address: "C0:00:00:00:00:01", name: name, link: "streaming", bpm: 72,
             contact: true, secondsSinceFrame: 1, batteryPercent: 80, stored: 123_456_789,
             pending: 12)
-        for line in SensorsCommand.table([sensor]).split(separator: "\n") {
+        for line in SensorsCommand.table([sensor], columns: 80).split(separator: "\n") {
             #expect(line.count <= 80)
         }
+    }
+
+    /// One name of 70 characters hid STATE, DELIVERED and UNSENT of every row, and a port was cut off without a mark.
+    @Test func aLongNameOrPlaceHidesNoOtherColumnAndInAPipeNothingIsCut() throws {
+        let name = String(repeating: "n", count: 70)
+        var enrollment = StatusReport.sample.enrollments[0]
+        (enrollment.name, enrollment.delivered, enrollment.pending) = (name, 123_456, 789)
+        var destination = StatusReport.sample.destinations[0]
+        destination.place = "http://127.0.0.1:8086,http://a-second-one.example:8087"
+        (destination.delivered, destination.pending) = (123_456, 789)
+        for columns in [80, 60] {
+            for table in [
+                EnrollmentsCommand.table([enrollment], columns: columns),
+                DestinationText.table([destination], columns: columns),
+            ] {
+                let lines = table.split(separator: "\n")
+                for word in ["STATE", "DELIVERED", "UNSENT", "DEAD", "LAST"] {
+                    #expect(lines[0].contains(word), "\(table)")
+                }
+                for word in ["active", "123456", "789", "…"] {
+                    #expect(lines[1].contains(word), "\(table)")
+                }
+            }
+        }
+        let whole = EnrollmentsCommand.table([enrollment], columns: 80)
+        #expect(whole.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(whole)")
+        #expect(EnrollmentsCommand.table([enrollment], columns: nil).contains(name))
+        #expect(DestinationText.table([destination], columns: nil).hasSuffix(destination.place))
+        #expect(Terminal.table(["A"], [[name]], columns: 10) == "A\n" + name)
     }
 
     @Test func namesFromTheRadioCannotSteerTheTerminal() {
