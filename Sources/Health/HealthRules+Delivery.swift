@@ -43,8 +43,7 @@ extension HealthRules {
             HealthCondition(
                 .exchangeUnreachable, subject: name,
                 message: "\(name): \(fault); samples are kept",
-                advice: delivery.kind == .file
-                    ? "check the disk and the file's directory; delivery resumes by itself" : nil)
+                advice: delivery.faultRemedy.map { "\($0); delivery resumes by itself" })
         ]
     }
 

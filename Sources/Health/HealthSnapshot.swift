@@ -198,6 +198,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var hold: Hold?
         /// Why the last request brought no usable answer, in a few words.
         public var fault: String?
+        /// What to look at then, by the kind of system; nil: as the item's own advice says.
+        public var faultRemedy: String?
         /// Why the task that delivers does not run.
         public var stopped: String?
         /// Straps whose patient's samples are held while the others' go on.

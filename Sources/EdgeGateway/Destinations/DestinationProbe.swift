@@ -40,7 +40,7 @@ struct DestinationProbe: Sendable {
             throw ProblemReport(
                 code: .destinationRefuses,
                 message: await deliveries.fault(of: enrollment.id) ?? "\(name) does not answer",
-                advice: "check network, DNS, proxy and disk; samples are kept")
+                advice: "\(enrollment.terms.faultRemedy); samples are kept")
         }
         return DestinationTestReport(
             name: name, checked: ["\(enrollment.terms.origin) answers"],

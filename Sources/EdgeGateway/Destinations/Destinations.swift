@@ -109,6 +109,14 @@ struct Destinations: Sendable {
     }
 }
 
+extension EnrollmentTerms {
+    /// What a person looks at while deliveries fail.
+    var faultRemedy: String {
+        let type = try? DestinationRegistry.kind(kind == .file ? FileKind.name : system ?? "")
+        return type?.faultRemedy ?? DestinationRegistry.faultRemedy
+    }
+}
+
 extension DestinationComparisonReport.Day {
     fileprivate init(_ day: ComparedDay) {
         func date(_ day: Int64) -> Date { Date(UTC(day: day)) }

@@ -31,6 +31,7 @@ struct DeliveryHealth: Sendable {
                 HealthSnapshot.Delivery.Hold($0, system: enrollment.terms.system)
             }
             delivery.fault = await deliveries.fault(of: enrollment.id)
+            delivery.faultRemedy = enrollment.terms.faultRemedy
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment, among: enrollments)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0

@@ -19,6 +19,8 @@ public protocol DestinationKind: Sendable {
     static var pace: DestinationPace { get }
     /// What a person does about a hold, where the general words of ``HoldReason`` do not say it.
     static func remedy(_ reason: HoldReason) -> String?
+    /// What a person looks at while deliveries there fail.
+    static var faultRemedy: String { get }
     /// Whether what arrives there ends at an exchange, whose patients are numbers.
     static var leadsToExchange: Bool { get }
 
@@ -49,6 +51,8 @@ extension DestinationKind {
     public var servesOnePatient: Bool { false }
     /// None is.
     public func pairingCode(sensorID: Int64, patient: String?, now: UTC) -> PairingCode? { nil }
+    /// It is reached by HTTP.
+    public static var faultRemedy: String { DestinationRegistry.faultRemedy }
     /// The general words do.
     public static func remedy(_ reason: HoldReason) -> String? { nil }
 }

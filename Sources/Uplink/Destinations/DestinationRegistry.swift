@@ -12,6 +12,9 @@ public enum DestinationRegistry {
         WebhookKind.self,
     ]
 
+    /// What a person looks at while deliveries to an HTTP server fail, an exchange's too.
+    public static let faultRemedy = "check network, DNS, proxy and firewall"
+
     /// The kind of this name.
     public static func kind(_ name: String) throws(DestinationProblem) -> any DestinationKind.Type {
         if let kind = kinds.first(where: { $0.name == name }) { return kind }

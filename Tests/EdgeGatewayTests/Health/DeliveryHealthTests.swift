@@ -43,4 +43,30 @@ import Uplink
         #expect(held("40002", at: invitation).isEmpty)
         try await queue.close()
     }
+
+    /// Of a file whose folder was deleted `status` said: check network, DNS, proxy and firewall.
+    @Test(arguments: [
+        ("file", "folder"), ("mqtt", "broker"), ("nats", "relay"), ("influx", "proxy"),
+    ])
+    func aDeliveryThatFailsGetsTheAdviceOfItsKind(system: String, word: String) async throws {
+        try await ServerFixture.run { fixture in
+            var terms = EnrollmentTerms(
+                name: "d", kind: .destination, origin: "x://127.0.0.1:9", fhirBase: "",
+                identifierSystem: "urn:x")
+            terms.system = system
+            try await fixture.queue.enroll(terms)
+            var snapshot = HealthSnapshot()
+            snapshot.deliveries = await DeliveryHealth(
+                queue: fixture.queue, deliveries: fixture.gateway.deliveries
+            ).read(history: HealthHistory(), counts: HealthHistory.Counts(), at: .zero)
+            try #require(snapshot.deliveries.count == 1)
+            snapshot.deliveries[0].stopped = nil
+            snapshot.deliveries[0].fault = "it fails"
+            let advice = HealthRules.conditions(of: snapshot)
+                .first { $0.name == .exchangeUnreachable }?.advice
+            #expect(advice?.contains(word) == true, "\(advice ?? "none")")
+            #expect(advice?.hasSuffix("delivery resumes by itself") == true)
+            #expect(advice?.contains("proxy") == (word == "proxy"), "\(advice ?? "none")")
+        }
+    }
 }

@@ -28,6 +28,11 @@ public struct FileKind: DestinationKind {
 
     public static func remedy(_ reason: HoldReason) -> String? { nil }
 
+    /// No network is on the way.
+    public static var faultRemedy: String {
+        "see that the file's folder is there, that the gateway may write in it, and that its disk has room"
+    }
+
     public init(_ values: SettingValues) throws(DestinationProblem) {
         let path = values.text("path") ?? ""
         guard FilePlace.origin(path: path) != nil else {

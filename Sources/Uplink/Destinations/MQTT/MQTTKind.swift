@@ -55,6 +55,11 @@ public struct MQTTKind: DestinationKind {
     /// What Home Assistant shows is as old as the last delivery.
     public static let pace = DestinationPace(interval: .seconds(5))
 
+    /// A proxy for HTTP is not on the way.
+    public static var faultRemedy: String {
+        "see that the broker runs, and check network, DNS and firewall on the way to it"
+    }
+
     public static func remedy(_ reason: HoldReason) -> String? {
         switch reason {
         case .credentialsRefused:

@@ -32,6 +32,11 @@ public struct NATSKind: DestinationKind {
         resendPause: RelayPatience.resendPause)
     public static let leadsToExchange = true
 
+    /// The relay answers, through servers that may be there without it.
+    public static var faultRemedy: String {
+        "see that the relay and the NATS servers run, and check network, DNS and firewall on the way to them"
+    }
+
     public static func remedy(_ reason: HoldReason) -> String? {
         switch reason {
         case .credentialsRefused:
