@@ -19,8 +19,9 @@ import Testing
     private static let enrollment = EnrollmentReport(
         name: "e1", kind: "practitioner-key", exchange: "https://exchange.example",
         patient: "40001", device: "70007", code: "omh:heart-rate:2.0", resolution: "raw",
-        state: "active", held: "device-unknown", heldPatients: ["no-consent": 1], pending: 2,
-        delivered: 7, dead: 1, lastDelivery: noon, tokenExpires: noon)
+        state: "active", held: "device-unknown", fault: "answers 503",
+        heldPatients: ["no-consent": 1], pending: 2, delivered: 7, dead: 1, lastDelivery: noon,
+        tokenExpires: noon)
     private static let balance = BalanceReport(
         received: 12, stored: 10, undecodable: 1, refused: ["queue-full": 1], delivered: 5,
         pending: 2, held: ["not-enrolled": 1], dead: 1, dropped: ["zeroRate": 1], buffered: 4,

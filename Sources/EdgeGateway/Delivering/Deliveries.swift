@@ -321,10 +321,14 @@ actor Deliveries {
         await deliveries[enrollment]?.tokens?.expires
     }
 
-    /// Why an enrollment's samples are not delivered, if that has lasted for a minute or for more than one
-    /// attempt; nil while all is well.
+    /// Why an enrollment's samples are not delivered: its tokens, what ended its delivery, or what has lasted for a
+    /// minute or for more than one attempt; nil while all is well.
     func fault(of enrollment: Int64) async -> String? {
-        await facts(of: enrollment)?.lastingFault(at: clock.read().uptime)
+        if unreadable.contains(enrollment) {
+            return "the tokens or secrets cannot be read (log: \"load tokens\")"
+        }
+        if let fault = ended[enrollment] { return fault }
+        return await facts(of: enrollment)?.lastingFault(at: clock.read().uptime)
     }
 
     /// How the delivery of an enrollment goes; nil if it does not run.

@@ -1,7 +1,9 @@
+import Basics
 import Foundation
+import OfflineQueue
 import Uplink
 
-/// Name service, TLS and the exchanges, token and consent.
+/// Name service, TLS and the exchanges, token and consent; and the other destinations.
 struct ExchangeChecks {
     /// A reachable exchange answers this question in a moment.
     private static let timeout = Duration.seconds(10)
@@ -21,16 +23,16 @@ struct ExchangeChecks {
         var findings = [
             Finding.ok("daemon", "\(status.version), up \(Terminal.age(status.uptimeSeconds))")
         ]
-        guard !status.enrollments.isEmpty else {
+        if status.enrollments.isEmpty, status.destinations.isEmpty {
             findings.append(
                 .warning(
                     "enrollment", "none yet: samples are held", "edge-gateway enroll LINK"))
-            return findings
         }
         for exchange in Set(status.enrollments.map(\.exchange)).sorted() {
             findings.append(await reach(exchange))
         }
         return findings + status.enrollments.map(Self.enrollment)
+            + status.destinations.map(Self.destination)
     }
 
     /// DNS, route, proxy, TLS and the server itself: the first that fails is the one to fix.
@@ -70,10 +72,18 @@ struct ExchangeChecks {
 
     static func enrollment(_ enrollment: EnrollmentReport) -> Finding {
         let name = "enrollment"
-        if enrollment.state == "enroll-again" {
+        let waiting = "\(enrollment.pending) wait"
+        if enrollment.state == Enrollment.State.enrollAgain.rawValue {
+            let again =
+                enrollment.kind == "practitioner-key"
+                ? "edge-gateway enroll --practitioner-key-file FILE --name \(enrollment.name)"
+                : "edge-gateway enroll LINK with a new invitation of this patient"
+            guard let fault = enrollment.fault else {
+                return .fault(
+                    name, "\(enrollment.name): the exchange no longer lets this gateway in", again)
+            }
             return .fault(
-                name, "\(enrollment.name): the exchange no longer lets this gateway in",
-                "edge-gateway enroll LINK with a new invitation of this patient")
+                name, "\(enrollment.name): \(fault), \(waiting)", readable(orElse: again))
         }
         if let held = enrollment.held {
             return .fault(
@@ -82,6 +92,56 @@ struct ExchangeChecks {
                     ? "the patient consents at the exchange; delivery resumes by itself"
                     : "docs/operations.md, \"Why a delivery is held\"")
         }
-        return .ok(name, "\(enrollment.name) delivers, \(enrollment.pending) wait")
+        if let fault = enrollment.fault {
+            return .fault(
+                name, "\(enrollment.name): \(fault), \(waiting)",
+                enrollment.kind == "file"
+                    ? FileKind.faultRemedy : DestinationRegistry.faultRemedy)
+        }
+        return .ok(name, "\(enrollment.name) delivers, \(waiting)")
+    }
+
+    static func destination(_ destination: DestinationReport) -> Finding {
+        let name = "destination"
+        let waiting = "\(destination.pending) wait"
+        let kind = try? DestinationRegistry.kind(destination.kind)
+        if destination.state == Enrollment.State.enrollAgain.rawValue {
+            let again =
+                "edge-gateway destination add with its settings and --name \(destination.name)"
+            return .fault(
+                name,
+                "\(destination.name): "
+                    + (destination.fault ?? "this gateway is no longer authorized there")
+                    + ", \(waiting)",
+                destination.fault == nil ? again : readable(orElse: again))
+        }
+        if destination.state == HoldReason.paused.rawValue {
+            return .warning(
+                name, "\(destination.name) is paused, \(waiting)",
+                "edge-gateway destination resume \(destination.name)")
+        }
+        if let held = destination.held {
+            return .fault(
+                name, "\(destination.name) is held: \(held), \(waiting)",
+                HoldReason(rawValue: held).map { kind?.remedy($0) ?? $0.remedy }
+                    ?? "docs/operations.md, \"Why a delivery is held\"")
+        }
+        if let fault = destination.fault {
+            return .fault(
+                name, "\(destination.name): \(fault), \(waiting)",
+                kind?.faultRemedy ?? DestinationRegistry.faultRemedy)
+        }
+        if let fault = destination.partialFault {
+            return .warning(
+                name, "\(destination.name): \(fault)",
+                "edge-gateway destination show \(destination.name)")
+        }
+        return .ok(name, "\(destination.name) delivers, \(waiting)")
+    }
+
+    /// What to do about tokens or secrets that this machine cannot read.
+    private static func readable(orElse again: String) -> String {
+        "the log names the file: correct its owner and mode, it is used within a minute; if it is lost: "
+            + again
     }
 }

@@ -17,6 +17,8 @@ struct EnrollmentReport: Codable, Equatable {
     var state: String
     /// Why its delivery is held, if it is.
     var held: String?
+    /// Why its samples are not delivered, if that lasts.
+    var fault: String?
     /// How many patients' samples are held while the others' go on, by reason.
     var heldPatients: [String: Int]?
     var pending: Int

@@ -67,7 +67,8 @@ struct Enrollments: Sendable {
             patient: enrollment.terms.patient, device: enrollment.terms.device,
             code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
             state: enrollment.state.rawValue,
-            held: enrollment.holdReason, heldPatients: held.isEmpty ? nil : held,
+            held: enrollment.holdReason, fault: await deliveries.fault(of: enrollment.id),
+            heldPatients: held.isEmpty ? nil : held,
             pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map { Date($0) },
             tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) })

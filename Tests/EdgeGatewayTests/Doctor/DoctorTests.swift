@@ -317,4 +317,50 @@ private final class Tree {
             #expect(text.contains(word), "\(word) not in \(text)")
         }
     }
+
+    /// A lost token file was "the exchange no longer lets this gateway in"; `status` said what it is.
+    @Test func doctorSaysThatTokensAreMissingHereAndNotThatTheExchangeRefusesThem() async throws {
+        try await ServerFixture.run { fixture in
+            let enrollment = try await fixture.queue.enroll(
+                EnrollmentTerms(
+                    name: "e1", origin: "http://127.0.0.1:9",
+                    fhirBase: "http://127.0.0.1:9/FHIR/R5", clientID: "gw", patient: "40001",
+                    device: "70001", codeSystem: "s", code: "c",
+                    identifierSystem: "urn:x"))
+            try await fixture.gateway.enrollmentChanges.startDelivery(of: enrollment.id)
+            let report = try #require(try await fixture.gateway.enrollments.reports().first)
+            let finding = ExchangeChecks.enrollment(report)
+            #expect(finding.verdict == .fault)
+            #expect(finding.message.contains("cannot be read"), "\(finding.message)")
+            #expect(!finding.message.contains("lets this gateway in"))
+            #expect(finding.remedy.contains("owner and mode"), "\(finding.remedy)")
+            var refused = report
+            refused.fault = nil
+            #expect(ExchangeChecks.enrollment(refused).message.contains("lets this gateway in"))
+        }
+    }
+
+    /// `doctor` had no line at all for a destination that failed while samples waited.
+    @Test func doctorHasALineForEachDestination() async throws {
+        var one = StatusReport.sample.destinations[0]
+        (one.name, one.kind, one.pending) = ("copy", "file", 5)
+        #expect(ExchangeChecks.destination(one) == .ok("destination", "copy delivers, 5 wait"))
+        one.fault = "write data points (open): No such file or directory"
+        var finding = ExchangeChecks.destination(one)
+        #expect(finding.verdict == .fault && finding.message.contains("5 wait"))
+        #expect(finding.remedy.contains("folder"), "\(finding.remedy)")
+        (one.held, one.kind) = ("forbidden", "mqtt")
+        finding = ExchangeChecks.destination(one)
+        #expect(finding.verdict == .fault && finding.remedy.contains("broker's rules"))
+        (one.held, one.state) = (nil, "paused")
+        #expect(ExchangeChecks.destination(one).verdict == .warning)
+        (one.state, one.fault) = ("enroll-again", nil)
+        #expect(ExchangeChecks.destination(one).remedy.contains("destination add"))
+        var status = StatusReport.sample
+        (status.enrollments, status.destinations) = ([], [one])
+        let findings = await ExchangeChecks(
+            settings: try SettingsLoader(environment: [:]).load(path: nil), status: status
+        ).run()
+        #expect(findings.map(\.name) == ["daemon", "destination"])
+    }
 }
