@@ -9,8 +9,21 @@ import Testing
                 let outcome = try await fixture.gateway.command(words)
                 #expect(outcome.status == 3)
                 #expect(outcome.complaint.contains("systemctl start edge-gateway"))
+                // An older version does not stay up on a newer one's store.
+                #expect(outcome.complaint.contains("edge-gateway doctor"))
                 #expect(outcome.output.isEmpty)
             }
+        }
+    }
+
+    /// "Nothing is recorded until it opens. See that the state directory exists": it does.
+    @Test(arguments: [["verify"], ["export", "x.ndjson"], ["export", "x.csv", "--beats"]])
+    func withoutAStoreACommandSaysThatThereIsNoneYet(words: [String]) async throws {
+        try await TestWorld.run(starts: false) { fixture in
+            let outcome = try await fixture.gateway.command(["queue"] + words)
+            #expect(outcome.status == 1)
+            #expect(outcome.complaint.contains("there is no store yet"), "\(outcome.complaint)")
+            #expect(outcome.complaint.contains("systemctl start edge-gateway"))
         }
     }
 

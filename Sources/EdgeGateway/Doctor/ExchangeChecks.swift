@@ -13,13 +13,7 @@ struct ExchangeChecks {
     let status: StatusReport?
 
     func run() async -> [Finding] {
-        guard let status else {
-            return [
-                .fault(
-                    "daemon", "the daemon does not answer at \(settings.socketPath)",
-                    "systemctl start edge-gateway; journalctl -u edge-gateway")
-            ]
-        }
+        guard let status else { return [noDaemon()] }
         var findings = [
             Finding.ok("daemon", "\(status.version), up \(Terminal.age(status.uptimeSeconds))")
         ]
@@ -33,6 +27,17 @@ struct ExchangeChecks {
         }
         return findings + status.enrollments.map(Self.enrollment)
             + status.destinations.map(Self.destination)
+    }
+
+    private func noDaemon() -> Finding {
+        let obstacle = ControlClient.Obstacle(at: settings.socketPath)
+        if case .notPermitted = obstacle {
+            return .unknown(
+                "daemon", "no answer at \(settings.socketPath): \(obstacle.why)", obstacle.advice)
+        }
+        return .fault(
+            "daemon", "the daemon does not answer at \(settings.socketPath)",
+            "systemctl start edge-gateway; journalctl -u edge-gateway")
     }
 
     /// DNS, route, proxy, TLS and the server itself: the first that fails is the one to fix.

@@ -86,6 +86,11 @@ struct MachineChecks {
                 name, "there is no store yet, or this user may not read it",
                 "run doctor with sudo")
         }
+        do {
+            try SampleQueue.checkOpens(path: path)
+        } catch {
+            return .fault(name, error.cause, error.code.advice)
+        }
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         let bytes = attributes?[.size] as? Int ?? 0
         guard bytes <= Self.verifiedBytesMax else {

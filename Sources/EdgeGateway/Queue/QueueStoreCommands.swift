@@ -204,6 +204,12 @@ enum StoreAccess {
                     exitCode: .notWell,
                     message: "this user may not read the store \(path)\n  use sudo")
             }
+            if access(path, F_OK) != 0, errno == ENOENT {
+                throw CommandFailure(
+                    exitCode: .notWell,
+                    message: "there is no store yet at \(path)\n  "
+                        + "the daemon makes it when it starts: systemctl start edge-gateway")
+            }
             throw CommandFailure(
                 exitCode: .notWell,
                 message: "\(error.operation): \(error.cause)\n  \(error.code.advice)")

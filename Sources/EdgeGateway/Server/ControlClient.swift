@@ -50,7 +50,8 @@ struct ControlClient {
                     method, path, contentType: body.isEmpty ? nil : type, body: body,
                     timeout: timeout)
         } catch .noConnection {
-            throw unreachable(whyUnreachable())
+            let obstacle = Obstacle(at: socketPath)
+            throw unreachable(obstacle.why, obstacle.advice)
         } catch .timeout {
             throw CommandFailure(
                 exitCode: .daemonUnreachable,
@@ -58,7 +59,7 @@ struct ControlClient {
                     "the daemon did not answer in \(timeout.components.seconds) s; see its log "
                     + "(journalctl -u edge-gateway)")
         } catch {
-            throw unreachable(error.description)
+            throw unreachable(error.description, Obstacle.notListening.advice)
         }
         let decoder = ReportCoding.decoder()
         guard (200..<300).contains(answer.status) else {
@@ -88,20 +89,42 @@ struct ControlClient {
                 ?? "the daemon answered \(answer.status)")
     }
 
-    private func whyUnreachable() -> String {
-        guard FileManager.default.fileExists(atPath: socketPath) else {
-            return "it is not running"
-        }
-        return access(socketPath, W_OK) == 0
-            ? "the daemon no longer listens there"
-            : "this user may not use it: join the group edge-gateway or use sudo"
+    private func unreachable(_ why: String, _ advice: String) -> CommandFailure {
+        CommandFailure(
+            exitCode: .daemonUnreachable, message: "no daemon at \(socketPath): \(why)\n  \(advice)"
+        )
     }
 
-    private func unreachable(_ why: String) -> CommandFailure {
-        CommandFailure(
-            exitCode: .daemonUnreachable,
-            message:
-                "no daemon at \(socketPath): \(why)\n  start it: systemctl start edge-gateway, "
-                + "or edge-gateway run in another terminal")
+    /// Why no connection to the daemon's socket is to be had, as far as this user can see.
+    enum Obstacle {
+        case notRunning
+        case notPermitted
+        case notListening
+
+        init(at socketPath: String) {
+            if access(socketPath, W_OK) == 0 {
+                self = .notListening
+            } else {
+                // Of a folder that this user may not look into, too.
+                self = errno == EACCES ? .notPermitted : .notRunning
+            }
+        }
+
+        var why: String {
+            switch self {
+            case .notRunning: "it is not running"
+            case .notPermitted: "this user may not use it"
+            case .notListening: "the daemon no longer listens there"
+            }
+        }
+
+        var advice: String {
+            switch self {
+            case .notPermitted: "join the group edge-gateway, or use sudo"
+            case .notRunning, .notListening:
+                "start it: systemctl start edge-gateway, or edge-gateway run in another terminal; if it "
+                    + "does not stay, sudo edge-gateway doctor says why"
+            }
+        }
     }
 }

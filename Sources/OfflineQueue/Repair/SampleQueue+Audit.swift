@@ -9,6 +9,20 @@ extension SampleQueue {
         try read("audit store") { db in try StoreWalk(db).audit { _ in } }
     }
 
+    /// Sees whether this version opens the store at `path`, without a look at its rows.
+    ///
+    /// Throws what keeps it from that, such as `newer-schema`. A damaged log does not: ``verify(path:progress:)``
+    /// describes it.
+    public static func checkOpens(path: String) throws(QueueError) {
+        guard WriteAheadLog(of: path, readsIndex: true).damage == nil else { return }
+        do {
+            try StoreFile.openReadOnly(path).close()
+        } catch {
+            let error = QueueError("open store", error)
+            if error.code != .corrupt { throw error }
+        }
+    }
+
     /// Looks at everything in the store at `path`: SQLite's own structures, each row's checksum,
     /// cursors, references, and the counters against the rows.
     ///
