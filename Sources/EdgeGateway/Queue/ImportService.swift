@@ -37,9 +37,15 @@ struct ImportService: Sendable {
             }
         } catch {
             let taken = await session.end()
-            guard taken > 0 else { throw error }
-            logger.error("\(error)")
             var problem = ProblemReport(error)
+            guard taken > 0 else {
+                guard error.code == .invalidArgument else { throw error }
+                problem.advice =
+                    "nothing was imported; --assignment NUMBER, which may be repeated, chooses of the "
+                    + "file's assignments, --without NAME leaves out a destination"
+                throw problem
+            }
+            logger.error("\(error)")
             problem.message +=
                 "; \(taken.counted("sample was imported before that, and stays", "samples were imported before that, and stay"))"
             problem.advice += " Then import the same file again: the import continues from there."

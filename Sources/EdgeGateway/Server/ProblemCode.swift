@@ -96,7 +96,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     var status: HTTPResponse.Status {
         switch self {
         case .badRequest, .badAddress, .badLink, .invalidArgument, .invalidFile, .unknownSensor,
-            .unknownEnrollment, .unknownPatient, .badDestination:
+            .unknownEnrollment, .unknownPatient, .badDestination, .chooseEnrollment, .choosePatient:
             .badRequest
         case .badToken, .tokenNeeded: .unauthorized
         case .notPermitted: .forbidden
@@ -111,10 +111,8 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .busAbsent, .bluetoothdAbsent, .bluetoothdRefuses, .noAdapter, .radioOff, .radioLost,
             .adapterFull, .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering,
             .noHeartRate,
-            .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseEnrollment,
-            .choosePatient,
-            .chooseDevice, .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken,
-            .exchangeUnreachable,
+            .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseDevice,
+            .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
             .tokensNotErased, .fileNotWritable, .strapRecords, .strapChanged, .destinationRefuses,
             .ownDestination, .samplesWait, .noPage,

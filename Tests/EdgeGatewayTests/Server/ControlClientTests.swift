@@ -1,4 +1,5 @@
 import Foundation
+import OfflineQueue
 import Testbed
 import Testing
 
@@ -24,15 +25,51 @@ import Testing
                         Self.setpriv,
                         ["--reuid", Self.nobody, "--clear-groups"]
                             + [GatewayProcess.program("edge-gateway").path] + words,
-                        environment: [
-                            "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": fixture.directory.path,
-                            "EDGE_GATEWAY_SOCKET": fixture.settings.socketPath,
-                            "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
-                        ], directory: "/")
+                        environment: fixture.environment, directory: "/")
                     let text = outcome.output + outcome.complaint
                     #expect(text.contains("this user may not use it"), "\(words): \(text)")
                     #expect(text.contains("join the group edge-gateway"), "\(words): \(text)")
                     #expect(!text.contains("systemctl start edge-gateway"), "\(words): \(text)")
+                }
+            }
+        }
+    }
+
+    /// They left with 1, and one advised to correct a value that nobody had given.
+    @Test func aMissingArgumentLeavesWithTwoAndIsNamed() async throws {
+        try await ServerFixture.run { fixture in
+            for index in 1...2 {
+                try await fixture.queue.enroll(
+                    EnrollmentTerms(
+                        name: "e\(index)", origin: "http://127.0.0.1:9",
+                        fhirBase: "http://127.0.0.1:9/FHIR/R5", clientID: "gw",
+                        patient: "4000\(index)", device: "70001", codeSystem: "s", code: "c",
+                        identifierSystem: "urn:x"))
+            }
+            let lines = (1...2).map { number in
+                """
+                {"uuid":"\(SampleIdentity(runNonce: 7, sample: Int64(number)))","boot":"b",\
+                "uptime_us":\(number)000000,"sensor":"C0:00:00:00:00:0\(number)",\
+                "assignment":\(number),"flags":0,"frame":"1048","state":"pending"}
+                """
+            }
+            let file = fixture.directory.appending(path: "site.ndjson")
+            let head = #"{"format":"edge-gateway-samples","version":1}"#
+            let tail = #"{"samples":2,"damaged":0}"#
+            try ([head] + lines + [tail]).map { $0 + "\n" }.joined()
+                .write(to: file, atomically: true, encoding: .utf8)
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                for (words, missing) in [
+                    (["pair", "C0:00:00:00:00:01"], "--enrollment"),
+                    (["queue", "import", file.path], "--enrollment"),
+                    (["queue", "import", file.path, "--enrollment", "e1"], "--assignment"),
+                    (["fleet", "--mqtt", "mqtt://10.0.0.1"], "--allow-plain-http"),
+                ] {
+                    let outcome = try await fixture.command(words)
+                    #expect(outcome.status == 2, "\(words): \(outcome.complaint)")
+                    #expect(outcome.complaint.contains(missing), "\(words): \(outcome.complaint)")
+                    #expect(outcome.output.isEmpty, "\(words): \(outcome.output)")
                 }
             }
         }

@@ -4,6 +4,7 @@ import GATTHeartRate
 import Logging
 import OfflineQueue
 import ServiceLifecycle
+import Testbed
 import Testing
 
 @testable import EdgeGateway
@@ -51,6 +52,22 @@ struct ServerFixture {
     }
 
     func page() -> PageServer { PageServer(gateway: gateway) }
+
+    /// What a command needs to know of this gateway; it finds no system bus.
+    var environment: [String: String] {
+        [
+            "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": settings.stateDirectory,
+            "EDGE_GATEWAY_SOCKET": settings.socketPath,
+            "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
+        ]
+    }
+
+    /// Runs a command of the real program.
+    func command(_ words: [String]) async throws -> Command.Outcome {
+        try await Command.run(
+            GatewayProcess.program("edge-gateway").path, words, environment: environment,
+            directory: directory.path)
+    }
 
     /// Runs servers while `body` runs, looking often and trying again soon.
     func serving(

@@ -32,16 +32,6 @@ import Testing
         }
     }
 
-    private func run(_ fixture: ServerFixture, _ words: [String]) async throws -> Command.Outcome {
-        try await Command.run(
-            GatewayProcess.program("edge-gateway").path, words,
-            environment: [
-                "PATH": "/usr/bin:/bin", "EDGE_GATEWAY_STATE": fixture.directory.path,
-                "EDGE_GATEWAY_SOCKET": fixture.settings.socketPath,
-                "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
-            ], directory: fixture.directory.path)
-    }
-
     private static func isHarmless(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy {
             switch $0.properties.generalCategory {
@@ -63,7 +53,7 @@ import Testing
                 ["status", Self.name.replacing("\n", with: "")],
             ] {
                 for options in [[], ["--json"]] {
-                    let outcome = try await run(fixture, words + options)
+                    let outcome = try await fixture.command(words + options)
                     let text = outcome.output + outcome.complaint
                     #expect(Self.isHarmless(text), "\(words): \(text.debugDescription)")
                     #expect(
@@ -71,14 +61,14 @@ import Testing
                         "\(words): a name makes no line of its own: \(text.debugDescription)")
                 }
             }
-            let status = try await run(fixture, ["status"])
+            let status = try await fixture.command(["status"])
             #expect(status.output.contains("Ada"), "\(status.output)")
         }
     }
 
     @Test func jsonHasTheNameAsItIs() async throws {
         try await serving { fixture in
-            let outcome = try await run(fixture, ["sensors", "--json"])
+            let outcome = try await fixture.command(["sensors", "--json"])
             let sensors = try ReportCoding.decoder().decode(
                 [SensorReport].self, from: Data(outcome.output.utf8))
             #expect(sensors.map(\.name) == [Self.name])
@@ -100,7 +90,7 @@ import Testing
                     ["enroll", "https://exchange.example/invitation"],
                     ["destination", "add", "file", "path=\(file)"],
                 ] {
-                    let outcome = try await run(fixture, words + ["--name", name])
+                    let outcome = try await fixture.command(words + ["--name", name])
                     #expect(outcome.status == 2, "\(words): \(outcome.complaint)")
                     #expect(
                         outcome.complaint.contains("give 1 to 64 printable characters"),
@@ -134,15 +124,15 @@ import Testing
             }
             try await fixture.serving([fixture.control()]) {
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
-                let list = try await run(fixture, ["enrollments"]).output
+                let list = try await fixture.command(["enrollments"]).output
                 #expect(list.contains("\" \"") && list.contains("a\u{FFFD}b"), "\(list)")
                 for command in ["sensors", "status"] {
-                    let straps = try await run(fixture, [command]).output
+                    let straps = try await fixture.command([command]).output
                     #expect(straps.contains("strap …00:01"), "\(command): \(straps)")
                     #expect(straps.contains("strap …00:02"), "\(command): \(straps)")
                 }
                 for name in [" ", "a\u{FFFD}b", long] {
-                    let outcome = try await run(fixture, ["erase", name, "--yes"])
+                    let outcome = try await fixture.command(["erase", name, "--yes"])
                     #expect(outcome.status == 0, "\(name): \(outcome.complaint)")
                 }
             }

@@ -48,6 +48,11 @@ public actor BrokerWatch {
         place = kind.place
         prefix = kind.topics.prefix
         settings = kind.settings(network)
+        guard settings.address.isAllowed(network.plainHTTP) else {
+            throw DestinationProblem(
+                kind.problem(.fault(.plainHTTPRefused)).message,
+                "use mqtts://; --allow-plain-http permits mqtt:// where it is safe")
+        }
         states = BrokerStates(prefix: prefix)
         self.now = now
     }
@@ -88,9 +93,6 @@ public actor BrokerWatch {
     }
 
     private func connect() throws(DestinationProblem) {
-        guard settings.address.isAllowed(settings.network.plainHTTP) else {
-            throw problem(.fault(.plainHTTPRefused))
-        }
         let trial = MosquittoClient.connect(settings)
         if let end = trial.session.end { throw problem(end) }
         trial.leave()
@@ -125,8 +127,6 @@ public actor BrokerWatch {
         case .refused(let reason) where reason.code == 132:
             problem.advice = "use a broker that knows MQTT 5"
         case .fault(.dns): problem.advice = "check the host in --mqtt, and the name server"
-        case .fault(.plainHTTPRefused):
-            problem.advice = "use mqtts://; --allow-plain-http permits mqtt:// where it is safe"
         case .fault(.tls(.unknownIssuer)), .fault(.tls(.selfSigned)), .fault(.tls(.authorityFile)):
             problem.advice = "name the certificate of the broker's authority with --ca-file"
         case .fault(.tls(.wrongHost)):
