@@ -256,7 +256,8 @@ struct DestinationRemoveCommand: AsyncParsableCommand {
         discussion: """
             The destination keeps the samples that it has. Other destinations are not affected. Without \
             --undelivered the command refuses while samples wait for this destination, and while what the \
-            destination shows to others, such as a shared heart rate, cannot be ended.
+            destination shows to others, such as a shared heart rate, cannot be ended. One that is or was \
+            a strap's own is not removed: edge-gateway erase takes it away, with what was recorded for it.
 
             Example: edge-gateway destination remove influx
             """)

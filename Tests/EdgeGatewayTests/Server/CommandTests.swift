@@ -5,8 +5,8 @@ import Testing
 
 @testable import EdgeGateway
 
-/// What commands say that do not reach the daemon.
-@Suite struct ControlClientTests {
+/// What the real commands answer to a person who does not get what was asked for.
+@Suite struct CommandTests {
     private static let nobody = "65534"
     private static let setpriv = "/usr/bin/setpriv"
 
@@ -71,6 +71,33 @@ import Testing
                     #expect(outcome.complaint.contains(missing), "\(words): \(outcome.complaint)")
                     #expect(outcome.output.isEmpty, "\(words): \(outcome.output)")
                 }
+            }
+        }
+    }
+
+    /// docs/destinations.md said that it is removed once its straps are paired for another.
+    @Test func aStrapsOwnDestinationIsErasedOnceTheStrapIsPairedForAnother() async throws {
+        try await ServerFixture.run { fixture in
+            var enrollments: [Int64] = []
+            for name in ["own", "new"] {
+                var terms = EnrollmentTerms(
+                    name: name, kind: .destination, origin: "http://127.0.0.1:9", fhirBase: "",
+                    identifierSystem: "urn:x")
+                terms.system = "influx"
+                enrollments.append(try await fixture.queue.enroll(terms).id)
+            }
+            for enrollment in enrollments {
+                _ = try await fixture.queue.pair(
+                    address: "C0:00:00:00:00:01", details: SensorDetails(), enrollment: enrollment)
+            }
+            try await fixture.serving([fixture.control()]) {
+                try await fixture.eventually("an answer") { await fixture.isAnswered() }
+                let remove = try await fixture.command(["destination", "remove", "own", "--yes"])
+                #expect(remove.status == 1)
+                #expect(remove.complaint.contains("edge-gateway erase own"), "\(remove.complaint)")
+                let erase = try await fixture.command(["erase", "own", "--yes"])
+                #expect(erase.status == 0, "\(erase.complaint)")
+                #expect(try await fixture.queue.enrollments().map(\.terms.name) == ["new"])
             }
         }
     }
