@@ -299,7 +299,8 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error, "a strap records, or recorded, without an enrollment; samples are held",
                 "edge-gateway enroll LINK, or edge-gateway destination add KIND; then edge-gateway "
                     + "pair ADDRESS again; for a strap that was forgotten or paired for somebody "
-                    + "else: edge-gateway queue assign")
+                    + "else: edge-gateway queue assign; if somebody only tried it: edge-gateway "
+                    + "queue discard")
         case .pageUnavailable:
             Row(
                 .warning, "the live page or the control socket cannot be served; recording goes on",

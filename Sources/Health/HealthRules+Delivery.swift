@@ -101,7 +101,8 @@ extension HealthRules {
                     .notEnrolled,
                     message: held(recording) + "a strap records without an enrollment",
                     advice: "edge-gateway enroll LINK, or edge-gateway destination add KIND; then "
-                        + "edge-gateway pair ADDRESS again"))
+                        + "edge-gateway pair ADDRESS again; if somebody only tries the strap: "
+                        + "edge-gateway forget ADDRESS, then edge-gateway queue discard"))
         }
         if store.notEnrolledEnded > 0 {
             found.append(
@@ -111,7 +112,8 @@ extension HealthRules {
                         + "recorded without an enrollment by a strap that was then forgotten, or "
                         + "paired for somebody else",
                     advice: "edge-gateway queue assign lists them, and gives them to an "
-                        + "enrollment; without one, run edge-gateway enroll LINK first"))
+                        + "enrollment; without one, run edge-gateway enroll LINK first; if "
+                        + "somebody only tried the strap: edge-gateway queue discard"))
         }
         return found
     }

@@ -166,6 +166,85 @@ import Testing
         }
     }
 
+    /// A technician tried a strap without an enrollment: the samples were held for ever, and `status` was never
+    /// well again.
+    @Test func whatSomebodyTriedAStrapWithIsDiscardedAndStatusIsWell() async throws {
+        try await TestWorld.run { fixture in
+            let count = try await record(fixture)
+            let worn = try #require(items(try await fixture.gateway.status()).first)
+            #expect(worn.advice.contains("queue discard"), "\(worn)")
+            try await fixture.command("forget", TestWorld.addresses[0])
+            let gone = try #require(items(try await fixture.gateway.status()).first)
+            #expect(gone.advice.contains("edge-gateway queue discard"), "\(gone)")
+            let number = "\(try #require(try await unbound(fixture).first).assignment)"
+            for (words, status, advice) in [
+                ([], 2, "number"), (["99", "--yes"], 2, "queue assign lists them"),
+                ([number], 2, "--yes"),
+            ] {
+                let outcome = try await fixture.gateway.command(["queue", "discard"] + words)
+                #expect(outcome.status == status, "\(words): \(outcome)")
+                #expect(outcome.complaint.contains(advice), "\(words): \(outcome)")
+            }
+            #expect(try await unbound(fixture).map(\.samples) == [count])
+            let said = try await fixture.command("queue", "discard", number, "--yes")
+            #expect(said.contains("gave up \(count) samples"), "\(said)")
+            let status = try await fixture.eventually("well") { items($0).isEmpty }
+            #expect(status.balance.dropped == ["discarded": count])
+            #expect(status.balance.balanced && status.balance.stored == count)
+            #expect(try await fixture.command("queue", "status").contains("discarded \(count)"))
+            let listed = try await fixture.command("queue", "list", "--json")
+            #expect(listed.components(separatedBy: #""discarded""#).count == count + 1)
+            let again = try await ControlSocketTests.ask(
+                fixture, "/v1/queue/discard",
+                ["-H", "Content-Type: application/json", "-d", #"{"assignment":\#(number)}"#])
+            #expect(again.status == 404 && again.problem?.code == "unknown-reference", "\(again)")
+        }
+    }
+
+    @Test func whatHasAnEnrollmentIsNotDiscarded() async throws {
+        try await TestWorld.run { fixture in
+            let count = try await record(fixture)
+            let number = "\(try #require(try await unbound(fixture).first).assignment)"
+            let link = await fixture.exchange.invite(patient: TestWorld.patients[0])
+            try await fixture.command("enroll", "-", "--name", "e0", input: link)
+            try await fixture.command(
+                "queue", "assign", number, "--enrollment", "e0", "--yes")
+            let refused = try await ControlSocketTests.ask(
+                fixture, "/v1/queue/discard",
+                ["-H", "Content-Type: application/json", "-d", #"{"assignment":\#(number)}"#])
+            #expect(refused.status == 409 && refused.problem?.code == "already-set", "\(refused)")
+            #expect(refused.problem?.advice.contains("edge-gateway erase") == true)
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
+            #expect(await fixture.exchange.storedCount(patient: TestWorld.patients[0]) == count)
+        }
+    }
+
+    /// The exchange is asked about the patient for as long as it takes.
+    @Test func whatIsDiscardedWhileItIsBeingGivenToAPatientIsNotDelivered() async throws {
+        try await TestWorld.run { fixture in
+            let count = try await record(fixture)
+            try await fixture.command("forget", TestWorld.addresses[0])
+            try await PractitionerTests.enroll(fixture)
+            let number = "\(try #require(try await unbound(fixture).first).assignment)"
+            async let given = fixture.gateway.command(
+                ["queue", "assign", number, "--enrollment", "ward", "--patient", "40001", "--yes"])
+            let lost = try await fixture.gateway.command(["queue", "discard", number, "--yes"])
+            let assigned = try await given
+            let status = try await fixture.eventually("nothing waits") {
+                $0.balance.pending == 0 && $0.balance.held.isEmpty
+            }
+            #expect(status.balance.balanced)
+            let sent = await fixture.exchange.storedCount(patient: 40001)
+            // Whoever comes first has all of them, and the other one is told.
+            #expect(sent == (lost.status == 0 ? 0 : count), "\(lost) \(assigned)")
+            #expect(status.balance.dropped["discarded"] ?? 0 == count - sent)
+            if lost.status == 0, assigned.status == 0 {
+                #expect(assigned.output.contains("discarded meanwhile"), "\(assigned)")
+            }
+        }
+    }
+
     @Test func nothingIsGivenToAnEnrollmentThatHasEnded() async throws {
         try await TestWorld.run { fixture in
             let count = try await record(fixture)

@@ -218,6 +218,8 @@ import Testing
         #expect(found.map { $0.message.prefix(9) } == ["3 samples", "2 samples"])
         #expect(found.map { $0.advice.contains("pair ADDRESS again") } == [true, false])
         #expect(found.map { $0.advice.contains("edge-gateway queue assign") } == [false, true])
+        #expect(found.allSatisfy { $0.advice.contains("edge-gateway queue discard") })
+        #expect(found.map { $0.advice.contains("forget ADDRESS") } == [true, false])
         #expect(Set(found.map(\.subject)).count == 2, "each has its own beginning")
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import OfflineQueue
 
-/// Gives samples that were recorded without an enrollment to one.
+/// Gives samples that were recorded without an enrollment to one, or gives them up.
 ///
 /// It decides whose samples they are, and cannot be undone: an assignment is bound once.
 struct AssignService: Sendable {
@@ -30,7 +30,8 @@ struct AssignService: Sendable {
     ///
     /// - Throws: ``ProblemReport``; then nothing was changed.
     func assign(_ ask: AssignRequest) async throws -> AssignReport {
-        let held = try await held(ask.assignment)
+        let held = try await held(
+            ask.assignment, ifBound: "edge-gateway queue assign lists those that have none")
         guard let enrollment = try await enrollments.named(ask.enrollment) else {
             throw ProblemReport(
                 code: .unknownEnrollment, message: "no enrollment has this name",
@@ -53,21 +54,38 @@ struct AssignService: Sendable {
         let checked = try await patients.patient(
             patient, device: ask.device, enrollment,
             further: all.filter { further.contains($0.id) })
-        try await queue.bind(
+        // While the exchange was asked, more may have come, or somebody may have given them up.
+        let samples = try await queue.bind(
             assignment: ask.assignment, enrollment: enrollment.id, patient: patient)
         // It is bound from here on.
         await patients.adopt(checked, for: enrollment)
         await deliveries.wake(enrollment.id)
         logger.notice(
-            "a technician gave samples to an enrollment", metadata: ["samples": "\(held.samples)"])
+            "a technician gave samples to an enrollment", metadata: ["samples": "\(samples)"])
         var notes = checked.notes
+        if samples == 0 { notes.append("the samples were discarded meanwhile") }
         if enrollment.holdReason != nil {
             notes.append("this enrollment is held (edge-gateway status); samples are kept")
         }
-        return AssignReport(enrollment: name, samples: held.samples, notes: notes)
+        return AssignReport(enrollment: name, samples: samples, notes: notes)
     }
 
-    private func held(_ number: Int64) async throws -> UnboundSamples {
+    /// Gives up what an assignment holds; gives how many samples.
+    ///
+    /// - Throws: ``ProblemReport``, or the store's error if the assignment is bound at that moment; then nothing was
+    ///   changed.
+    func discard(_ ask: DiscardRequest) async throws -> SampleCountReport {
+        let held = try await held(
+            ask.assignment,
+            ifBound: "they are delivered; edge-gateway erase takes out what a patient has")
+        let samples = try await queue.discard(assignment: held.assignment.id)
+        logger.notice(
+            "a technician discarded samples without an enrollment",
+            metadata: ["samples": "\(samples)"])
+        return SampleCountReport(samples: samples)
+    }
+
+    private func held(_ number: Int64, ifBound advice: String) async throws -> UnboundSamples {
         if let held = try await queue.unboundSamples().first(where: { $0.assignment.id == number })
         {
             return held
@@ -79,7 +97,7 @@ struct AssignService: Sendable {
             message: isBound
                 ? "these samples have an enrollment already, which is never changed"
                 : "no samples without an enrollment have this number",
-            advice: "edge-gateway queue assign lists those that have none")
+            advice: isBound ? advice : "edge-gateway queue assign lists those that have none")
     }
 
     /// Whose the samples are: the patient who is named, or else whom the strap was paired for.

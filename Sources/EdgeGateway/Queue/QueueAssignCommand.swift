@@ -54,12 +54,7 @@ struct QueueAssignCommand: AsyncParsableCommand {
             if daemon.json { return try Terminal.printJSON(all) }
             return Terminal.print(QueueText.unbound(all))
         }
-        guard let samples = all.first(where: { $0.assignment == number }) else {
-            throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "no samples without an enrollment have the number \(number)\n"
-                    + "  edge-gateway queue assign lists them")
-        }
+        let samples = try all.numbered(number)
         let known: [EnrollmentReport] = try await client.get("/v1/enrollments")
         let whose =
             patient ?? samples.patient ?? known.first { $0.name == enrollment }?.patient
@@ -79,17 +74,33 @@ struct QueueAssignCommand: AsyncParsableCommand {
     static func question(
         _ samples: UnboundReport, _ enrollment: String, patient: String?
     ) -> String {
-        let strap = Printable.line(
-            samples.name.isEmpty ? samples.address : "\(samples.name) (\(samples.address))")
-        var text = "\(samples.samples.counted("sample")) of \(strap),\n"
-        if let first = samples.first, let last = samples.last {
-            text += "from \(Terminal.time(first)) to \(Terminal.time(last)) UTC,\n"
-        } else {
-            text += "whose times are not known yet,\n"
-        }
+        var text = samples.text
         let whose = patient.map { "as those of the patient \($0)" } ?? "without a patient"
         text += "will be sent through \(enrollment), \(whose).\n"
         if samples.recording { text += "So will be what this strap sends from now on.\n" }
         return text + "This cannot be undone. Continue?"
+    }
+}
+
+extension [UnboundReport] {
+    /// - Throws: ``CommandFailure`` if none has this number.
+    func numbered(_ number: Int64) throws -> UnboundReport {
+        guard let samples = first(where: { $0.assignment == number }) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "no samples without an enrollment have the number \(number)\n"
+                    + "  edge-gateway queue assign lists them")
+        }
+        return samples
+    }
+}
+
+extension UnboundReport {
+    /// How many, of which strap and when: the beginning of a sentence, two lines.
+    var text: String {
+        let strap = Printable.line(name.isEmpty ? address : "\(name) (\(address))")
+        let of = "\(samples.counted("sample")) of \(strap),\n"
+        guard let first, let last else { return of + "whose times are not known yet,\n" }
+        return of + "from \(Terminal.time(first)) to \(Terminal.time(last)) UTC,\n"
     }
 }

@@ -9,8 +9,8 @@ struct QueueCommand: AsyncParsableCommand {
         subcommands: [
             QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
             QueueExportCommand.self, QueueImportCommand.self, QueueDeadCommand.self,
-            QueueReleaseCommand.self, QueueAssignCommand.self, QueueDrainCommand.self,
-            QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
+            QueueReleaseCommand.self, QueueAssignCommand.self, QueueDiscardCommand.self,
+            QueueDrainCommand.self, QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
         ])
 }
 

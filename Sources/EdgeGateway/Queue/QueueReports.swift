@@ -172,6 +172,12 @@ struct AssignReport: Codable, Equatable {
     var notes: [String]
 }
 
+/// `POST /v1/queue/discard`
+struct DiscardRequest: Codable {
+    /// The assignment's number.
+    var assignment: Int64
+}
+
 /// `POST /v1/queue/purge`
 struct PurgeRequest: Codable {
     /// Delivered and dropped samples that are older than this go; 0 or left out: all of them.

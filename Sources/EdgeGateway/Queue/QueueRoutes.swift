@@ -37,6 +37,11 @@ struct QueueRoutes {
                 try await assigning.assign(ask)
             }
         }
+        router.post("v1/queue/discard") { [assigning] request, _ in
+            try await Answers.answer(request) { (ask: DiscardRequest) in
+                try await assigning.discard(ask)
+            }
+        }
         router.post("v1/queue/purge") { [store] request, _ in
             try await Answers.answer(request) { (ask: PurgeRequest) in
                 try await store.purge(ask)

@@ -282,21 +282,25 @@ extension SampleQueue {
         return (sensor, assignment)
     }
 
-    /// Binds an assignment, open or ended, that began without an enrollment. Throws `already-set` if
-    /// it has another one.
+    /// Binds an assignment, open or ended, that began without an enrollment. Returns how many samples now wait for
+    /// their delivery. Throws `already-set` if it has another one.
+    @discardableResult
     public func bind(
         assignment id: Int64, enrollment: Int64, patient: String? = nil
-    ) throws(QueueError) {
-        try write("bind assignment") { db in
+    ) throws(QueueError) -> Int {
+        let samples = try write("bind assignment") { db in
             let known = try db.assignment(id)
-            if known.enrollmentID == enrollment, known.patient == patient { return }
+            let samples = try Self.unsent(db, of: id)
+            if known.enrollmentID == enrollment, known.patient == patient { return samples }
             guard known.enrollmentID == nil, known.patient == nil || known.patient == patient else {
                 throw QueueError(.alreadySet, "bind assignment", "it is bound to another")
             }
             try db.check(patient: patient, for: enrollment)
             _ = try db.bind(id, to: enrollment, patient)
+            return samples
         }
         rememberAssignments()
+        return samples
     }
 
     /// The assignments in force, one a sensor at most.

@@ -23,6 +23,61 @@ extension SampleQueue {
         }
     }
 
+    /// The reason under which samples are counted that a person has given up instead of finding them an enrollment.
+    public static let discarded = "discarded"
+
+    /// Gives up what waits under an assignment without an enrollment, as when somebody tried a strap: it is counted
+    /// as dropped, reason `discarded`, and its rows stay like delivered ones. Further destinations get theirs as
+    /// before, and what the strap records from now on is held again. Returns how many samples.
+    ///
+    /// Throws `already-set` if the assignment has an enrollment, and `unknown-reference` if there is no such
+    /// assignment or nothing waits under it; then nothing has changed.
+    public func discard(assignment id: Int64) throws(QueueError) -> Int {
+        try flush()
+        let count = try write("discard samples") { db in
+            guard try db.assignment(id).enrollmentID == nil else {
+                throw QueueError(.alreadySet, "discard samples", "they have an enrollment")
+            }
+            let count = try Self.unsent(db, of: id)
+            guard count > 0 else {
+                throw QueueError(.unknownReference, "discard samples", "no samples wait")
+            }
+            let requeued = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT d.sample, d.segment
+                    FROM dead_letter d JOIN segment s ON s.id = d.segment
+                    WHERE d.is_requeued = 1 AND s.assignment = ?
+                    """, arguments: [id])
+            for letter in requeued {
+                try DeliveryBooks(segment: letter[1] ?? 0)
+                    .giveUp(db, letter[0] ?? 0, isDead: false, reason: Self.discarded)
+            }
+            let waiting = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT id, settled_through, last_sample FROM segment
+                    WHERE assignment = ? AND settled_through < last_sample
+                    """, arguments: [id])
+            for row in waiting {
+                _ = try DeliveryBooks(segment: row[0] ?? 0).drop(
+                    db, after: row[1] ?? 0, through: row[2] ?? 0, reason: Self.discarded)
+            }
+            return count
+        }
+        // A segment of its own for what comes: a listing can then say which were discarded.
+        segments.close(id)
+        return count
+    }
+
+    /// Samples that wait for an assignment's own destination, or for one.
+    static func unsent(_ db: Database, of assignment: Int64) throws -> Int {
+        let view = BooksView.own
+        return try Int.fetchOne(
+            db, sql: "SELECT sum(\(view.unsent)) \(view.sql) WHERE a.id = ?",
+            arguments: [assignment]) ?? 0
+    }
+
     private static func unboundSamples(
         _ db: Database, of assignment: Assignment
     ) throws -> UnboundSamples? {

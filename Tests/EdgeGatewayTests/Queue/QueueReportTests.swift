@@ -278,6 +278,19 @@ import Testing
         #expect(text.split(separator: "\n").count == 5, "a name adds no line: \(text)")
     }
 
+    @Test func whoDiscardsSamplesIsToldWhatIsLost() {
+        #expect(
+            QueueDiscardCommand.question(Self.unbound()) == """
+                120 samples of Ada (…00:01),
+                from 2026-12-01 12:00:00 to 2026-12-01 13:00:00 UTC,
+                will be delivered to no enrollment.
+                This cannot be undone. Continue?
+                """)
+        var worn = Self.unbound()
+        worn.recording = true
+        #expect(QueueDiscardCommand.question(worn).contains("is held again"))
+    }
+
     @Test(arguments: [
         ("2026-12-01", 1_796_083_200), ("2026-12-01 12:00", 1_796_126_400),
         ("2026-12-01 12:00:01", 1_796_126_401), ("2026-12-01T12:00:00Z", 1_796_126_400),

@@ -94,6 +94,7 @@ private struct ModelRun {
             return "time passes"
         case 91..<94: return try await prune()
         case 94: return try await erase()
+        case 95: return try await discard()
         default: return try await reopen()
         }
     }
@@ -304,6 +305,20 @@ private struct ModelRun {
         let audit = try await queue.audit()
         #expect(audit.isClean, "\(audit)")
         return "erase \(delivery)"
+    }
+
+    /// What has no destination of its own is given up.
+    mutating func discard() async throws -> String {
+        model.commit()
+        let held = Set(model.unbound.map { model.frames[$0].assignment })
+        guard let assignment = held.sorted().randomElement(using: &random) else {
+            try await queue.flush()
+            #expect(try await queue.unboundSamples().isEmpty)
+            return "discard nothing"
+        }
+        let count = model.discard(assignment)
+        #expect(try await queue.discard(assignment: assignment) == count)
+        return "discard \(count) of \(assignment)"
     }
 
     mutating func reopen() async throws -> String {

@@ -138,6 +138,20 @@ struct QueueModel {
         if frames[index].isDone { frames[index].isDeleted = true }
     }
 
+    /// What waits and has no destination of its own.
+    var unbound: [Int] {
+        frames.indices.filter {
+            frames[$0].state == .pending && deliveries[frames[$0].assignment] == nil
+        }
+    }
+
+    /// Gives up those of an assignment; gives how many.
+    mutating func discard(_ assignment: Int64) -> Int {
+        let given = unbound.filter { frames[$0].assignment == assignment }
+        for index in given { frames[index].state = .dropped("discarded") }
+        return given.count
+    }
+
     /// The dead letters, oldest sample first.
     var letters: [(index: Int, destination: Int64)] {
         frames.indices.flatMap { index in

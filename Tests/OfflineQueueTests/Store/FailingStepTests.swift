@@ -10,7 +10,7 @@ import Testing
 struct FailingStepTests {
     enum Change: CaseIterable {
         case importing, requeueing, purgingDeadLetters, purgingSettled, erasing
-        case forgetting, assigning, pairing, enrolling, renaming
+        case forgetting, assigning, pairing, enrolling, renaming, discarding
 
         /// It is made of several transactions, and going on with it is documented.
         var isMadeInSteps: Bool { self == .erasing }
@@ -25,6 +25,7 @@ struct FailingStepTests {
         let other: Worn
         let file: String
         let letters: [Int64]
+        let unbound: Assignment
 
         init(_ clock: ManualClock) async throws {
             let away = try TestStore()
@@ -45,6 +46,12 @@ struct FailingStepTests {
             for bpm in UInt8(60)..<100 {
                 try await queue.beat(worn.assignment, bpm: bpm, clock)
                 try await queue.beat(other.assignment, bpm: bpm, clock)
+                clock.advance(seconds: 1)
+            }
+            let spare = try await queue.addSensor(address: "A0:9E:1A:00:00:08")
+            unbound = try await queue.assign(sensor: spare.id, enrollment: nil)
+            for bpm in UInt8(60)..<70 {
+                try await queue.beat(unbound, bpm: bpm, clock)
                 clock.advance(seconds: 1)
             }
             try await queue.flush()
@@ -86,6 +93,7 @@ struct FailingStepTests {
                     address: "A0:9E:1A:00:00:09", details: SensorDetails(name: "new"),
                     enrollment: other.enrollment.id)
             case .enrolling: _ = try await queue.enroll(.example("new", patient: "p-9"))
+            case .discarding: _ = try await queue.discard(assignment: unbound.id)
             case .renaming:
                 try await queue.updateSensor(
                     worn.sensor.id, details: SensorDetails(name: "new", serial: "S9"))

@@ -1,0 +1,46 @@
+import ArgumentParser
+import Basics
+
+struct QueueDiscardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "discard",
+        abstract: "Gives up samples that were recorded without an enrollment.",
+        discussion: """
+            For those of a strap that somebody only tried. `queue assign` lists such samples with \
+            their numbers. They are never delivered; the books count them as dropped, for the \
+            reason "discarded". This cannot be undone: `queue export` beforehand keeps a copy. \
+            Samples with an enrollment are not touched.
+
+            Example: edge-gateway queue discard 3
+            """)
+
+    /// Millions of samples are counted one by one.
+    private static let timeout = Duration.seconds(600)
+
+    @Argument(help: "The number of the samples, as `queue assign` shows it.")
+    var number: Int64
+    @Flag(help: "Do not ask for confirmation.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try daemon.client()
+        let all: [UnboundReport] = try await client.get("/v1/queue/assignments")
+        try Terminal.confirm(Self.question(try all.numbered(number)), yes)
+        let report: SampleCountReport = try await client.post(
+            "/v1/queue/discard", DiscardRequest(assignment: number),
+            timeout: Self.timeout)
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(
+            "gave up \(report.samples.counted("sample")), counted as dropped (discarded)")
+    }
+
+    /// What will be lost.
+    static func question(_ samples: UnboundReport) -> String {
+        var text = samples.text + "will be delivered to no enrollment.\n"
+        if samples.recording {
+            text += "This strap still records: what it sends from now on is held again.\n"
+        }
+        return text + "This cannot be undone. Continue?"
+    }
+}
