@@ -1,3 +1,4 @@
+import Foundation
 import Logging
 import OfflineQueue
 import Uplink
@@ -192,12 +193,32 @@ struct EnrollmentChanges: Sendable {
     func startMissingDeliveries() async {
         await alone {
             do {
-                for enrollment in try await queue.enrollments()
+                let enrollments = try await queue.enrollments()
+                await clearUp(Set(enrollments.map(\.id)))
+                for enrollment in enrollments
                 where await !deliveries.isRunning(enrollment.id) {
                     try await startDelivery(of: enrollment.id)
                 }
             } catch {
                 logger.error("start delivery: \(error)")
+            }
+        }
+    }
+
+    /// Clears up what a power cut has left beside token files, whose deliveries do not run: the store says whether the
+    /// erasure that had set one aside was done.
+    private func clearUp(_ known: Set<Int64>) async {
+        // What can be read instead of the store may be older than what was erased.
+        guard await !queue.health().isAbsent else { return }
+        let names = try? FileManager.default.contentsOfDirectory(atPath: stateDirectory)
+        for name in names ?? [] {
+            guard let left = name.wholeMatch(of: /tokens-([0-9]+)\.json\.(new|erasing)/),
+                let id = Int64(left.1), await !deliveries.isRunning(id)
+            else { continue }
+            do {
+                try tokenFile(of: id).clearUp(isKept: known.contains(id))
+            } catch {
+                logger.error("clear up token files", metadata: ["fault": "\(error)"])
             }
         }
     }

@@ -22,6 +22,7 @@ actor Shares {
 
     init(stateDirectory: String) {
         path = stateDirectory + "/shares.json"
+        OutputFile.removeParts(of: path)
         let bytes = FileManager.default.contents(atPath: path) ?? Data()
         shares = (try? Self.decoder.decode([Share].self, from: bytes)) ?? []
     }

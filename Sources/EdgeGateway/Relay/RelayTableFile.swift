@@ -99,6 +99,7 @@ actor RelayTableFile {
         }
         let lock = try await RelayTableLock(of: path, patience: patience)
         defer { withExtendedLifetime(lock) {} }
+        OutputFile.removeParts(of: path)
         let before = access(path, F_OK) == 0 ? try text(path) : "# gateway  patient\n"
         let table: RelayTable
         do {

@@ -27,6 +27,16 @@ final class OutputFile {
         unlink(part)
     }
 
+    /// Deletes what a crash has left of earlier files for this place. Nobody may be writing one.
+    static func removeParts(of path: String) {
+        let place = URL(filePath: path)
+        let directory = place.deletingLastPathComponent().path
+        let names = try? FileManager.default.contentsOfDirectory(atPath: directory)
+        for name in names ?? [] where name.hasPrefix(place.lastPathComponent + ".part-") {
+            unlink(directory + "/" + name)
+        }
+    }
+
     /// - Throws: ``CommandFailure``
     func write(_ bytes: [UInt8]) throws {
         var done = 0

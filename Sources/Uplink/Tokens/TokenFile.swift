@@ -173,6 +173,20 @@ public struct SecretFile<Record: Codable & Sendable>: Sendable {
         try syncDirectory()
     }
 
+    /// Clears up what a crash has left of a write, or between ``setAside()`` and what had to follow it. Nothing may use
+    /// the file meanwhile.
+    ///
+    /// - Parameter isKept: whether what the record is for still exists. Then a record that was set aside is put back,
+    ///   unless there is a newer one, and is deleted otherwise.
+    public func clearUp(isKept: Bool) throws(Fault) {
+        unlink(temporaryPath)
+        if isKept, access(path, F_OK) != 0 { return try putBack() }
+        guard unlink(asidePath) == 0 || errno == ENOENT else {
+            throw .unwritable(.rename, errno: errno)
+        }
+        try syncDirectory()
+    }
+
     private func put(_ bytes: [UInt8]) throws(Fault) {
         let descriptor = try step(.create) {
             open(temporaryPath, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)

@@ -160,6 +160,72 @@ import Uplink
         await place.end()
     }
 
+    private func tokenFiles(_ place: Place) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+            .filter { $0.hasPrefix("tokens-") }.sorted()
+    }
+
+    /// A power cut in the middle of an erasure left the tokens in `tokens-1.json.erasing` for ever: of an enrollment
+    /// that was still there, which then asked to be enrolled again, or of one that was erased.
+    @Test(arguments: [false, true]) func anErasureThatAPowerCutEndedIsClearedUp(
+        isErased: Bool
+    ) async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
+        await gateway.deliveries.stop(1)
+        try gateway.enrollmentChanges.tokenFile(of: 1).setAside()
+        if isErased { #expect(try await gateway.queue.erase(Erasure(enrollment: 1))) }
+        #expect(try tokenFiles(place) == ["tokens-1.json.erasing"])
+        try await gateway.startup.begin()
+        #expect(try tokenFiles(place) == (isErased ? [] : ["tokens-1.json"]))
+        #expect(await gateway.deliveries.isRunning(1) == !isErased)
+        if !isErased {
+            #expect(try gateway.enrollmentChanges.tokenFile(of: 1).load() == Self.tokens("a"))
+            #expect(try await gateway.queue.enrollments().map(\.state) == [.active])
+        }
+        await place.end()
+    }
+
+    /// A secret that was being written stayed beside its file, whatever became of the enrollment.
+    @Test func aTokenFileThatAPowerCutLeftUnfinishedGoesAtTheNextStart() async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
+        await gateway.deliveries.stop(1)
+        let names = [
+            "tokens-1.json.new", "tokens-2.json.new", "tokens-1.json.erasing",
+            "shares.json.part-7f", "tokens-x.json.new", "tokens-3.json",
+        ]
+        for name in names {
+            try Data("secret".utf8).write(to: place.directory.appending(path: name))
+        }
+        try await gateway.startup.begin()
+        // What is no leftover of ours, and what another store may know, stays.
+        #expect(
+            try tokenFiles(place) == ["tokens-1.json", "tokens-3.json", "tokens-x.json.new"])
+        #expect(try gateway.enrollmentChanges.tokenFile(of: 1).load() == Self.tokens("a"))
+        _ = Shares(stateDirectory: place.directory.path)
+        let files = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+        #expect(!files.contains { $0.contains(".part-") }, "\(files)")
+        await place.end()
+    }
+
+    /// A delivery that runs may be writing its tokens anew.
+    @Test func whatADeliveryThatRunsWritesIsLeftAlone() async throws {
+        let place = try await Place()
+        let gateway = place.gateway
+        _ = try await gateway.enrollmentChanges.begin(
+            Self.terms("70007"), insteadOf: nil, .tokens(try Self.tokens("a")))
+        #expect(await gateway.deliveries.isRunning(1))
+        try Data("secret".utf8).write(to: place.directory.appending(path: "tokens-1.json.new"))
+        await gateway.enrollmentChanges.startMissingDeliveries()
+        #expect(try tokenFiles(place) == ["tokens-1.json", "tokens-1.json.new"])
+        await place.end()
+    }
+
     @Test func aDeliveryThatDidNotStartIsReportedAndStartedLater() async throws {
         let place = try await Place()
         let gateway = place.gateway
