@@ -28,16 +28,19 @@ struct EraseService: Sendable {
             enrollment: enrollment.id,
             // An enrollment for one patient goes as a whole.
             patient: ask.patient == enrollment.terms.patient ? nil : ask.patient)
-        try await checkIsPutAway(erasure)
-        try await queue.flush()
-        let balance = try await queue.balance(of: erasure.scope)
-        let further = try await queue.furtherBalance(of: erasure.scope)
-        guard balance.unsent + further.unsent == 0 || ask.undelivered ?? false else {
-            throw ProblemReport(
-                code: .samplesWait, message: Self.waiting(balance, further),
-                advice: "edge-gateway queue drain; or give them up with --undelivered")
+        let (balance, further) = try await changes.alone {
+            try await checkIsPutAway(erasure)
+            try await queue.flush()
+            let balance = try await queue.balance(of: erasure.scope)
+            let further = try await queue.furtherBalance(of: erasure.scope)
+            guard balance.unsent + further.unsent == 0 || ask.undelivered ?? false else {
+                throw ProblemReport(
+                    code: .samplesWait, message: Self.waiting(balance, further),
+                    advice: "edge-gateway queue drain; or give them up with --undelivered")
+            }
+            try await empty(erasure)
+            return (balance, further)
         }
-        try await empty(erasure)
         logger.notice("a patient was erased", metadata: ["samples": "\(balance.stored)"])
         return EraseReport(
             enrollment: enrollment.terms.name, enrollmentErased: erasure.patient == nil,
@@ -56,7 +59,7 @@ struct EraseService: Sendable {
 
     /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it.
     func remove(_ destination: Enrollment) async throws {
-        try await empty(Erasure(enrollment: destination.id))
+        try await changes.alone { try await empty(Erasure(enrollment: destination.id)) }
     }
 
     private func checkIsPutAway(_ erasure: Erasure) async throws {
@@ -78,27 +81,26 @@ struct EraseService: Sendable {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left.
+    /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left. Nothing may be bound to
+    /// the enrollment since the caller has looked.
     private func empty(_ erasure: Erasure) async throws {
-        try await changes.alone {
-            let before = try await queue.balance(of: erasure.scope).stored
-            await deliveries.stop(erasure.enrollment)
-            let file = changes.tokenFile(of: erasure.enrollment)
-            do {
-                try changes.failing(.tokens)
-                if erasure.patient == nil { try setAside(file) }
-                try changes.failing(.store)
-                while try await !queue.erase(erasure) {}
-            } catch {
-                if erasure.patient == nil { putBack(file) }
-                try? await changes.startDelivery(of: erasure.enrollment)
-                let left = try? await queue.balance(of: erasure.scope)
-                throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
-            }
-            await deliveries.forget(erasure.enrollment)
-            if erasure.patient == nil { try removeTokens(file) }
+        let before = try await queue.balance(of: erasure.scope).stored
+        await deliveries.stop(erasure.enrollment)
+        let file = changes.tokenFile(of: erasure.enrollment)
+        do {
+            try changes.failing(.tokens)
+            if erasure.patient == nil { try setAside(file) }
+            try changes.failing(.store)
+            while try await !queue.erase(erasure) {}
+        } catch {
+            if erasure.patient == nil { putBack(file) }
             try? await changes.startDelivery(of: erasure.enrollment)
+            let left = try? await queue.balance(of: erasure.scope)
+            throw interrupted(error, erased: max(before - (left?.stored ?? before), 0))
         }
+        await deliveries.forget(erasure.enrollment)
+        if erasure.patient == nil { try removeTokens(file) }
+        try? await changes.startDelivery(of: erasure.enrollment)
     }
 
     /// What stopped an erasure, and how far it came: samples go in parts.
