@@ -55,7 +55,7 @@ SOURCES = {
     ),
     "soak": (
         FOLDER / "soak.json",
-        [("anonymous memory, 24 h, highest", "≤ 12 MiB"), ("growth in the last 12 h", "≤ 5 %")],
+        [("anonymous memory, 24 h, highest", "≤ 8 MiB"), ("growth in the last 12 h", "≤ 5 %")],
         "Benchmarks/soak",
     ),
     **{

@@ -24,10 +24,10 @@ text { font: 12px system-ui, sans-serif; fill: #333 } .title { font-size: 14px; 
 .goal-text { fill: #ff8a80 } }
 """
 
-MEMORY_MIB_MAX = 12
+MEMORY_MIB_MAX = 8
 # Flat: between the twelfth hour, or the end of the first of several days, and the last hour it grows by no more than
 # this. A page here and there that the heap had not touched before comes late; a leak of 16 bytes a sample would be
-# 5 MiB, half of all, in half a day.
+# 5 MiB, nearly as much again, in half a day.
 GROWTH_PERCENT_MAX = 5
 HOUR = 60
 HALF_DAY = 12 * HOUR
