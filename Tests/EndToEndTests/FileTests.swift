@@ -39,6 +39,29 @@ import Testing
         }
     }
 
+    /// Two deliveries into one file: the second could not lock it, and was held for ever.
+    @Test func aFileIsTakenOnceUnderWhateverName() async throws {
+        try await TestWorld.run { fixture in
+            let directory = fixture.gateway.directory.path
+            try FileManager.default.createSymbolicLink(
+                atPath: directory + "/link", withDestinationPath: directory)
+            let path = directory + "/points.ndjson"
+            try await fixture.command(
+                "destination", "add", "file", "--name", "one", "path=\(path)")
+            for other in [
+                path, "\(directory)/state/../points.ndjson", "\(directory)/link/points.ndjson",
+            ] {
+                for words in [
+                    ["destination", "add", "file", "--name", "two", "path=\(other)"],
+                    ["enroll", "--to-file", other],
+                ] {
+                    let outcome = try await fixture.gateway.command(words)
+                    #expect(outcome.complaint.contains("one writes this file already"), "\(words)")
+                }
+            }
+        }
+    }
+
     @Test func aPlaceThatIsNoneIsRefused() async throws {
         try await TestWorld.run { fixture in
             let state = fixture.gateway.directory.appending(path: "state").path

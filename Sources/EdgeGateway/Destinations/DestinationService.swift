@@ -47,15 +47,16 @@ struct DestinationService: Sendable {
                 code: .nameTaken, message: "the name \(name) is another destination's",
                 advice: "choose another --name; edge-gateway destination list")
         }
-        if let other = existing.first(where: {
-            $0.terms.origin == kind.place && $0.id != same?.id && kind is FileKind
-        }) {
+        let file = Self.file(of: kind)
+        if let file,
+            let other = existing.first(where: { $0.terms.writes(to: file) && $0.id != same?.id })
+        {
             throw ProblemReport(
                 code: .badDestination, message: "\(other.terms.name) writes this file already",
                 advice: "choose another file")
         }
         // A delivery holds its file locked; only a new one is tried.
-        let isOpen = kind is FileKind && same?.terms.origin == kind.place
+        let isOpen = file.map { same?.terms.writes(to: $0) ?? false } ?? false
         let probe = isOpen ? nil : try await probing.probe(kind, insteadOf: same)
         let fields = type(of: kind).fields
         let secrets = Set(fields.filter { $0.isSecret }.map { $0.name })
@@ -131,11 +132,15 @@ struct DestinationService: Sendable {
         return terms
     }
 
+    /// The file that it appends to; nil for one that sends elsewhere.
+    private static func file(of kind: any DestinationKind) -> String? {
+        kind is FileKind ? String(kind.place.dropFirst("file://".count)) : nil
+    }
+
     /// Nothing may be appended to the gateway's own files.
     private func checkBesideOwnFiles(_ kind: any DestinationKind) throws {
-        guard kind.place.hasPrefix("file://"),
-            let refusal = GatewayFiles(settings: settings)
-                .refusal(of: String(kind.place.dropFirst("file://".count)))
+        guard let file = Self.file(of: kind),
+            let refusal = GatewayFiles(settings: settings).refusal(of: file)
         else { return }
         throw ProblemReport(
             code: .badRequest, message: refusal,
@@ -229,5 +234,12 @@ struct DestinationService: Sendable {
                 metadata: ["enrollment": "\(enrollment.terms.name)"])
         }
         return report
+    }
+}
+
+extension EnrollmentTerms {
+    /// Whether samples are delivered into the file at `path`, by whatever name.
+    func writes(to path: String) -> Bool {
+        FilePlace.path(of: self).map { GivenPath.isSame($0, path) } ?? false
     }
 }

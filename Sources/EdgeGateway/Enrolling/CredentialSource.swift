@@ -22,8 +22,7 @@ enum CredentialSource {
             data = try file.read(upToCount: bytesMax + 1) ?? Data()
         } catch {
             throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "read \(path): there is no such file, or this user may not read it")
+                exitCode: .wrongUsage, message: "read \(path): \(GivenPath.whyUnreadable(path))")
         }
         guard data.count <= bytesMax else {
             throw CommandFailure(
@@ -55,10 +54,13 @@ enum CredentialSource {
     ///
     /// - Throws: ``CommandFailure`` with advice.
     static func link(inPicture path: String) throws -> String {
-        guard FileManager.default.isReadableFile(atPath: path) else {
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.isReadableFile(atPath: path),
+            FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory),
+            !isDirectory.boolValue
+        else {
             throw CommandFailure(
-                exitCode: .wrongUsage,
-                message: "read \(path): there is no such file, or this user may not read it")
+                exitCode: .wrongUsage, message: "read \(path): \(GivenPath.whyUnreadable(path))")
         }
         guard let program = program(reader) else {
             throw CommandFailure(

@@ -180,7 +180,13 @@ struct EnrollmentService: Sendable {
         }
         try checkBeside(path)
         let existing = try await queue.enrollments()
-        let same = existing.first { $0.terms.kind == .file && $0.terms.origin == origin }
+        let writer = existing.first { $0.terms.writes(to: path) }
+        if let writer, writer.terms.kind != .file {
+            throw ProblemReport(
+                code: .fileNotWritable, message: "\(writer.terms.name) writes this file already",
+                advice: "choose another file")
+        }
+        let same = writer
         // A delivery holds the file locked; only a new one is tried.
         if same == nil, let problem = await FileKind.problem(at: path) {
             throw ProblemReport(

@@ -90,7 +90,8 @@ struct FleetCommand: AsyncParsableCommand {
     func run() async throws {
         let place = try pagePlace()
         let environment = ProcessInfo.processInfo.environment
-        let file = state.map(FleetMemoryFile.init) ?? FleetMemoryFile.standard(environment)
+        let file =
+            try state.map(FleetMemoryFile.init(named:)) ?? FleetMemoryFile.standard(environment)
         let poller = try source(file)
         if let place {
             try await FleetPageServer(place: place, poller: poller, pause: .seconds(every)).run()

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Uplink
 
 /// What is known of the gateways from earlier: since when each is in its state, and what a gateway that is gone was.
@@ -92,28 +93,64 @@ struct FleetMemoryFile {
     private static let bytesMax = 16 << 20
 
     let path: String
+    /// Whether its directory is made if it is missing.
+    private var makesDirectory = false
+
+    /// The file that a person names.
+    ///
+    /// - Throws: ``CommandFailure`` if there is something else, which would be replaced, or no such directory.
+    init(named path: String) throws {
+        self.path = path
+        guard GivenPath.real(path) != nil else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "--state \(path): its directory is not there, or this user may not look "
+                    + "into it\n  make the directory, or name another file")
+        }
+        guard isFree || kept() != nil else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "--state \(path): it is no file that `fleet` has made, and is not "
+                    + "replaced\n  name another file; one that is not there yet is made")
+        }
+    }
+
+    private init(standard path: String) {
+        self.path = path
+        makesDirectory = true
+    }
+
+    /// Whether nothing is there, or an empty file.
+    private var isFree: Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return errno == ENOENT }
+        return status.st_mode & S_IFMT == S_IFREG && status.st_size == 0
+    }
 
     /// In the user's own place for such files (XDG Base Directory Specification); nil without a home.
     static func standard(_ environment: [String: String]) -> FleetMemoryFile? {
         let xdg = environment["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 + "/.local/state" : nil }
-        return (xdg ?? home).map { FleetMemoryFile(path: $0 + "/edge-gateway/fleet.json") }
+        return (xdg ?? home).map { FleetMemoryFile(standard: $0 + "/edge-gateway/fleet.json") }
     }
 
     /// What was kept; nothing, if the file is not there or is damaged.
-    func read() -> FleetMemory {
-        guard let handle = FileHandle(forReadingAtPath: path),
-            let data = try? handle.read(upToCount: Self.bytesMax + 1), data.count <= Self.bytesMax,
-            let memory = try? ReportCoding.decoder().decode(FleetMemory.self, from: data)
-        else { return FleetMemory() }
-        return memory
+    func read() -> FleetMemory { kept() ?? FleetMemory() }
+
+    private func kept() -> FleetMemory? {
+        guard !GivenPath.isOccupied(path), let handle = FileHandle(forReadingAtPath: path),
+            let data = try? handle.read(upToCount: Self.bytesMax + 1), data.count <= Self.bytesMax
+        else { return nil }
+        return try? ReportCoding.decoder().decode(FleetMemory.self, from: data)
     }
 
     /// - Throws: ``CommandFailure`` if it cannot be written.
     func write(_ memory: FleetMemory) throws {
-        try? FileManager.default.createDirectory(
-            atPath: URL(filePath: path).deletingLastPathComponent().path,
-            withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        if makesDirectory {
+            try? FileManager.default.createDirectory(
+                atPath: URL(filePath: path).deletingLastPathComponent().path,
+                withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        }
         let file = try OutputFile(path, replaces: true)
         try file.write(Array(try ReportCoding.encoder().encode(memory)))
         try file.finish()

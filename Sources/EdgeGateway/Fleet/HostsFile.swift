@@ -31,12 +31,14 @@ enum HostsFile {
     /// - Parameter allowsPlainHTTP: plain http to other machines too.
     /// - Throws: ``CommandFailure`` with the line and what to do.
     static func read(_ path: String, allowsPlainHTTP: Bool) throws -> [FleetHost] {
-        guard let handle = FileHandle(forReadingAtPath: path),
-            let data = try? handle.read(upToCount: fileBytesMax + 1)
-        else {
-            throw failure(
-                "read \(path): there is no such file, or this user may not read it", nil)
+        let data: Data
+        do {
+            let handle = try FileHandle(forReadingFrom: URL(filePath: path))
+            data = try handle.read(upToCount: fileBytesMax + 1) ?? Data()
+        } catch {
+            throw failure("read \(path): \(GivenPath.whyUnreadable(path))", nil)
         }
+        guard !data.isEmpty else { throw failure("read \(path): it is empty", nil) }
         guard data.count <= fileBytesMax, let text = String(data: data, encoding: .utf8) else {
             throw failure("read \(path): it is no text, or larger than 4 MiB", nil)
         }
@@ -50,10 +52,10 @@ enum HostsFile {
     ) throws -> [FleetHost] {
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text, .basic)
+            root = try YAMLText.tree(of: text)
         } catch {
-            let line = (error as? YamlError)?.line
-            throw failure("read \(path)\(line.map { " line \($0)" } ?? ""): it is no YAML", nil)
+            let line = error.line.map { " line \($0)" } ?? ""
+            throw failure("read \(path)\(line): \(error)", nil)
         }
         let reader = HostsReader(
             path: path, directory: directory, allowsPlainHTTP: allowsPlainHTTP)
@@ -160,7 +162,7 @@ private struct HostsReader {
     }
 
     private func labels(_ node: Node?) throws -> [String: String] {
-        guard let node else { return [:] }
+        guard let node, !node.isNothing else { return [:] }
         guard let mapping = node.mapping, mapping.count <= GatewayIdentity.labelsMax else {
             throw wrong(
                 node, "`labels` is no list of up to \(GatewayIdentity.labelsMax) labels",
@@ -204,16 +206,5 @@ private struct HostsReader {
     private func wrong(_ node: Node?, _ what: String, _ advice: String) -> CommandFailure {
         let line = node?.mark.map { " line \($0.line)" } ?? ""
         return HostsFile.failure("\(path)\(line): \(Printable.line(what))", advice)
-    }
-}
-
-extension YamlError {
-    /// Where the text is no YAML, if it says so.
-    fileprivate var line: Int? {
-        switch self {
-        case .scanner(_, _, let mark, _), .parser(_, _, let mark, _), .composer(_, _, let mark, _):
-            mark.line
-        default: nil
-        }
     }
 }

@@ -38,9 +38,10 @@ struct RelayConfiguration: Sendable {
         let text = try CredentialSource.text(ofFile: path, bytesMax: fileBytesMax)
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text, .basic)
+            root = try YAMLText.tree(of: text)
         } catch {
-            throw wrong(path, "it is no YAML", "docs/relay.md has an example")
+            let line = error.line.map { " line \($0)" } ?? ""
+            throw wrong(path + line, "\(error)", "docs/relay.md has an example")
         }
         var values: [String: [String]] = [:]
         try flatten(root, "", path, into: &values)

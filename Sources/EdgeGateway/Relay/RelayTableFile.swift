@@ -49,9 +49,10 @@ actor RelayTableFile {
     }
 
     private static func stamp(_ path: String) -> Stamp? {
-        guard let attributes = try? FileManager.default.attributesOfItem(atPath: path) else {
-            return nil
-        }
+        // A link does not change with what it leads to.
+        guard let real = GivenPath.real(path),
+            let attributes = try? FileManager.default.attributesOfItem(atPath: real)
+        else { return nil }
         return Stamp(
             changed: attributes[.modificationDate] as? Date, size: attributes[.size] as? Int,
             number: attributes[.systemFileNumber] as? Int)
@@ -70,25 +71,26 @@ actor RelayTableFile {
     }
 
     private static func text(_ path: String) throws -> String {
-        guard let handle = FileHandle(forReadingAtPath: path),
+        guard !GivenPath.isOccupied(path), let handle = FileHandle(forReadingAtPath: path),
             let data = try? handle.read(upToCount: bytesMax + 1) ?? Data(), data.count <= bytesMax,
             let text = String(data: data, encoding: .utf8)
         else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "read \(path): it is not there, no text, or this user may not read it\n"
+                message:
+                    "read \(path): it is not there, no text, no regular file, or this user may not read it\n"
                     + "  edge-gateway relay allow GATEWAY PATIENT makes it")
         }
         return text
     }
 
     /// Adds a line, or takes it out; the others stay as they are, with their comments. Processes that do so at
-    /// once do it one after another.
+    /// once do it one after another. What is changed is the table that a link leads to.
     ///
     /// - Parameter patience: how long another process may keep the table for itself.
     /// - Throws: ``CommandFailure``
     static func change(
-        _ path: String, _ gateway: String, _ patient: String, isAllowed: Bool,
+        _ given: String, _ gateway: String, _ patient: String, isAllowed: Bool,
         patience: Duration = RelayTableLock.patience
     ) async throws {
         guard RelayTable.isGateway(gateway), PatientAccess.isExchangeID(patient) else {
@@ -97,9 +99,17 @@ actor RelayTableFile {
                 message: "a gateway has letters, digits, - and _; a patient the exchange's "
                     + "number, such as 40001")
         }
+        let path = GivenPath.real(given) ?? given
+        try OutputFile.checkReplaceable(path)
         let lock = try await RelayTableLock(of: path, patience: patience)
         defer { withExtendedLifetime(lock) {} }
         OutputFile.removeParts(of: path)
+        guard GivenPath.names(path) < 2 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "\(path) has another name (a hard link), under which the old table would "
+                    + "stay\n  remove that name, or make it a symbolic link")
+        }
         let before = access(path, F_OK) == 0 ? try text(path) : "# gateway  patient\n"
         let table: RelayTable
         do {

@@ -19,7 +19,7 @@ final class RelayTableLock: Sendable {
     /// - Throws: ``CommandFailure`` if one has kept it for `patience`, or the file cannot be made.
     init(of path: String, patience: Duration = patience) async throws {
         let place = path + ".lock"
-        descriptor = open(place, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        descriptor = open(place, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.failure(place) }
         var holder = ""
         var since = ContinuousClock.now
@@ -37,6 +37,12 @@ final class RelayTableLock: Sendable {
             }
             try await Task.sleep(for: Self.lookPause)
         }
+        guard Self.isOwn(descriptor) else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message: "\(place) is another program's file, and the table's lock would be there\n"
+                    + "  give the table another name")
+        }
         let own = Array("\(getpid())".utf8)
         // Only the message above needs it.
         _ = ftruncate(descriptor, 0)
@@ -46,6 +52,15 @@ final class RelayTableLock: Sendable {
     deinit {
         // `init` may have failed.
         if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Whether it is a lock, which holds a process number at most: what else is there is not overwritten.
+    private static func isOwn(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            return false
+        }
+        return status.st_size == holder(descriptor).utf8.count
     }
 
     /// The process that has it, as it has written it down.

@@ -42,6 +42,11 @@ final class ControlSocketPlace: Sendable {
     ///
     /// - Throws: ``Fault``
     func claim() throws(Fault) {
+        // The kernel takes an empty one, for a name in no directory.
+        guard path.hasPrefix("/") else {
+            throw .unusable(
+                "socket: " + (path.isEmpty ? "it is empty" : path) + "; it must begin with /")
+        }
         try takeLock()
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: path) else {
             return

@@ -17,7 +17,8 @@ struct SettingProblem: Equatable, Sendable {
 extension Settings {
     /// Everything that cannot be used, by this user and at this moment.
     func problems() -> [SettingProblem] {
-        uplinkProblems() + identityProblems() + stateProblems() + socketProblems() + pageProblems()
+        uplinkProblems() + identityProblems() + pathProblems() + stateProblems() + socketProblems()
+            + pageProblems()
     }
 
     /// The page's token; nil for a page on loopback that needs none, and for one that only the fleet's token opens.
@@ -126,8 +127,31 @@ extension Settings {
         return problems
     }
 
+    /// Where a relative path leads depends on who starts the program, and where.
+    private func pathProblems() -> [SettingProblem] {
+        let paths = [
+            ("state", stateDirectory), ("socket", socketPath),
+            ("radio.reset_socket", radioResetSocket.isEmpty ? nil : radioResetSocket),
+            ("page.token_file", pageTokenFile), ("fleet.token_file", fleetTokenFile),
+            ("uplink.ca_file", caFile),
+            ("uplink.client_certificate_file", clientCertificateFile),
+            ("uplink.client_key_file", clientKeyFile),
+        ]
+        return paths.compactMap { name, path in
+            guard let path, !path.hasPrefix("/") else { return nil }
+            return SettingProblem(
+                setting: name,
+                message: "configuration `\(name)` "
+                    + (path.isEmpty ? "is empty" : "is \(path)") + "; it must begin with /",
+                // Samples must not go where nobody looks for them.
+                stopsDaemon: name == "state")
+        }
+    }
+
     private func stateProblems() -> [SettingProblem] {
-        guard let why = Self.whyUnusable(directory: stateDirectory, isCreated: true) else {
+        guard stateDirectory.hasPrefix("/"),
+            let why = Self.whyUnusable(directory: stateDirectory, isCreated: true)
+        else {
             return []
         }
         return [
@@ -145,6 +169,10 @@ extension Settings {
                     setting: name, message: "configuration `\(name)`: \(message)",
                     stopsDaemon: false))
         }
+        if let group = changePolicy.group, getgrnam(group) == nil {
+            add("control.change_group", "there is no group \(group); only root may change anything")
+        }
+        guard socketPath.hasPrefix("/") else { return problems }
         if socketPath.utf8.count > Self.socketPathBytesMax {
             add(
                 "socket",
@@ -159,9 +187,6 @@ extension Settings {
             let why = Self.whyUnusable(directory: directory, isCreated: false)
         {
             add("socket", "\(directory) \(why)")
-        }
-        if let group = changePolicy.group, getgrnam(group) == nil {
-            add("control.change_group", "there is no group \(group); only root may change anything")
         }
         return problems
     }

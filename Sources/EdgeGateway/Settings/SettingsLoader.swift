@@ -44,7 +44,8 @@ struct SettingsLoader {
 
     private func read(_ path: String) throws(SettingsFault) -> String {
         do {
-            let attributes = try FileManager.default.attributesOfItem(atPath: path)
+            let attributes = try FileManager.default.attributesOfItem(
+                atPath: GivenPath.real(path) ?? path)
             guard attributes[.type] as? FileAttributeType != .typeDirectory else {
                 throw SettingsFault(
                     description: "read configuration \(path): it is a directory; name a YAML file")
@@ -74,13 +75,14 @@ struct SettingsLoader {
     ) throws(SettingsFault) -> [String: Node.Scalar] {
         let root: Node?
         do {
-            root = try Yams.compose(yaml: text, .basic)
+            root = try YAMLText.tree(of: text)
         } catch {
+            let line = error.line.map { " line \($0)" } ?? ""
             throw SettingsFault(
-                description: "parse configuration \(path): \(oneLine(error)); "
+                description: "parse configuration \(path)\(line): \(error); "
                     + "correct the file; `edge-gateway config check` checks it")
         }
-        guard let root, root.scalar?.string.isEmpty != true else { return [:] }
+        guard let root, !root.isNothing else { return [:] }
         guard let mapping = root.mapping else {
             throw SettingsFault(
                 description: "parse configuration \(path): expected `key: value` lines")
@@ -103,9 +105,14 @@ struct SettingsLoader {
                         description: "configuration \(path)\(line): `\(name)` takes one value")
                 }
                 scalars[name] = scalar
-            } else if let inner = valueNode.mapping,
-                SettingKey.table.contains(where: { $0.name.hasPrefix(name + ".") })
-            {
+            } else if SettingKey.table.contains(where: { $0.name.hasPrefix(name + ".") }) {
+                // A section whose keys are all comments is an empty one.
+                guard !valueNode.isNothing else { continue }
+                guard let inner = valueNode.mapping else {
+                    throw SettingsFault(
+                        description: "configuration \(path)\(line): `\(name)` is a section; write "
+                            + "its keys below it, indented")
+                }
                 try collect(inner, under: name + ".", in: path, into: &scalars)
             } else {
                 throw unknown(name, where: "configuration \(path)\(line)")
@@ -209,11 +216,6 @@ struct SettingsLoader {
     private func wrong(_ key: SettingKey, _ what: String) -> SettingsFault {
         SettingsFault(
             description: "configuration `\(key.name)` (or \(key.environmentName)) \(what)")
-    }
-
-    private func oneLine(_ error: any Error) -> String {
-        "\(error)".split(whereSeparator: \.isNewline).prefix(2)
-            .map { $0.trimmingCharacters(in: .whitespaces) }.joined(separator: " ")
     }
 }
 

@@ -10,15 +10,26 @@ final class OutputFile {
 
     /// Begins the file beside its place.
     ///
-    /// - Parameter replaces: whether a complete file replaces an existing one.
+    /// - Parameter replaces: whether a complete file replaces an existing one: the file itself, not a link to it,
+    ///   and nothing but a regular file.
     /// - Throws: ``CommandFailure``
     init(_ path: String, replaces: Bool = false) throws {
+        let path = replaces ? GivenPath.real(path) ?? path : path
         self.path = path
         self.replaces = replaces
         part = path + ".part-" + String(UInt32.random(in: 0 ... .max), radix: 16)
         guard replaces || access(path, F_OK) != 0 else { throw Self.exists(path) }
+        if replaces { try Self.checkReplaceable(path) }
         descriptor = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path) }
+    }
+
+    /// - Throws: ``CommandFailure`` if something other than a regular file is there.
+    static func checkReplaceable(_ path: String) throws {
+        guard GivenPath.isOccupied(path) else { return }
+        throw CommandFailure(
+            exitCode: .wrongUsage,
+            message: "\(path) is no regular file, and is not replaced; name another file")
     }
 
     /// A file that was not finished goes.

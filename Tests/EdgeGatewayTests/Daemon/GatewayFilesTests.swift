@@ -21,6 +21,27 @@ import Testing
         return GatewayFiles(settings: settings)
     }
 
+    /// `/a/../a/x` was taken beside `/a/x`, and then neither of two deliveries could lock it.
+    @Test func aFileIsTheSameUnderEveryName() throws {
+        try FileManager.default.createDirectory(at: root, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: root) }
+        func path(_ name: String) -> String { root.appending(path: name).path }
+        try FileManager.default.createDirectory(
+            atPath: path("a"), withIntermediateDirectories: true)
+        try FileManager.default.createSymbolicLink(
+            atPath: path("b"), withDestinationPath: path("a"))
+        for isThere in [false, true] {
+            if isThere { try Data().write(to: root.appending(path: "a/x")) }
+            for other in ["a/../a/x", "a/./x", "a//x", "b/x"] {
+                #expect(GivenPath.isSame(path("a/x"), root.path + "/" + other), "\(other)")
+            }
+            #expect(!GivenPath.isSame(path("a/x"), path("a/y")))
+            #expect(!GivenPath.isSame(path("a/x"), path("x")))
+        }
+        try FileManager.default.linkItem(atPath: path("a/x"), toPath: path("a/y"))
+        #expect(GivenPath.isSame(path("a/x"), path("a/y")))
+    }
+
     @Test func nothingIsWrittenIntoTheGatewaysOwnFiles() async throws {
         let files = try await files()
         defer { try? FileManager.default.removeItem(at: root) }

@@ -167,6 +167,7 @@ import Uplink
         ("gateways:\n  - nothing\n", "line 2: this is no gateway"),
         ("gateways: []\n", "line 1: it lists 0 gateways"), ("", "`gateways` is missing"),
         ("gateways:\n  - [", "it is no YAML"),
+        ("gateways:\n  - " + String(repeating: "{a: ", count: 400), "line 2: more than 16 levels"),
     ])
     func aMistakeInTheHostsFileIsReportedWithItsLine(text: String, complaint: String) {
         #expect {
@@ -175,6 +176,30 @@ import Uplink
             let failure = $0 as? CommandFailure
             #expect(failure?.message.contains(complaint) == true, "\(failure?.message ?? "")")
             return failure?.exitCode == .wrongUsage
+        }
+    }
+
+    @Test func labelsThatAreAllCommentsAreNone() throws {
+        let text = "gateways:\n  - address: https://a.example\n    labels:\n#     floor: 3\n"
+        #expect(try hosts(text).first?.labels == [:])
+    }
+
+    /// Both were "there is no such file, or this user may not read it".
+    @Test func anEmptyHostsFileAndADirectoryAreCalledSo() throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try #require(
+            FileManager.default.createFile(atPath: directory + "/hosts.yaml", contents: Data()))
+        for (name, words) in [
+            ("hosts.yaml", "it is empty"), ("", "it is a directory"), ("none", "no such file"),
+        ] {
+            let failure = #expect(throws: CommandFailure.self) {
+                _ = try HostsFile.read("\(directory)/\(name)", allowsPlainHTTP: false)
+            }
+            #expect(failure?.message.contains(words) == true, "\(failure?.message ?? "")")
         }
     }
 
@@ -249,7 +274,7 @@ import Uplink
         let directory = FileManager.default.temporaryDirectory
             .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
-        let file = FleetMemoryFile(path: directory + "/inner/fleet.json")
+        let file = try #require(FleetMemoryFile.standard(["XDG_STATE_HOME": directory]))
         var memory = file.read()
         let there = memory.note(answer(Self.well), of: try host().subject, at: noon)
         #expect(there.state == .well && there.since == noon && there.name == "gw")
@@ -285,11 +310,47 @@ import Uplink
     }
 
     @Test func aDamagedMemoryIsAnEmptyOne() throws {
-        let path = FileManager.default.temporaryDirectory
-            .appending(path: "fleet-\(UInt32.random(in: 0 ... .max)).json").path
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try "{\"entries\":".write(toFile: path, atomically: true, encoding: .utf8)
-        #expect(FleetMemoryFile(path: path).read() == FleetMemory())
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let file = try #require(FleetMemoryFile.standard(["XDG_STATE_HOME": directory]))
+        try file.write(FleetMemory())
+        try "{\"entries\":".write(toFile: file.path, atomically: true, encoding: .utf8)
+        #expect(file.read() == FleetMemory())
+    }
+
+    /// `--hosts hosts.yaml --state hosts.yaml` put JSON in the place of the hosts file, `--state` any text's, and
+    /// `--state /nope/x` made `/nope`.
+    @Test func aNamedMemoryTakesThePlaceOfNothingElse() throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appending(path: "fleet-\(UInt32.random(in: 0 ... .max))").path
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let hosts = "gateways:\n  - address: https://a.example\n"
+        try hosts.write(toFile: directory + "/hosts.yaml", atomically: true, encoding: .utf8)
+        try "{}".write(toFile: directory + "/other.json", atomically: true, encoding: .utf8)
+        try #require(mkfifo(directory + "/fifo", 0o600) == 0)
+        for name in ["hosts.yaml", "other.json", "fifo", "", "nope/x"] {
+            let failure = #expect(throws: CommandFailure.self, "\(name)") {
+                _ = try FleetMemoryFile(named: "\(directory)/\(name)")
+            }
+            #expect(failure?.exitCode == .wrongUsage)
+        }
+        #expect(
+            try String(contentsOfFile: directory + "/hosts.yaml", encoding: .utf8) == hosts)
+        #expect(!FileManager.default.fileExists(atPath: directory + "/nope"))
+        try #require(
+            FileManager.default.createFile(atPath: directory + "/empty", contents: Data()))
+        try FileManager.default.createSymbolicLink(
+            atPath: directory + "/link", withDestinationPath: "new")
+        for name in ["new", "new", "empty", "link"] {
+            let file = try FleetMemoryFile(named: "\(directory)/\(name)")
+            var memory = file.read()
+            _ = memory.note(answer(Self.well), of: try host().subject, at: noon)
+            try file.write(memory)
+            #expect(file.read().entries.count == 1)
+        }
     }
 
     // MARK: The screen

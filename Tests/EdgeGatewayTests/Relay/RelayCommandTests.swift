@@ -95,6 +95,8 @@ import Uplink
             ("127.0.0.1:8490", "0.0.0.0:8490", "reachable from other machines"),
             ("127.0.0.1:8490", "here", "no address and port"),
             ("nats:", "nats: [", "it is no YAML"),
+            ("workers: 3", "workers: " + String(repeating: "[", count: 400), "more than 16 levels"),
+            ("seed_file: relay.seed", "seed_file: .", "it is a directory"),
         ])
     func aMistakeIsNamed(good: String, bad: String, words: String) throws {
         let place = try Place()
@@ -149,6 +151,60 @@ import Uplink
             place.path("patients"), "ward3-07", "40001", isAllowed: true)
         let again = RelayTableFile(place.path("patients"))
         #expect(await again.current(Self.quiet).allows("ward3-07", "40001"))
+    }
+
+    /// `relay forbid` said "may no longer write", and the table that the relays read kept the line.
+    @Test func aTableIsChangedAndReadThroughALink() async throws {
+        let place = try Place()
+        try place.write("ward3-07  40001\n", "patients")
+        try FileManager.default.createSymbolicLink(
+            atPath: place.path("link"), withDestinationPath: "patients")
+        let file = RelayTableFile(place.path("link"))
+        let began = ContinuousClock.now
+        #expect(await file.current(Self.quiet, at: began).allows("ward3-07", "40001"))
+        try await RelayTableFile.change(
+            place.path("link"), "ward3-07", "40001", isAllowed: false)
+        #expect(try String(contentsOfFile: place.path("patients"), encoding: .utf8) == "\n")
+        #expect(
+            await !file.current(Self.quiet, at: began + .seconds(2)).allows("ward3-07", "40001"),
+            "a relay whose table is a link never read it again")
+        // Both names have one lock.
+        let holder = try await RelayTableLock(of: place.path("patients"))
+        await #expect(throws: CommandFailure.self) {
+            try await RelayTableFile.change(
+                place.path("link"), "ward3-07", "40001", isAllowed: true,
+                patience: .milliseconds(30))
+        }
+        withExtendedLifetime(holder) {}
+        #expect(link(place.path("patients"), place.path("second")) == 0)
+        await #expect(throws: CommandFailure.self, "the other name would keep the old table") {
+            try await RelayTableFile.change(
+                place.path("second"), "ward3-07", "40001", isAllowed: true)
+        }
+    }
+
+    /// A fifo held the command, and its lock, for ever; a device was replaced.
+    @Test func whatIsNoTableIsNeitherReadNorReplaced() async throws {
+        let place = try Place()
+        try #require(mkfifo(place.path("fifo"), 0o600) == 0)
+        try place.write("not a pair of words\n", "notes")
+        try place.write("ward3-07  40001\n", "patients")
+        try place.write("somebody's", "patients.lock")
+        let before = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+        for name in ["fifo", "notes", "patients"] {
+            await #expect(throws: CommandFailure.self, "\(name)") {
+                try await RelayTableFile.change(
+                    place.path(name), "ward3-08", "40002", isAllowed: true)
+            }
+        }
+        await #expect(throws: CommandFailure.self) {
+            try await RelayTableFile(place.path("fifo")).check()
+        }
+        let after = try FileManager.default.contentsOfDirectory(atPath: place.directory.path)
+        #expect(Set(after) == Set(before + ["notes.lock"]))
+        #expect(
+            try String(contentsOfFile: place.path("patients.lock"), encoding: .utf8)
+                == "somebody's")
     }
 
     @Test func aProcessThatKeepsTheTableForItselfIsNamedWithWhatToDo() async throws {

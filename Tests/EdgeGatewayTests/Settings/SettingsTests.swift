@@ -53,6 +53,11 @@ import Testing
         ("state: [a, b]\n", "`state` takes one value"),
         ("- a\n- b\n", "expected `key: value` lines"),
         ("state: \"unclosed\nlog: {", "parse configuration"),
+        ("state: /a\nstorage: 5\n", "line 2: `storage` is a section"),
+        // It had no line, and "Context:;" in its place.
+        ("state: /a\nlog:\n  level: info\nlog:\n", "line 2: the key `log` stands here, and once"),
+        ("clock:\n  trust: always\n  trust: kernel\n", "line 2: the key `trust` stands here"),
+        (String(repeating: "{a: ", count: 400), "line 1: more than 16 levels"),
     ])
     func saysWhatIsWrongAndWhatToDo(yaml: String, says: String) async throws {
         let fault = await #expect(throws: SettingsFault.self) { _ = try await load(yaml) }
@@ -73,6 +78,23 @@ import Testing
             _ = try SettingsLoader(environment: [:]).load(path: "/nonexistent/config.yaml")
         }
         #expect(fault?.description.contains("no such file") == true)
+    }
+
+    /// "unknown key `log`" kept the daemon from starting.
+    @Test(arguments: ["log:\n#  level: debug\n", "log: ~\n", "log: null\n", "log: {}\n", "~\n"])
+    func aSectionWithoutKeysIsEmpty(yaml: String) async throws {
+        #expect(try await load(yaml).logLevel == .info)
+    }
+
+    @Test func aRelativeDirectoryOfTheStoreStopsTheDaemonAndNoOtherPathDoes() async throws {
+        for (yaml, stops) in [
+            ("state: state\n", ["state"]), ("state:\n", ["state"]), ("socket: \"\"\n", []),
+            ("socket: control.sock\n", []), ("uplink:\n  ca_file: ca.pem\n", []),
+        ] {
+            let problems = try await load(yaml).problems()
+            #expect(problems.filter(\.stopsDaemon).map(\.setting) == stops, "\(yaml)")
+            #expect(problems.contains { $0.message.contains("must begin with /") }, "\(yaml)")
+        }
     }
 
     @Test func anEmptyFileMeansDefaults() async throws {
@@ -146,6 +168,9 @@ import Testing
     @Test(
         .serialized,
         arguments: [
+            ("state:\n", "state"), ("state: state\n", "state"), ("socket: \"\"\n", "socket"),
+            ("socket: control.sock\n", "socket"),
+            ("radio:\n  reset_socket: reset.sock\n", "radio.reset_socket"),
             ("state: /dev/null/state\n", "state"), ("state: /dev/null\n", "state"),
             ("socket: /nonexistent/control.sock\n", "socket"), ("socket: /tmp\n", "socket"),
             ("socket: /tmp/\(String(repeating: "x", count: 120))\n", "socket"),

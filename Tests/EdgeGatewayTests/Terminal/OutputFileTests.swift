@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 
 @testable import EdgeGateway
@@ -51,5 +52,38 @@ import Testing
         #expect(throws: CommandFailure.self) { try write("second") }
         try write("third", replaces: true)
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "third")
+    }
+
+    /// The link was replaced, and what it led to stayed as it was.
+    @Test func theFileThatALinkLeadsToIsReplaced() throws {
+        defer { for file in [path, path + "-target"] { unlink(file) } }
+        try FileManager.default.createSymbolicLink(
+            atPath: path, withDestinationPath: path + "-target")
+        for text in ["first", "second"] {
+            try write(text, replaces: true)
+            #expect(try String(contentsOfFile: path + "-target", encoding: .utf8) == text)
+            #expect(try files().count == 2)
+        }
+        #expect(
+            try FileManager.default.destinationOfSymbolicLink(atPath: path) == path + "-target")
+    }
+
+    /// A device node, a fifo or a socket was replaced as if it were a file.
+    @Test func onlyARegularFileIsReplaced() throws {
+        defer { for file in [path, path + "-link", path + "-loop"] { unlink(file) } }
+        try #require(mkfifo(path, 0o600) == 0)
+        try FileManager.default.createSymbolicLink(
+            atPath: path + "-link", withDestinationPath: path)
+        try FileManager.default.createSymbolicLink(
+            atPath: path + "-loop", withDestinationPath: path + "-loop")
+        let before = try files().sorted()
+        for place in [path, path + "-link", path + "-loop"] {
+            let failure = #expect(throws: CommandFailure.self) {
+                _ = try OutputFile(place, replaces: true)
+            }
+            #expect(failure?.exitCode == .wrongUsage)
+        }
+        #expect(try files().sorted() == before)
+        #expect(GivenPath.isOccupied(path), "it is the fifo")
     }
 }
