@@ -283,13 +283,6 @@ import Testing
             try await fixture.command("enroll", "-", "--name", "e0", input: link)
             let one = try #require(try await unbound(fixture).first)
             #expect(one.recording)
-            // Of what went there already, each sample would go there twice.
-            let path = fixture.gateway.directory.appending(path: "lab.ndjson").path
-            try await fixture.command(
-                "destination", "add", "file", "path=\(path)", "--name", "lab", "--every-strap")
-            let twice = try await fixture.gateway.command(
-                ["queue", "assign", "\(one.assignment)", "--enrollment", "lab", "--yes"])
-            #expect(twice.status == 1 && twice.complaint.contains("go to lab already"), "\(twice)")
             try await fixture.command(
                 "queue", "assign", "\(one.assignment)", "--enrollment", "e0", "--yes")
             await fixture.bluez.setSendsFrames(true)
@@ -297,6 +290,36 @@ import Testing
             let status = try await fixture.settle()
             await fixture.expectExactlyOnce(status.balance)
             #expect(items(status).isEmpty && status.balance.delivered == status.balance.stored)
+        }
+    }
+
+    /// `status` advises to add a destination and to pair the strap again: that was refused if the destination takes
+    /// every strap, and what was held stayed held for ever.
+    @Test(arguments: [false, true])
+    func aDestinationThatTakesEveryStrapGetsWhatWasHeldOnce(isPaired: Bool) async throws {
+        try await TestWorld.run { fixture in
+            let count = try await record(fixture)
+            let one = try #require(try await unbound(fixture).first)
+            let path = fixture.gateway.directory.appending(path: "lab.ndjson").path
+            try await fixture.command(
+                "destination", "add", "file", "path=\(path)", "--name", "lab", "--every-strap")
+            await fixture.bluez.setSendsFrames(true)
+            try await fixture.eventually("more") { $0.balance.stored >= count + 4 }
+            if isPaired {
+                try await fixture.gateway.succeed(["pair", TestWorld.addresses[0]])
+            } else {
+                try await fixture.command(
+                    "queue", "assign", "\(one.assignment)", "--enrollment", "lab", "--yes")
+            }
+            try await fixture.hush()
+            let status = try await fixture.eventually("all of it") {
+                $0.balance.buffered == 0 && $0.balance.delivered == $0.balance.stored
+            }
+            #expect(items(status).isEmpty && status.balance.balanced)
+            #expect(try await unbound(fixture).isEmpty)
+            let lines = try String(contentsOfFile: path, encoding: .utf8)
+                .split(separator: "\n").filter { $0.contains("heart_rate") }
+            #expect(lines.count == status.balance.stored && Set(lines).count == lines.count)
         }
     }
 }

@@ -205,8 +205,8 @@ struct EnrollmentChanges: Sendable {
         }
     }
 
-    /// Clears up what a power cut has left beside token files, whose deliveries do not run: the store says whether the
-    /// erasure that had set one aside was done.
+    /// Clears up what a power cut has left beside token files, whose deliveries do not run: the store says whether
+    /// the erasure that had set one aside was done.
     private func clearUp(_ known: Set<Int64>) async {
         // What can be read instead of the store may be older than what was erased.
         guard await !queue.health().isAbsent else { return }

@@ -43,11 +43,9 @@ struct AssignService: Sendable {
                 code: .enrollAgain, message: "\(name): this gateway is no longer authorized there",
                 advice: "enroll again as edge-gateway status says, then assign the samples")
         }
-        let further = try await queue.furtherDestinations(of: ask.assignment)
-        guard !further.contains(enrollment.id) else {
-            throw ProblemReport(
-                code: .alreadySet, message: "the samples go to \(name) already, as a further one",
-                advice: "choose another enrollment (edge-gateway enrollments)")
+        // The enrollment may be one of them until it is the samples' own.
+        let further = try await queue.furtherDestinations(of: ask.assignment).filter {
+            $0 != enrollment.id
         }
         let patient = try Self.patient(ask.patient, of: held.assignment, enrollment.terms)
         let all = try await queue.enrollments()

@@ -17,6 +17,11 @@ struct LentSamples: Sendable {
         }
     }
 
+    /// What an assignment had lent to a further destination is its own destination's now.
+    mutating func makeOwn(_ enrollment: Int64, of assignment: Int64) {
+        deliveries[enrollment]?.makeOwn(assignment)
+    }
+
     /// What one delivery was given.
     func of(_ enrollment: Int64) -> LentBatch {
         deliveries[enrollment] ?? LentBatch([], enrollment)
@@ -29,7 +34,8 @@ struct LentSamples: Sendable {
 
 /// The newest batch of one delivery.
 struct LentBatch: Sendable {
-    private let books: [PendingSample.ID: DeliveryBooks]
+    private var books: [PendingSample.ID: DeliveryBooks]
+    private let assignments: [PendingSample.ID: Int64]
     private var dropped: [PendingSample.ID: String] = [:]
 
     init(_ samples: [PendingSample], _ enrollment: Int64) {
@@ -41,6 +47,14 @@ struct LentBatch: Sendable {
                         segment: sample.segmentID, further: sample.isFurther ? enrollment : nil)
                 )
             }, uniquingKeysWith: { first, _ in first })
+        assignments = Dictionary(
+            samples.map { ($0.id, $0.assignmentID) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    mutating func makeOwn(_ assignment: Int64) {
+        for (id, books) in books where assignments[id] == assignment {
+            self.books[id] = DeliveryBooks(segment: books.segment)
+        }
     }
 
     mutating func drop(_ range: DroppedRange) {

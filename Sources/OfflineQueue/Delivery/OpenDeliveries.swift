@@ -27,6 +27,11 @@ struct OpenDeliveries: Sendable {
     /// These samples were dropped, some perhaps while they are under way.
     mutating func drop(_ ranges: [DroppedRange]) { lent.drop(ranges) }
 
+    /// A further destination of an assignment has become its own one.
+    mutating func makeOwn(_ enrollment: Int64, of assignment: Int64) {
+        lent.makeOwn(enrollment, of: assignment)
+    }
+
     // MARK: - Requests
 
     enum Request: Sendable {

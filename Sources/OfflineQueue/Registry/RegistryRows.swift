@@ -98,16 +98,7 @@ extension Database {
     func bind(
         _ id: Int64, to enrollment: Int64, _ patient: String?
     ) throws -> Assignment {
-        let isFurther = try Int64.fetchOne(
-            self,
-            sql: """
-                SELECT 1 FROM further_destination WHERE assignment = ?1 AND destination = ?2
-                """, arguments: [id, enrollment])
-        guard isFurther == nil else {
-            throw QueueError(
-                .invalidArgument, "assign sensor",
-                "its samples go there already, as a further destination")
-        }
+        try makeOwn(enrollment, of: id)
         try execute(
             sql: "UPDATE assignment SET enrollment = ?, patient = ? WHERE id = ?",
             arguments: [enrollment, patient, id])

@@ -196,6 +196,75 @@ extension Database {
                 """, arguments: [assignment])
     }
 
+    /// Makes a further destination of an assignment without an enrollment its own one: of samples that went there
+    /// its books say what became of them, and the others, which were held, wait for it.
+    ///
+    /// Throws `invalid-argument` while dead letters of an enrollment that a salvage has lost are in the way.
+    func makeOwn(_ destination: Int64, of assignment: Int64) throws {
+        let segments = try Row.fetchAll(
+            self,
+            sql: """
+                SELECT s.id, f.settled_through, f.before, f.delivered, f.dead, f.dropped
+                FROM further_delivery f JOIN segment s ON s.id = f.segment
+                WHERE s.assignment = ?1 AND f.destination = ?2
+                """, arguments: [assignment, destination])
+        for row in segments { try makeOwn(destination, ofSegment: row) }
+        // Losses of samples that the destination has were none.
+        try SampleQueue.forgetErasedLosses(self)
+        for table in ["further_destination", "ledger_delivery"] {
+            try execute(
+                sql: "DELETE FROM \(table) WHERE assignment = ? AND destination = ?",
+                arguments: [assignment, destination])
+        }
+    }
+
+    /// The row has a segment, and the books that the destination has of it.
+    private func makeOwn(_ destination: Int64, ofSegment row: Row) throws {
+        let segment: Int64 = row[0] ?? 0
+        let before: Int = row[2] ?? 0
+        let died = try Int64.fetchOne(
+            self, sql: "SELECT 1 FROM dead_letter WHERE segment = ?", arguments: [segment])
+        guard died == nil else {
+            throw QueueError(
+                .invalidArgument, "assign sensor",
+                "samples went there as to a further destination, and have dead letters")
+        }
+        // What was gone before it came was dropped; for most samples there is one reason at most.
+        let reason = try String.fetchOne(
+            self,
+            sql: """
+                SELECT reason FROM loss WHERE segment = ? AND destination = 0 AND kind = 'dropped'
+                ORDER BY count DESC LIMIT 1
+                """, arguments: [segment])
+        try execute(
+            sql: "DELETE FROM loss WHERE segment = ? AND destination = 0 AND kind = 'dropped'",
+            arguments: [segment])
+        try execute(
+            sql: "UPDATE loss SET destination = 0 WHERE segment = ? AND destination = ?",
+            arguments: [segment, destination])
+        try execute(
+            sql: """
+                INSERT INTO dead_letter (sample, segment, reason, diagnostics, died_wall_us,
+                    is_requeued, sent_as)
+                SELECT sample, segment, reason, diagnostics, died_wall_us, is_requeued, sent_as
+                FROM further_dead_letter WHERE segment = ? AND destination = ?
+                """, arguments: [segment, destination])
+        for table in ["further_dead_letter", "further_delivery"] {
+            try execute(
+                sql: "DELETE FROM \(table) WHERE segment = ? AND destination = ?",
+                arguments: [segment, destination])
+        }
+        try execute(
+            sql: """
+                UPDATE segment SET settled_through = ?, delivered = ?, dead = ?, dropped = ?
+                WHERE id = ?
+                """,
+            arguments: [
+                row[1] as Int64?, row[3] as Int?, row[4] as Int?, before + (row[5] ?? 0), segment,
+            ])
+        if let reason { try DeliveryBooks(segment: segment).note(self, dropped: before, reason) }
+    }
+
     /// The assignments whose samples go to a further destination, or went there.
     func assignments(further destination: Int64) throws -> Set<Int64> {
         try Int64.fetchSet(

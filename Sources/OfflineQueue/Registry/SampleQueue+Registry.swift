@@ -206,7 +206,8 @@ extension SampleQueue {
     /// From now on the sensor is worn by this patient and goes through this enrollment.
     ///
     /// An open assignment without an enrollment is bound to this one, with the samples it already
-    /// has; an equal one is returned as it is; any other is ended and a new one begins.
+    /// has, as ``bind(assignment:enrollment:patient:)`` does; an equal one is returned as it is; any other
+    /// is ended and a new one begins.
     ///
     /// - Parameters:
     ///   - sensor: the store's number of the sensor.
@@ -278,28 +279,32 @@ extension SampleQueue {
             return (ended, try also(db.assignment(id)))
         }
         assignmentIDs.insert(assignment.id)
+        if let enrollment { deliveries.makeOwn(enrollment, of: assignment.id) }
         if !further.isEmpty { segments.close(assignment.id) }
         return (sensor, assignment)
     }
 
-    /// Binds an assignment, open or ended, that began without an enrollment. Returns how many samples now wait for
-    /// their delivery. Throws `already-set` if it has another one.
+    /// Binds an assignment, open or ended, that began without an enrollment. Samples that went there before, as to a
+    /// further destination, do not go there again. Returns how many samples now wait for their delivery. Throws
+    /// `already-set` if it has another one.
     @discardableResult
     public func bind(
         assignment id: Int64, enrollment: Int64, patient: String? = nil
     ) throws(QueueError) -> Int {
         let samples = try write("bind assignment") { db in
             let known = try db.assignment(id)
-            let samples = try Self.unsent(db, of: id)
-            if known.enrollmentID == enrollment, known.patient == patient { return samples }
+            if known.enrollmentID == enrollment, known.patient == patient {
+                return try Self.unsent(db, of: id)
+            }
             guard known.enrollmentID == nil, known.patient == nil || known.patient == patient else {
                 throw QueueError(.alreadySet, "bind assignment", "it is bound to another")
             }
             try db.check(patient: patient, for: enrollment)
             _ = try db.bind(id, to: enrollment, patient)
-            return samples
+            return try Self.unsent(db, of: id)
         }
         rememberAssignments()
+        deliveries.makeOwn(enrollment, of: id)
         return samples
     }
 

@@ -173,8 +173,8 @@ public struct SecretFile<Record: Codable & Sendable>: Sendable {
         try syncDirectory()
     }
 
-    /// Clears up what a crash has left of a write, or between ``setAside()`` and what had to follow it. Nothing may use
-    /// the file meanwhile.
+    /// Clears up what a crash has left of a write, or between ``setAside()`` and what had to follow it. Nothing may
+    /// use the file meanwhile.
     ///
     /// - Parameter isKept: whether what the record is for still exists. Then a record that was set aside is put back,
     ///   unless there is a newer one, and is deleted otherwise.

@@ -129,18 +129,12 @@ private struct ModelRun {
     mutating func handOver() async throws -> String {
         guard let sensor = sensors.randomElement(using: &random) else { return "" }
         let delivery = ([nil] + deliveries.map(Optional.some)).randomElement(using: &random) ?? nil
-        if let known = open[sensor], model.deliveries[known] == nil, let delivery,
-            model.everFurther[known]?.contains(delivery) == true
-        {
-            await #expect(throws: QueueError.self) {
-                try await queue.assign(sensor: sensor, enrollment: delivery)
-            }
-            model.commit()
-            return "bind to a further destination"
-        }
         let assignment = try await queue.assign(sensor: sensor, enrollment: delivery)
         model.commit()
-        if let delivery { model.deliveries[assignment.id] = delivery }
+        if let delivery {
+            model.makeOwn(delivery, of: assignment.id)
+            model.deliveries[assignment.id] = delivery
+        }
         open[sensor] = assignment.id
         return "assign sensor \(sensor) to \(delivery ?? 0)"
     }

@@ -118,6 +118,17 @@ struct QueueModel {
         }
     }
 
+    /// A further destination becomes the own one: of what it has it says what became of it.
+    mutating func makeOwn(_ destination: Int64, of assignment: Int64) {
+        for index in frames.indices where frames[index].assignment == assignment {
+            if let state = frames[index].further.removeValue(forKey: destination) {
+                frames[index].state = state
+            }
+        }
+        further[assignment]?.remove(destination)
+        everFurther[assignment]?.remove(destination)
+    }
+
     /// What became of a frame at a destination.
     func state(_ index: Int, _ destination: Int64) -> State? {
         deliveries[frames[index].assignment] == destination

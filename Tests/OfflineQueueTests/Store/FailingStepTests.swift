@@ -10,7 +10,7 @@ import Testing
 struct FailingStepTests {
     enum Change: CaseIterable {
         case importing, requeueing, purgingDeadLetters, purgingSettled, erasing
-        case forgetting, assigning, pairing, enrolling, renaming, discarding
+        case forgetting, assigning, pairing, enrolling, renaming, discarding, binding
 
         /// It is made of several transactions, and going on with it is documented.
         var isMadeInSteps: Bool { self == .erasing }
@@ -26,6 +26,7 @@ struct FailingStepTests {
         let file: String
         let letters: [Int64]
         let unbound: Assignment
+        let elsewhere: Enrollment
 
         init(_ clock: ManualClock) async throws {
             let away = try TestStore()
@@ -50,7 +51,11 @@ struct FailingStepTests {
             }
             let spare = try await queue.addSensor(address: "A0:9E:1A:00:00:08")
             unbound = try await queue.assign(sensor: spare.id, enrollment: nil)
+            elsewhere = try await queue.enroll(.elsewhere())
             for bpm in UInt8(60)..<70 {
+                if bpm == 65 {
+                    try await queue.add(destination: elsewhere.id, to: unbound.id, from: .now)
+                }
                 try await queue.beat(unbound, bpm: bpm, clock)
                 clock.advance(seconds: 1)
             }
@@ -93,6 +98,8 @@ struct FailingStepTests {
                     address: "A0:9E:1A:00:00:09", details: SensorDetails(name: "new"),
                     enrollment: other.enrollment.id)
             case .enrolling: _ = try await queue.enroll(.example("new", patient: "p-9"))
+            case .binding:
+                try await queue.bind(assignment: unbound.id, enrollment: elsewhere.id)
             case .discarding: _ = try await queue.discard(assignment: unbound.id)
             case .renaming:
                 try await queue.updateSensor(
