@@ -156,7 +156,13 @@ import Testing
                 sensor: 1, address: "…00:01", name: "Ada", hour: noon, samples: 60, meanBpm: 71.5,
                 lowestBpm: 60, highestBpm: 90)
         ],
-        "import": ImportReport(added: 1, known: 2, unsure: 5, settled: 3, notSelected: 4),
+        "import": ImportReport(
+            added: 1, known: 2, unsure: 5,
+            unsureSamples: [
+                UnsureSamplesReport(
+                    address: "…00:01", assignment: 3, first: noon, last: noon, samples: 5,
+                    reason: "lost")
+            ], settled: 3, notSelected: 4),
         "import-part": ImportPartReport(upload: "1f", bytes: 4096),
         "import-progress": ImportProgressReport(
             state: "storing", bytes: 4096, samples: 10, of: 20),

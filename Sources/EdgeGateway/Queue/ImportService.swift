@@ -1,6 +1,8 @@
 import Basics
+import Foundation
 import Logging
 import OfflineQueue
+import Recording
 
 /// Taking over the samples of another gateway.
 struct ImportService: Sendable {
@@ -57,6 +59,12 @@ struct ImportService: Sendable {
         await deliveries.wakeAll()
         return ImportReport(
             added: summary.added, known: summary.known, unsure: summary.unsure,
-            settled: summary.settled, notSelected: summary.notSelected)
+            unsureSamples: summary.unsureSamples.map { unsure in
+                UnsureSamplesReport(
+                    address: Recorder.masked(unsure.sensor), assignment: unsure.assignment,
+                    first: unsure.times.map { Date($0.lowerBound) },
+                    last: unsure.times.map { Date($0.upperBound) }, samples: unsure.samples,
+                    reason: unsure.reason.rawValue)
+            }, settled: summary.settled, notSelected: summary.notSelected)
     }
 }

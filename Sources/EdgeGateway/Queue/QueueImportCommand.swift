@@ -2,6 +2,7 @@ import Basics
 import ArgumentParser
 import Foundation
 import Glibc
+import OfflineQueue
 
 struct QueueImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -19,6 +20,8 @@ struct QueueImportCommand: AsyncParsableCommand {
     /// Ten million samples on a slow card.
     private static let timeout = Duration.seconds(7_200)
     private static let partTimeout = Duration.seconds(120)
+    /// A screenful; `--json` has a thousand.
+    private static let unsureShownMax = 20
     private static let progressPause = Duration.milliseconds(500)
 
     @Argument(help: "The file that `queue export` wrote.", completion: .file())
@@ -101,9 +104,7 @@ struct QueueImportCommand: AsyncParsableCommand {
         ]
         if report.known > 0 { lines.append("\(report.known) were here before") }
         if report.unsure > 0 {
-            lines.append(
-                "\(report.unsure) of this gateway's own were not taken: lost here, perhaps after their "
-                    + "delivery, or of a run that is not over (docs/operations.md)")
+            lines += unsure(report)
         }
         if report.settled > 0 {
             lines.append(
@@ -114,5 +115,32 @@ struct QueueImportCommand: AsyncParsableCommand {
             lines.append("\(report.notSelected) belong to assignments that were not selected")
         }
         return lines.joined(separator: "\n")
+    }
+
+    private static func unsure(_ report: ImportReport) -> [String] {
+        let first =
+            "\(report.unsure) of this gateway's own were not taken, since they might be delivered "
+            + "twice (docs/operations.md):"
+        let shown = report.unsureSamples.prefix(unsureShownMax)
+        let rest = report.unsure - shown.reduce(0) { $0 + $1.samples }
+        return [first]
+            + shown.map { unsure in
+                var text = "  \(unsure.samples) of \(Printable.line(unsure.address)), "
+                if let first = unsure.first, let last = unsure.last {
+                    text += "\(Terminal.time(first)) to \(Terminal.time(last)) UTC"
+                } else {
+                    text += "times unknown"
+                }
+                return text + ": " + reason(unsure.reason)
+            } + (rest > 0 ? ["  and \(rest) more, the first of them in --json"] : [])
+    }
+
+    private static func reason(_ word: String) -> String {
+        switch UnsureSamples.Reason(rawValue: word) {
+        case .lost: "lost here, perhaps after their delivery"
+        case .numberTaken: "another sample has their number here"
+        case .runGoesOn: "their run is not over: restart the gateway, then import again"
+        case nil: Printable.line(word)
+        }
     }
 }

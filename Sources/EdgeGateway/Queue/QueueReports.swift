@@ -215,11 +215,27 @@ struct ImportReport: Codable, Equatable {
     var known: Int
     /// Samples of this store's own runs that might be delivered twice, and were not taken.
     var unsure: Int
+    /// Which these are, in the order of the file, a thousand entries at most.
+    var unsureSamples: [UnsureSamplesReport]
     /// Samples that were delivered, dropped or dead where they come from, or wait for a destination that
     /// was left out.
     var settled: Int
     /// Samples of assignments that were not asked for.
     var notSelected: Int
+}
+
+/// Samples that an import did not take: one after the other in the file.
+struct UnsureSamplesReport: Codable, Equatable {
+    /// Masked: its end.
+    var address: String
+    /// The assignment's number in the file.
+    var assignment: Int64
+    /// Their times, as far as the file says them.
+    var first: Date?
+    var last: Date?
+    var samples: Int
+    /// `lost`, `number-taken` or `run-goes-on`.
+    var reason: String
 }
 
 /// One request of a delivery.

@@ -36,6 +36,8 @@ struct SampleImport: Sendable {
     private(set) var newAssignments: Set<Int64> = []
     var summary = ImportSummary()
 
+    /// The last of the summary's unsure samples of each assignment, while they follow one another.
+    private var unsure: [ImportSurvey.Key: Int] = [:]
     private var runs: [UInt64: Run] = [:]
     private var assignments: [Place: Int64] = [:]
     private var segments: [Int64: Segment] = [:]
@@ -85,12 +87,13 @@ struct SampleImport: Sendable {
         }
         let run = try run(of: sample, db)
         switch try standing(of: sample, run, db) {
-        case .new: break
+        case .new: unsure[source(of: sample)] = nil
         case .known:
+            unsure[source(of: sample)] = nil
             summary.known += 1
             return
-        case .unsure:
-            summary.unsure += 1
+        case .unsure(let reason):
+            note(unsure: sample, reason)
             return
         }
         try takeRoom(for: sample, db)
@@ -106,6 +109,25 @@ struct SampleImport: Sendable {
         segment.lastUptime = max(segment.lastUptime, sample.uptime)
         segments[assignment] = segment
         summary.added += 1
+    }
+
+    private func source(of sample: ImportLine) -> ImportSurvey.Key {
+        ImportSurvey.Key(nonce: sample.nonce, assignment: sample.assignment)
+    }
+
+    private mutating func note(unsure sample: ImportLine, _ reason: UnsureSamples.Reason) {
+        summary.unsure += 1
+        let source = source(of: sample)
+        if let last = unsure[source], summary.unsureSamples[last].reason == reason {
+            summary.unsureSamples[last].add(sample)
+            return
+        }
+        guard summary.unsureSamples.count < ImportSummary.unsureListedMax else {
+            unsure[source] = nil
+            return
+        }
+        unsure[source] = summary.unsureSamples.count
+        summary.unsureSamples.append(UnsureSamples(sample, reason))
     }
 
     // MARK: - Where a sample goes
@@ -161,7 +183,7 @@ struct SampleImport: Sendable {
             given[run.id] = numbers
             if sample.number <= numbers.last { return try numbers.standing(of: sample, db) }
             // It would give the same number to another sample.
-            if run.id == currentRun { return .unsure }
+            if run.id == currentRun { return .unsure(.runGoesOn) }
         }
         try seen?.insert(sample.number, db)
         return .new
@@ -212,7 +234,7 @@ struct SampleImport: Sendable {
     private mutating func assignment(
         of sample: ImportLine, to destinations: [Int64], _ run: Run, _ db: Database
     ) throws -> Int64 {
-        let source = ImportSurvey.Key(nonce: sample.nonce, assignment: sample.assignment)
+        let source = source(of: sample)
         let place = Place(source: source, destinations: destinations)
         if let known = assignments[place] { return known }
         guard let span = survey.spans[source] else { return 0 }
@@ -292,8 +314,7 @@ private enum Standing {
     case new
     /// It is here, or was and is done with.
     case known
-    /// It was lost here, and may have been delivered before; or its number is another sample's.
-    case unsure
+    case unsure(UnsureSamples.Reason)
 }
 
 /// The numbers that this store gave in a run of its own, and what became of the samples.
@@ -337,9 +358,9 @@ private struct GivenNumbers: Sendable {
                     SELECT p.uptime_us FROM sample p JOIN segment s ON s.id = p.segment
                     WHERE p.id = ? AND s.run = ? AND s.identity_shift = 0
                     """), arguments: [sample.number, run])
-        if let there { return there == sample.uptime ? .known : .unsure }
+        if let there { return there == sample.uptime ? .known : .unsure(.numberTaken) }
         let isSettled = settled[sample.sensor]?.contains { $0.contains(sample.number) } ?? false
-        return isSettled ? .known : .unsure
+        return isSettled ? .known : .unsure(.lost)
     }
 }
 

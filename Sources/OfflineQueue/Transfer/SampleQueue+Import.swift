@@ -31,6 +31,9 @@ public struct ImportTarget: Sendable, Hashable {
 
 /// What an import did.
 public struct ImportSummary: Sendable, Hashable {
+    /// Entries of ``unsureSamples`` at the most: nobody reads more.
+    public static let unsureListedMax = 1_000
+
     /// Samples stored, which will be delivered.
     public internal(set) var added = 0
     /// Samples that are or were here already.
@@ -39,6 +42,8 @@ public struct ImportSummary: Sendable, Hashable {
     /// here, and whether they had been delivered is not known; or their number is another sample's here, or
     /// may become one's, as their run is still under way.
     public internal(set) var unsure = 0
+    /// Which these are, in the order of the file; what is beyond ``unsureListedMax`` is only counted.
+    public internal(set) var unsureSamples: [UnsureSamples] = []
     /// Samples that wait for nothing that was asked for: delivered, dropped or dead, or left out.
     public internal(set) var settled = 0
     /// Samples of assignments that were not asked for.

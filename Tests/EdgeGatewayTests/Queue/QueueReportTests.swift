@@ -80,8 +80,11 @@ import Testing
                 == #"{"delivered":5,"destinations":[{"delivered":5,"held":{},"left":0,"#
                 + #""name":"e1"}],"held":{"not-enrolled":2},"left":0}"#)
         #expect(
-            try json(ImportReport(added: 1, known: 2, unsure: 5, settled: 3, notSelected: 4))
-                == #"{"added":1,"known":2,"not_selected":4,"settled":3,"unsure":5}"#)
+            try json(
+                ImportReport(
+                    added: 1, known: 2, unsure: 5, unsureSamples: [], settled: 3, notSelected: 4))
+                == #"{"added":1,"known":2,"not_selected":4,"settled":3,"unsure":5,"#
+                + #""unsure_samples":[]}"#)
         #expect(
             try json(
                 HourReport(
@@ -276,6 +279,33 @@ import Testing
         #expect(text.contains("through lab, without a patient."))
         #expect(text.contains("from now on"))
         #expect(text.split(separator: "\n").count == 5, "a name adds no line: \(text)")
+    }
+
+    /// It was only said how many there were.
+    @Test func anImportSaysWhichSamplesItDidNotTakeAndWhy() {
+        let lost = UnsureSamplesReport(
+            address: "…00:01", assignment: 3, first: Self.noon, last: Self.noon + 60, samples: 3,
+            reason: "lost")
+        var running = lost
+        (running.first, running.last, running.reason) = (nil, nil, "run-goes-on")
+        var report = ImportReport(
+            added: 0, known: 0, unsure: 6, unsureSamples: [lost, running], settled: 0,
+            notSelected: 0)
+        #expect(
+            QueueImportCommand.text(report) == """
+                added 0 samples, which wait for delivery
+                6 of this gateway's own were not taken, since they might be delivered twice \
+                (docs/operations.md):
+                  3 of …00:01, 2026-12-01 12:00:00 to 2026-12-01 12:01:00 UTC: lost here, perhaps \
+                after their delivery
+                  3 of …00:01, times unknown: their run is not over: restart the gateway, then \
+                import again
+                """)
+        report.unsure = 300
+        report.unsureSamples = Array(repeating: lost, count: 50)
+        let text = QueueImportCommand.text(report)
+        #expect(text.hasSuffix("  and 240 more, the first of them in --json"), "\(text)")
+        #expect(text.split(separator: "\n").count == 23)
     }
 
     @Test func whoDiscardsSamplesIsToldWhatIsLost() {

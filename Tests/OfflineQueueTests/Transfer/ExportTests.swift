@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -223,6 +224,12 @@ struct ExportTests: TransferSuite {
         let summary = try await again.importSamples(
             from: path, into: ImportTarget(enrollmentID: worn.enrollment.id))
         #expect(summary.added == 0 && summary.known == 27 && summary.unsure == 3, "\(summary)")
+        // Two that followed one another, and one.
+        #expect(summary.unsureSamples.map(\.samples) == [2, 1])
+        #expect(summary.unsureSamples.map(\.reason) == [.lost, .lost])
+        let begin = ManualClock.midnight
+        #expect(summary.unsureSamples.first?.times == begin + .seconds(14)...begin + .seconds(15))
+        #expect(summary.unsureSamples.last?.sensor == worn.sensor.address)
     }
 
     /// The run would give these numbers to samples of its own.
@@ -242,6 +249,25 @@ struct ExportTests: TransferSuite {
         let summary = try await queue.importSamples(
             from: file(lines, in: store), into: ImportTarget(enrollmentID: worn.enrollment.id))
         #expect(summary.added == 0 && summary.known == 4 && summary.unsure == 5, "\(summary)")
+        #expect(summary.unsureSamples.map(\.reason) == [.runGoesOn])
+        #expect(summary.unsureSamples.map(\.samples) == [5])
+    }
+
+    /// The store went back to an older copy, and recorded on.
+    @Test func whatHasTheNumberOfAnotherSampleIsListedAsThat() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        for bpm in UInt8(0)..<9 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
+        try await queue.flush()
+        var lines = try export(store)
+        for index in [3, 4, 6] {
+            lines[index].replace(/"uptime_us":[0-9]+/, with: #""uptime_us":7000000"#)
+        }
+        let summary = try await queue.importSamples(
+            from: file(lines, in: store), into: ImportTarget(enrollmentID: worn.enrollment.id))
+        #expect(summary.added == 0 && summary.known == 6 && summary.unsure == 3, "\(summary)")
+        #expect(summary.unsureSamples.map(\.reason) == [.numberTaken, .numberTaken])
+        #expect(summary.unsureSamples.map(\.samples) == [2, 1])
     }
 
     @Test func anExportLeavesDamagedRowsOutAndSaysSo() async throws {
