@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import OfflineQueue
 import Testbed
 import Testing
