@@ -123,8 +123,8 @@ struct Gateway: Sendable {
             queue: queue, deadLetters: deadLetters, deliveries: deliveries, clock: clock,
             logger: logger)
         assigning = AssignService(
-            queue: queue, enrollments: enrollments, patients: patients, deliveries: deliveries,
-            logger: logger)
+            queue: queue, enrollments: enrollments, patients: patients,
+            changes: enrollmentChanges, deliveries: deliveries, logger: logger)
         imports = ImportService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, session: importSession,
             logger: logger)
