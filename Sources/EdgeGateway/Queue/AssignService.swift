@@ -65,7 +65,9 @@ struct AssignService: Sendable {
         logger.notice(
             "a technician gave samples to an enrollment", metadata: ["samples": "\(samples)"])
         var notes = checked.notes
-        if samples == 0 { notes.append("the samples were discarded meanwhile") }
+        if samples == 0 {
+            notes.append("none waits: they went there before, or were discarded meanwhile")
+        }
         if enrollment.holdReason != nil {
             notes.append("this enrollment is held (edge-gateway status); samples are kept")
         }

@@ -27,8 +27,9 @@ extension SampleQueue {
     public static let discarded = "discarded"
 
     /// Gives up what waits under an assignment without an enrollment, as when somebody tried a strap: it is counted
-    /// as dropped, reason `discarded`, and its rows stay like delivered ones. Further destinations get theirs as
-    /// before, and what the strap records from now on is held again. Returns how many samples.
+    /// as dropped, reason `discarded`, and its rows stay like delivered ones; those without a known time go with the
+    /// next ``prune()``. Further destinations get theirs as before, and what the strap records from now on is held
+    /// again. Returns how many samples.
     ///
     /// Throws `already-set` if the assignment has an enrollment, and `unknown-reference` if there is no such
     /// assignment or nothing waits under it; then nothing has changed.

@@ -198,8 +198,8 @@ struct QueueModel {
         where !frames[index].isPassed && frames[index].isDecodable
             && frames[index].state != .buffered
         {
-            guard !frames[index].states.contains(.pending), let time = time(frames[index]),
-                time < horizon
+            // What was discarded without a known time is settled, and nothing says that it is young.
+            guard !frames[index].states.contains(.pending), time(frames[index]) ?? .min < horizon
             else { continue }
             frames[index].isPassed = true
             if frames[index].isDone { frames[index].isDeleted = true }
