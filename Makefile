@@ -20,7 +20,7 @@ endif
 	test-real-exchange test-home-assistant test-monitoring test-ansible test-bluez test-arm64 day fleet gateway \
 	gateway-arm64 gateway-demo gateway-demo-arm64 simulated-day soak stand-in-exchange FastTime programs release \
 	manual docs package oci release-artifacts test-release test-package test-installed test-container image \
-	test-image lint fuzz bench order clean
+	test-image lint fuzz bench clean
 
 # DESTINATIONS=KIND,… adds real systems: file, influx, mqtt, postgrest, webhook.
 demo: demo-destinations gateway-demo ## recorded hearts on simulated straps, delivered to a stand-in exchange
@@ -115,12 +115,10 @@ fleet:                 ## up to ten thousand gateways and an exchange, by simula
 
 release:               ## every program
 	@deploy/setup
-	@deploy/icu
 	deploy/build
 
 gateway:               ## the programs of the package
 	@deploy/setup
-	@deploy/icu
 	$(BUILD) edge-gateway
 	rm -f .build/release/edge-gateway-radio-reset
 	$(CLANG) $(RESET) .build/release/edge-gateway-radio-reset
@@ -129,7 +127,6 @@ gateway:               ## the programs of the package
 gateway-arm64:
 	@deploy/setup --arm64
 	@deploy/arm64/toolchain
-	@deploy/icu .build-arm64/sysroot/usr/lib/swift_static/linux/lib_FoundationICU.a aarch64
 	deploy/arm64/build edge-gateway
 	deploy/arm64/enter clang --target=aarch64-linux-gnu --sysroot=.build-arm64/sysroot -fuse-ld=lld \
 		$(RESET) .build-arm64/release/edge-gateway-radio-reset
@@ -224,11 +221,6 @@ bench:                 ## figures beside their goals and their peers, as one tab
 	@$(MAKE) --no-print-directory release >/dev/null
 	-Tests/RealBlueZ/run --icount .build/release/edge-gateway
 	@Benchmarks/all
-
-order: gateway FastTime soak ## which functions the gateway calls, for the linker: deploy/order.txt
-	@deploy/setup --order
-	deploy/order .build/release/edge-gateway .build/release/soak
-	rm .build/release/edge-gateway # which the next build links in that order
 
 # The folder of releases stays: the next one adds to its apt repository.
 clean:

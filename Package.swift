@@ -7,30 +7,13 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
     .treatAllWarnings(as: .error),
 ]
-// The toolchain's linker makes the program a tenth smaller in memory than Debian's: relocations packed, no
-// table of what it exports to nobody, equal functions and ends of strings once, and side by side the functions that
-// run (deploy/order). Packed relocations need glibc 2.36 (Debian 12).
-let compact: [LinkerSetting] = [
+// Packed relocations make the program a tenth smaller, on the disk and in memory. They need glibc 2.36 (Debian 12).
+let packed: [LinkerSetting] = [
     .unsafeFlags(
-        [
-            "-use-ld=lld", "-Xlinker", "-O2", "-Xlinker", "--no-export-dynamic", "-Xlinker",
-            "--icf=safe",
-            "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs",
-            "-Xlinker", "--symbol-ordering-file=\(Context.packageDirectory)/deploy/order.txt",
-            "-Xlinker", "--no-warn-symbol-ordering",
-        ], .when(configuration: .release))
+        ["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"],
+        .when(configuration: .release))
 ]
-// Commands, pages, health and deliveries: what runs for each frame is in other targets.
-let small: [SwiftSetting] = [.unsafeFlags(["-Osize"], .when(configuration: .release))]
 let shim: [CSetting] = [.treatAllWarnings(as: .error)]
-// Where Debian has them. With pkg-config the program would be linked with the library, too, which CLoad loads.
-let dbusHeaders: [CSetting] = [
-    .unsafeFlags([
-        "-iwithsysroot", "/usr/include/dbus-1.0",
-        "-iwithsysroot", "/usr/lib/x86_64-linux-gnu/dbus-1.0/include",
-        "-iwithsysroot", "/usr/lib/aarch64-linux-gnu/dbus-1.0/include",
-    ])
-]
 
 let package = Package(
     name: "edge-gateway",
@@ -51,35 +34,33 @@ let package = Package(
         .library(name: "FastTime", type: .dynamic, targets: ["FastTime"]),
     ],
     dependencies: [
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
         .package(
-            url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+            url: "https://github.com/apple/swift-configuration", exact: "1.4.0", traits: []),
+        .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(
-            url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
-        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
-        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+            url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1", traits: []),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
+        .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
     ],
     targets: [
         // What several targets need and none of them owns.
-        .target(name: "Basics", dependencies: ["CGlibc", "CTaskHooks"], swiftSettings: settings),
+        .target(name: "Basics", dependencies: ["CGlibc"], swiftSettings: settings),
         .systemLibrary(name: "CGlibc"),
-        // For Swift 6.2, Debian's for ARM.
-        .target(name: "CTaskHooks", cSettings: shim),
-
-        // System libraries, loaded when they are first needed.
+        // Loads the libraries that few gateways need when they are first needed.
         .target(name: "CLoad", cSettings: shim),
 
         // Wire bytes to values.
         .target(name: "GATTHeartRate", swiftSettings: settings),
 
         // Bluetooth.
+        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1"),
         .target(
-            name: "CBlueZ", dependencies: ["CLoad"], cSettings: shim + dbusHeaders,
+            name: "CBlueZ", dependencies: ["CDBus"], cSettings: shim,
             linkerSettings: [.linkedLibrary("bluetooth")]),
         .target(name: "BlueZ", dependencies: ["Basics", "CBlueZ"], swiftSettings: settings),
 
@@ -87,7 +68,8 @@ let package = Package(
         .target(
             name: "OfflineQueue",
             dependencies: [
-                "Basics", "GATTHeartRate", .product(name: "GRDB", package: "GRDB.swift"),
+                "Basics", "CGlibc", "GATTHeartRate",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -104,31 +86,28 @@ let package = Package(
         // Whether all is well.
         .target(
             name: "Health", dependencies: ["Basics", "BlueZ", "OfflineQueue", "Recording"],
-            swiftSettings: settings + small),
+            swiftSettings: settings),
 
         // Delivery.
-        .target(name: "CCrypto", dependencies: ["CLoad"], cSettings: shim),
-        .target(name: "CCurl", dependencies: ["CLoad"], cSettings: shim),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl"),
         .target(name: "CNATS", dependencies: ["CLoad"], cSettings: shim),
-        .target(name: "CMosquitto", dependencies: ["CLoad"], cSettings: shim),
+        .target(name: "CMosquitto", dependencies: ["CLoad", "COpenSSL"], cSettings: shim),
         .target(
             name: "Uplink",
             dependencies: [
-                "Basics", "CCrypto", "CCurl", "CMosquitto", "CNATS", "GATTHeartRate",
+                "Basics", "CCurl", "CMosquitto", "CNATS", "COpenSSL", "GATTHeartRate",
                 "OfflineQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: settings + small),
+            swiftSettings: settings),
 
         // The product.
         .target(name: "CQREncode", dependencies: ["CLoad"], cSettings: shim),
-        // Linked in place of the toolchain's.
-        .target(name: "CICUData", cSettings: shim),
         .executableTarget(
             name: "EdgeGateway",
             dependencies: [
-                "Basics", "BlueZ", "CICUData", "CQREncode", "GATTHeartRate", "Health",
-                "OfflineQueue",
+                "Basics", "BlueZ", "CQREncode", "GATTHeartRate", "Health", "OfflineQueue",
                 "Recording", "Uplink",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -152,7 +131,7 @@ let package = Package(
                 .embedInCode("Live/Page/fleet.html"), .embedInCode("Live/Page/fleet.js"),
                 .embedInCode("Live/Page/enroll.html"),
             ],
-            swiftSettings: settings + small, linkerSettings: compact),
+            swiftSettings: settings, linkerSettings: packed),
 
         // The one part with privilege.
         .executableTarget(

@@ -10,7 +10,7 @@ public func wait(
         sink.yield(true)
     }
     let timer = Task {
-        try? await Task.sleep(for: limit)
+        await UptimeClock.system.sleep(limit, tolerance: .zero)
         sink.yield(false)
     }
     defer { timer.cancel() }

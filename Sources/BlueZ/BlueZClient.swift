@@ -1,3 +1,5 @@
+import Basics
+
 /// The typed client of org.bluez on one bus connection: object tree, events, operations.
 ///
 /// It subscribes before it reads the tree, watches the owner of the name `org.bluez`, believes
@@ -17,7 +19,7 @@ public actor BlueZClient {
     static let resyncAttemptsMax = 3
 
     let connection: any BusConnection
-    let clock: CentralClock
+    let clock: UptimeClock
     var tree = ObjectTree()
     /// Grows with each bluetoothd that is found on the bus, and when one leaves it.
     public internal(set) var generation: UInt64
@@ -45,7 +47,7 @@ public actor BlueZClient {
     /// `generation` is the last generation of the client before, so that it only grows; `tasks` runs the one that
     /// takes what comes from the bus.
     public init(
-        connection: any BusConnection, generation: UInt64 = 0, clock: CentralClock = .system,
+        connection: any BusConnection, generation: UInt64 = 0, clock: UptimeClock = .system,
         tasks: (any TaskExecutor)? = nil
     ) {
         self.tasks = tasks

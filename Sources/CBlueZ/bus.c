@@ -1,8 +1,7 @@
 #include "CBlueZ.h"
 
-#include "libdbus.h"
+#include <dbus/dbus.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,21 +14,6 @@ struct cbz_bus {
     DBusWatch *watches[WATCHES_MAX];
     int watch_count;
 };
-
-#define CLOAD_LIBRARY libdbus
-struct libdbus libdbus;
-static bool has_libdbus;
-
-static void load(void) {
-    static const cload_function functions[] = {DBUS_FUNCTIONS(CLOAD_ENTRY)};
-    has_libdbus = cload("libdbus-1.so.3", "libdbus-1-3", functions, CLOAD_COUNT(functions));
-}
-
-bool libdbus_load(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    return has_libdbus;
-}
 
 int cbz_waker_open(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
@@ -75,44 +59,39 @@ static void copy(char *to, size_t size, const char *from) {
 }
 
 cbz_bus *cbz_bus_open(const char *address, size_t message_size_max, cbz_fault *fault) {
-    if (!libdbus_load()) {
-        copy(fault->name, sizeof fault->name, DBUS_ERROR_NOT_SUPPORTED);
-        copy(fault->text, sizeof fault->text, "libdbus-1 cannot be loaded");
-        return NULL;
-    }
     DBusError error = DBUS_ERROR_INIT;
-    DBusConnection *connection = libdbus.dbus_connection_open_private(address, &error);
+    DBusConnection *connection = dbus_connection_open_private(address, &error);
     cbz_bus *bus = connection ? calloc(1, sizeof *bus) : NULL;
     if (bus) {
         bus->connection = connection;
-        libdbus.dbus_connection_set_exit_on_disconnect(connection, FALSE);
-        libdbus.dbus_connection_set_max_message_size(connection, (long)message_size_max);
-        if (libdbus.dbus_connection_set_watch_functions(
+        dbus_connection_set_exit_on_disconnect(connection, FALSE);
+        dbus_connection_set_max_message_size(connection, (long)message_size_max);
+        if (dbus_connection_set_watch_functions(
                 connection, add_watch, remove_watch, NULL, bus, NULL))
             return bus;
     }
     copy(fault->name, sizeof fault->name, error.name ? error.name : DBUS_ERROR_NO_MEMORY);
     copy(fault->text, sizeof fault->text, error.message);
-    libdbus.dbus_error_free(&error);
+    dbus_error_free(&error);
     if (connection) {
-        libdbus.dbus_connection_close(connection);
-        libdbus.dbus_connection_unref(connection);
+        dbus_connection_close(connection);
+        dbus_connection_unref(connection);
     }
     free(bus);
     return NULL;
 }
 
 void cbz_bus_close(cbz_bus *bus) {
-    libdbus.dbus_connection_close(bus->connection);
-    libdbus.dbus_connection_set_watch_functions(bus->connection, NULL, NULL, NULL, NULL, NULL);
-    libdbus.dbus_connection_unref(bus->connection);
+    dbus_connection_close(bus->connection);
+    dbus_connection_set_watch_functions(bus->connection, NULL, NULL, NULL, NULL, NULL);
+    dbus_connection_unref(bus->connection);
     free(bus);
 }
 
-bool cbz_bus_is_open(cbz_bus *bus) { return libdbus.dbus_connection_get_is_connected(bus->connection); }
+bool cbz_bus_is_open(cbz_bus *bus) { return dbus_connection_get_is_connected(bus->connection); }
 
 bool cbz_bus_has_output(cbz_bus *bus) {
-    return libdbus.dbus_connection_has_messages_to_send(bus->connection);
+    return dbus_connection_has_messages_to_send(bus->connection);
 }
 
 bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets, size_t sockets_count) {
@@ -121,10 +100,10 @@ bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
     nfds_t count = 1;
     for (int i = 0; i < bus->watch_count; i++) {
         DBusWatch *watch = bus->watches[i];
-        if (!libdbus.dbus_watch_get_enabled(watch)) continue;
-        unsigned flags = libdbus.dbus_watch_get_flags(watch);
+        if (!dbus_watch_get_enabled(watch)) continue;
+        unsigned flags = dbus_watch_get_flags(watch);
         watched[count] = watch;
-        polled[count].fd = libdbus.dbus_watch_get_unix_fd(watch);
+        polled[count].fd = dbus_watch_get_unix_fd(watch);
         polled[count].events = (short)(((flags & DBUS_WATCH_READABLE) ? POLLIN : 0)
                                        | ((flags & DBUS_WATCH_WRITABLE) ? POLLOUT : 0));
         count++;
@@ -148,8 +127,8 @@ bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
     for (nfds_t i = 1; i < watches_end; i++) {
         short got = polled[i].revents;
         // Handling one watch may remove or disable another.
-        if (!got || !has_watch(bus, watched[i]) || !libdbus.dbus_watch_get_enabled(watched[i])) continue;
-        libdbus.dbus_watch_handle(watched[i], ((got & POLLIN) ? DBUS_WATCH_READABLE : 0u)
+        if (!got || !has_watch(bus, watched[i]) || !dbus_watch_get_enabled(watched[i])) continue;
+        dbus_watch_handle(watched[i], ((got & POLLIN) ? DBUS_WATCH_READABLE : 0u)
                                           | ((got & POLLOUT) ? DBUS_WATCH_WRITABLE : 0u)
                                           | ((got & POLLERR) ? DBUS_WATCH_ERROR : 0u)
                                           | ((got & POLLHUP) ? DBUS_WATCH_HANGUP : 0u));
@@ -158,10 +137,10 @@ bool cbz_bus_wait(cbz_bus *bus, int waker, int timeout_ms, cbz_watched *sockets,
 }
 
 cbz_message *cbz_bus_pop(cbz_bus *bus) {
-    return (cbz_message *)libdbus.dbus_connection_pop_message(bus->connection);
+    return (cbz_message *)dbus_connection_pop_message(bus->connection);
 }
 
 uint32_t cbz_bus_send(cbz_bus *bus, cbz_message *message) {
     dbus_uint32_t serial = 0;
-    return libdbus.dbus_connection_send(bus->connection, (DBusMessage *)message, &serial) ? serial : 0;
+    return dbus_connection_send(bus->connection, (DBusMessage *)message, &serial) ? serial : 0;
 }

@@ -2,6 +2,7 @@
 
 #include <CLoad.h>
 #include <errno.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -94,7 +95,7 @@ static int take_handshake_step(struct mosquitto *client, const SSL *ssl, const s
     }
     int code = lib.mosquitto_loop_read(client, packets_max);
     if (code != MOSQ_ERR_SUCCESS || lib.mosquitto_socket(client) < 0) return code;
-    if (wait->revents & POLLHUP && cssl_is_in_handshake(ssl)) {
+    if (wait->revents & POLLHUP && SSL_in_init(ssl)) {
         errno = ECONNREFUSED;
         return MOSQ_ERR_ERRNO;
     }
@@ -105,9 +106,9 @@ int cmosquitto_loop(struct mosquitto *client, int timeout_ms, int packets_max) {
     struct pollfd wait = {.fd = lib.mosquitto_socket(client), .events = POLLIN};
     if (wait.fd < 0) return MOSQ_ERR_NO_CONN;
     const SSL *ssl = lib.mosquitto_ssl_get(client);
-    bool is_in_handshake = ssl && cssl_is_in_handshake(ssl);
+    bool is_in_handshake = ssl && SSL_in_init(ssl);
     // During the handshake the library always says that it wants to write.
-    if (is_in_handshake ? cssl_wants_to_write(ssl) : lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
+    if (is_in_handshake ? (SSL_want(ssl) == SSL_WRITING) : lib.mosquitto_want_write(client)) wait.events |= POLLOUT;
     int count = poll(&wait, 1, timeout_ms);
     if (count < 0 && errno != EINTR) return MOSQ_ERR_ERRNO;
     if (count > 0 && is_in_handshake) {

@@ -182,8 +182,8 @@ public actor Recorder {
         alarmAt = next
         let pause = max(.zero, next - clock.read().uptime)
         alarm = Task(executorPreference: queue.tasks) {
-            [weak self, sleep = central.clock.sleep] in
-            await sleep(pause)
+            [weak self, clock = central.clock] in
+            await clock.sleep(pause)
             if !Task.isCancelled { await self?.releaseDue() }
         }
     }
@@ -315,8 +315,8 @@ public actor Recorder {
     @discardableResult
     public func catchUp(patience: Duration = .seconds(2)) async -> Bool {
         guard let number = await central.catchUp() else { return true }
-        let alarm = Task { [sleep = central.clock.sleep] in
-            await sleep(patience)
+        let alarm = Task { [clock = central.clock] in
+            await clock.sleep(patience)
             if !Task.isCancelled { catchUps.giveUp(number) }
         }
         defer { alarm.cancel() }

@@ -12,8 +12,8 @@ import Testing
 
         var all: [Duration] { naps.withLock { $0 } }
 
-        var clock: CentralClock {
-            CentralClock(
+        var clock: UptimeClock {
+            UptimeClock(
                 now: { .zero }, sleep: { nap in self.naps.withLock { $0.append(nap) } })
         }
     }

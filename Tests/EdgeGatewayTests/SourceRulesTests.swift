@@ -9,20 +9,23 @@ import Uplink
 /// The folders of docs/architecture.md: who may know whom, held by reading the sources.
 @Suite struct SourceRulesTests {
     private static let ours: Set<String> = [
-        "Basics", "GATTHeartRate", "CLoad", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
-        "CCrypto", "CCurl", "CMosquitto", "Uplink", "CQREncode", "EdgeGateway", "Health",
+        "Basics", "GATTHeartRate", "CLoad", "CDBus", "CBlueZ", "BlueZ", "OfflineQueue", "Recording",
+        "CCurl", "CMosquitto", "CNATS", "COpenSSL", "Uplink", "CQREncode", "EdgeGateway", "Health",
         "CGlibc", "Testbed", "GatewayDemo",
     ]
 
     @Test(
         arguments: [
             ("Basics", ["CGlibc"]), ("GATTHeartRate", []), ("BlueZ", ["Basics", "CBlueZ"]),
-            ("OfflineQueue", ["Basics", "GATTHeartRate"]),
+            ("OfflineQueue", ["Basics", "CGlibc", "GATTHeartRate"]),
             ("Recording", ["Basics", "BlueZ", "GATTHeartRate", "OfflineQueue"]),
             ("Health", ["Basics", "BlueZ", "OfflineQueue", "Recording"]),
             (
                 "Uplink",
-                ["Basics", "OfflineQueue", "GATTHeartRate", "CCrypto", "CCurl", "CMosquitto"]
+                [
+                    "Basics", "OfflineQueue", "GATTHeartRate", "CCurl", "CMosquitto", "CNATS",
+                    "COpenSSL",
+                ]
             ),
             (
                 "EdgeGateway",
@@ -38,6 +41,29 @@ import Uplink
         for file in try swiftFiles(in: "Sources/\(target)") {
             for module in try imports(of: file) where Self.ours.contains(module) {
                 #expect(neighbours.contains(module), "\(file.lastPathComponent) imports \(module)")
+            }
+        }
+    }
+
+    /// Simulated time can then stand in for it.
+    @Test func theProductSleepsByItsClockAlone() throws {
+        for target in [
+            "BlueZ", "OfflineQueue", "Recording", "Health", "Uplink", "EdgeGateway", "Basics",
+        ] {
+            for file in try swiftFiles(in: "Sources/\(target)")
+            where file.lastPathComponent != "UptimeClock.swift" {
+                let text = try String(contentsOf: file, encoding: .utf8)
+                #expect(!text.contains("Task.sleep"), "\(file.lastPathComponent)")
+            }
+        }
+    }
+
+    @Test func theProductUsesPublicInterfacesAlone() throws {
+        let files = try swiftFiles(in: "Sources")
+        for file in files {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for word in ["@_spi", "unsafeBitCast"] {
+                #expect(!text.contains(word), "\(file.lastPathComponent): \(word)")
             }
         }
     }

@@ -42,8 +42,8 @@ final class HandClock: GatewayClock {
     }
 
     /// The same clock for the radio.
-    var forCentral: CentralClock {
-        CentralClock(now: { self.read().uptime }, sleep: { await self.sleep($0) })
+    var forCentral: UptimeClock {
+        UptimeClock(now: { self.read().uptime }, sleep: { await self.sleep($0) })
     }
 
     private func sleep(_ length: Duration) async {

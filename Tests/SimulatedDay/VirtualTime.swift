@@ -98,10 +98,10 @@ struct VirtualExecutors: ExecutorFactory {
     static func install() { _createExecutors(factory: VirtualExecutors.self) }
 }
 
-extension CentralClock {
-    static let virtual = CentralClock(
+extension UptimeClock {
+    static let virtual = UptimeClock(
         now: { Uptime(microseconds: VirtualExecutors.time.now) },
-        sleep: { await VirtualExecutors.time.sleep($0) })
+        sleep: { duration, _ in await VirtualExecutors.time.sleep(duration) })
 }
 
 /// A wall clock that is wrong now and then; the uptime never is.
@@ -111,6 +111,7 @@ final class VirtualWallClock: GatewayClock {
 
     private let step = Mutex<Int64>(0)
     private let trusted = Mutex(false)
+    let uptime = UptimeClock.virtual
 
     func read() -> ClockReading {
         let now = VirtualExecutors.time.now

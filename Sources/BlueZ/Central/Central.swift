@@ -26,7 +26,7 @@ public actor Central {
 
     let settings: CentralSettings
     /// Where it gets its time from.
-    public nonisolated let clock: CentralClock
+    public nonisolated let clock: UptimeClock
     let mailbox = Mailbox<CentralEvent>(capacity: eventsMax)
     private let connect: Connect
 
@@ -78,7 +78,7 @@ public actor Central {
     /// Makes a central that does nothing before `run`. It calls `connect` for each connection to the bus
     /// that it needs.
     public init(
-        settings: CentralSettings, clock: CentralClock = .system,
+        settings: CentralSettings, clock: UptimeClock = .system,
         connect: @escaping Connect = { () async throws(DBusFault) in try await DBusConnection.open()
         }
     ) {

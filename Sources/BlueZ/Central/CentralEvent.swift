@@ -125,30 +125,6 @@ public struct AdapterSnapshot: Sendable, Hashable {
     public let linkCount: Int
 }
 
-/// Where a `Central` gets its time from.
-public struct CentralClock: Sendable {
-    /// The present.
-    public var now: @Sendable () -> Uptime
-    /// Sleeps; returns early when the task is cancelled.
-    public var sleep: @Sendable (Duration) async -> Void
-
-    /// Makes a clock.
-    public init(
-        now: @escaping @Sendable () -> Uptime, sleep: @escaping @Sendable (Duration) async -> Void
-    ) {
-        self.now = now
-        self.sleep = sleep
-    }
-
-    /// A wait that is longer ends up to an eighth later, with other work: each by itself wakes the machine up.
-    private static let exactMax = Duration.seconds(2)
-
-    /// The machine's own.
-    public static let system = CentralClock(
-        now: { Uptime.now() },
-        sleep: { try? await Task.sleep(for: $0, tolerance: $0 > exactMax ? $0 / 8 : .zero) })
-}
-
 /// The settings of a `Central`.
 public struct CentralSettings: Sendable {
     /// The 128-bit UUID, lower case, of the service whose sensors are looked for.

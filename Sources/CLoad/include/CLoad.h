@@ -1,5 +1,5 @@
-// Loads a system library when it is first needed instead of with the program: what only the daemon or some commands
-// use would otherwise cost every command its loading.
+// Loads a system library when it is first needed instead of with the program: a broken or missing library of one kind of
+// destination then stops no recording.
 //
 // A target of C that wraps a library lists the functions it calls as FUNCTIONS(X), one X(name) each, and has
 //

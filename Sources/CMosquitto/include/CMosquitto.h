@@ -1,13 +1,10 @@
-// What the gateway uses of libmosquitto, and of libssl what it takes to say why a broker's certificate is refused:
-// libmosquitto itself says no more than that TLS failed. Both are loaded when they are first needed. Each function
-// here is one of theirs with the same arguments, but where it says otherwise.
+// What the gateway uses of libmosquitto, which is loaded when it is first needed. Each function here is one of its own
+// with the same arguments, but where it says otherwise.
 #ifndef CMOSQUITTO_H
 #define CMOSQUITTO_H
 
 #include <mosquitto.h>
 #include <mqtt_protocol.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <stdbool.h>
 
 // Loads libmosquitto and prepares it, at the first call; whether that succeeded. If not, standard error says why, and
@@ -52,26 +49,5 @@ void cmosquitto_on_publish(struct mosquitto *client, cmosquitto_two_codes_callba
 void cmosquitto_on_subscribe(struct mosquitto *client, cmosquitto_codes_callback callback);
 void cmosquitto_on_message(struct mosquitto *client, cmosquitto_message_callback callback);
 void cmosquitto_on_disconnect(struct mosquitto *client, cmosquitto_code_callback callback);
-
-// Loads libssl and libcrypto as cmosquitto_load does libmosquitto.
-bool cssl_load(void);
-
-// Settings of a client that speaks TLS 1.2 or newer; NULL if they cannot be made.
-SSL_CTX *cssl_client_new(void);
-void cssl_free(SSL_CTX *context);
-int cssl_load_verify_file(SSL_CTX *context, const char *file);
-int cssl_set_default_verify_paths(SSL_CTX *context);
-int cssl_use_certificate_chain_file(SSL_CTX *context, const char *file);
-int cssl_use_private_key_file(SSL_CTX *context, const char *file);
-// Whether the certificate must name this host or address from now on.
-bool cssl_expect(SSL_CTX *context, const char *host);
-typedef int (*cssl_verify_callback)(X509_STORE_CTX *store, void *context);
-// Asks for the server's certificate, which the callback judges.
-void cssl_verify_by(SSL_CTX *context, cssl_verify_callback callback, void *callback_context);
-int cssl_verify(X509_STORE_CTX *store);
-int cssl_verification_error(X509_STORE_CTX *store);
-// Whether the handshake is not complete yet, and whether it waits until the socket can be written to.
-bool cssl_is_in_handshake(const SSL *ssl);
-bool cssl_wants_to_write(const SSL *ssl);
 
 #endif

@@ -17,11 +17,17 @@ struct Daemon {
     private static let deliveriesEndMax = Duration.seconds(9)
 
     let settings: Settings
+    /// What is not on a thread of its own runs here.
+    let tasks = TaskThread(label: "tasks")
 
     /// Runs until SIGTERM or SIGINT.
     ///
     /// - Throws: ``SettingsFault`` when it cannot start, in one line with advice.
     func run() async throws {
+        try await withTaskExecutorPreference(tasks) { try await serve() }
+    }
+
+    private func serve() async throws {
         // Files and the socket are for this user alone; the socket's mode is set on its own.
         umask(0o077)
         let problems = settings.problems()
@@ -33,15 +39,19 @@ struct Daemon {
         try claim(place)
         let logger = makeLogger()
         for problem in problems { logger.warning("\(problem.message)") }
-        let clock = SystemClock(trust: settings.clockTrust)
+        let storeThread = TaskThread(label: "store")
+        let radioThread = TaskThread(label: "radio")
+        let clock = SystemClock(trust: settings.clockTrust, uptime: tasks.clock)
+        // What mostly calls the store wakes no other thread.
+        let storeClock = SystemClock(trust: settings.clockTrust, uptime: storeThread.clock)
         let notifier = SystemdNotifier()
-        let queue = try openQueue(clock: clock, notifier)
-        let radioTasks = TaskThread(label: "radio")
-        let central = Central(settings: centralSettings(radioTasks))
+        let queue = try openQueue(clock: storeClock, storeThread, notifier)
+        let central = Central(
+            settings: centralSettings(radioThread), clock: radioThread.clock)
         let states = ServiceStates()
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
-            services: states)
+            tasks: tasks, services: states)
         let control = ControlServer(gateway: gateway, place: place)
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
             Supervised(name: name, states: states, logger: logger) { part() }
@@ -49,36 +59,40 @@ struct Daemon {
         var services: [any Service] = [
             supervised("store maintenance") {
                 StoreMaintenance(
-                    queue: queue, clock: clock, logger: logger, startup: gateway.startup)
+                    queue: queue, clock: storeClock, logger: logger, startup: gateway.startup)
             },
             supervised("watchdog") {
                 Watchdog(
                     pause: Watchdog.pause(ProcessInfo.processInfo.environment), queue: queue,
-                    recorder: gateway.recorder, central: central, notifier: notifier)
+                    recorder: gateway.recorder, central: central, notifier: notifier, clock: clock)
             },
             supervised("health") {
-                HealthWatch(monitor: gateway.health, storeTasks: queue.tasks)
+                HealthWatch(
+                    monitor: gateway.health, storeTasks: queue.tasks, clock: storeClock)
             },
             supervised("state for brokers") {
                 StateShow(status: gateway.status, deliveries: gateway.deliveries, clock: clock)
             },
-            supervised("token files") { TokenWatch(changes: gateway.enrollmentChanges) },
+            supervised("token files") {
+                TokenWatch(changes: gateway.enrollmentChanges, clock: clock)
+            },
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(
-                server: control, states: gateway.servers, logger: logger,
+                server: control, states: gateway.servers, logger: logger, clock: clock.uptime,
                 onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
         ]
         if settings.pageListen != nil {
             services.append(
                 RetryingServer(
-                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger))
+                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger,
+                    clock: clock.uptime))
         }
         // The last one is stopped first: the others may take all the time there is.
         services.append(
             supervised("radio") {
                 RadioService(
                     central: central, recorder: gateway.recorder,
-                    radioTasks: radioTasks, storeTasks: queue.tasks)
+                    radioTasks: radioThread, storeTasks: queue.tasks)
             })
         try await begin(gateway)
         let group = serviceGroup(services, logger: logger)
@@ -130,7 +144,7 @@ struct Daemon {
     }
 
     private func openQueue(
-        clock: SystemClock, _ notifier: SystemdNotifier
+        clock: SystemClock, _ thread: TaskThread, _ notifier: SystemdNotifier
     ) throws(SettingsFault) -> SampleQueue {
         do {
             try FileManager.default.createDirectory(
@@ -168,7 +182,7 @@ struct Daemon {
             let pulse = SalvagePulse(notifier)
             return try SampleQueue(
                 path: settings.storePath, settings: queueSettings,
-                clock: clock, bootID: bootID, whileSalvaging: { pulse.beat() })
+                clock: clock, bootID: bootID, executor: thread, whileSalvaging: { pulse.beat() })
         } catch {
             throw SettingsFault(description: "\(error)")
         }

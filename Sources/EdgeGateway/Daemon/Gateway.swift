@@ -46,12 +46,14 @@ struct Gateway: Sendable {
     let viewers = Viewers()
 
     /// - Parameters:
+    ///   - tasks: runs the deliveries; nil for Swift's shared pool.
     ///   - services: the parts of the daemon that run or do not, for `status`.
     ///   - failing: called before each step of a change to an enrollment; what it throws makes the step fail.
     ///     For tests.
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
-        logger: Logger, services: ServiceStates = ServiceStates(),
+        logger: Logger, tasks: (any TaskExecutor)? = nil,
+        services: ServiceStates = ServiceStates(),
         failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in }
     ) {
         self.settings = settings
@@ -60,7 +62,8 @@ struct Gateway: Sendable {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             needsContact: settings.delivery.policy.withheld.contains(.contactLost), logger: logger)
-        deliveries = Deliveries(settings: settings, queue: queue, clock: clock, logger: logger)
+        deliveries = Deliveries(
+            settings: settings, queue: queue, tasks: tasks, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
@@ -68,7 +71,7 @@ struct Gateway: Sendable {
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
         let recording = SensorRecording(recorder: recorder, central: central)
-        let radio = RadioReadiness(recorder: recorder)
+        let radio = RadioReadiness(recorder: recorder, clock: clock.uptime)
         let pairingSession = PairingSession()
         let importSession = ImportSession(directory: settings.stateDirectory)
         let page = PageLink(settings: settings, servers: servers)
@@ -132,6 +135,6 @@ struct Gateway: Sendable {
         sharing = ShareService(queue: queue, shares: shares, page: page)
         feed = LiveFeed(
             live: LiveService(queue: queue, central: central, recorder: recorder, clock: clock),
-            status: status, history: history)
+            status: status, history: history, clock: clock.uptime)
     }
 }

@@ -38,7 +38,7 @@ struct StoreMaintenance: Service {
             if let fault, !wasFailing { logger.error("\(fault)") }
             if fault == nil, wasFailing { logger.notice("the store takes samples again") }
             wasFailing = fault != nil
-            try? await Task.sleep(for: max(next - now, .zero))
+            await clock.sleep(max(next - now, .zero), tolerance: .zero)
         }
     }
 

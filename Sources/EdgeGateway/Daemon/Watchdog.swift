@@ -20,13 +20,14 @@ struct Watchdog: Service {
     let recorder: Recorder
     let central: Central
     let notifier: SystemdNotifier
+    let clock: any GatewayClock
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 guard let pause else {
                     // A service that ends would end the daemon.
-                    try? await Task.sleep(for: .seconds(86_400))
+                    await clock.sleep(.seconds(86_400))
                     continue
                 }
                 // Whichever hangs, this goes no further.
@@ -34,7 +35,7 @@ struct Watchdog: Service {
                 _ = await recorder.radio
                 _ = await central.errorCounts()
                 notifier.send("WATCHDOG=1")
-                try? await Task.sleep(for: pause)
+                await clock.sleep(pause)
             }
         }
     }

@@ -1,3 +1,5 @@
+import Basics
+import OfflineQueue
 import ServiceLifecycle
 
 /// Tries once a minute to start deliveries that do not run: a person may correct the mode of a token file, the
@@ -7,11 +9,12 @@ struct TokenWatch: Service {
     private static let pause = Duration.seconds(60)
 
     let changes: EnrollmentChanges
+    let clock: any GatewayClock
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
-                try? await Task.sleep(for: Self.pause)
+                await clock.sleep(Self.pause)
                 if !Task.isCancelled { await changes.startMissingDeliveries() }
             }
         }

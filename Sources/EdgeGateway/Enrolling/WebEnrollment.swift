@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// `enroll --web`: a phone hands over the invitation link through a page that works once.
@@ -33,7 +34,8 @@ struct WebEnrollment {
                     exitCode: .notWell,
                     message: "the page has ended; make a new one: edge-gateway enroll --web")
             }
-            try await Task.sleep(for: Self.period)
+            await UptimeClock.system.sleep(Self.period)
+            try Task.checkCancellation()
         }
     }
 }

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Uplink
 
@@ -53,7 +54,7 @@ actor FleetPoller: FleetSource {
     }
 
     /// Nothing comes unasked.
-    func wait(for pause: Duration) async { try? await Task.sleep(for: pause) }
+    func wait(for pause: Duration) async { await UptimeClock.system.sleep(pause) }
 
     /// Keeps what is known for the next run.
     ///

@@ -62,7 +62,7 @@ actor StateShow: Service {
             while !Task.isCancelled {
                 await self.look()
                 let leeway = await self.showing.isEmpty ? Self.idleLeeway : Self.leeway
-                try? await Task.sleep(for: Self.pause, tolerance: leeway)
+                await self.clock.sleep(Self.pause, tolerance: leeway)
             }
         }
     }

@@ -86,13 +86,14 @@ struct HealthWatch: Service {
     let monitor: HealthMonitor
     /// Run what mostly calls the store.
     let storeTasks: (any TaskExecutor)?
+    let clock: any GatewayClock
 
     func run() async throws {
         await withTaskExecutorPreference(storeTasks) {
             await cancelWhenGracefulShutdown {
                 while !Task.isCancelled {
                     await monitor.look()
-                    try? await Task.sleep(for: Self.period, tolerance: Self.leeway)
+                    await clock.sleep(Self.period, tolerance: Self.leeway)
                 }
             }
         }

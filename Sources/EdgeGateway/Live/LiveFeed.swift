@@ -26,6 +26,7 @@ actor LiveFeed {
     private let live: LiveService
     private let status: StatusService
     private let history: HistoryService
+    private let clock: UptimeClock
     private var straps: (report: [LiveStrap], made: Uptime)?
     private var state: (report: LiveGatewayReport, made: Uptime)?
     private var sensors: (list: [Sensor], made: Uptime)?
@@ -39,7 +40,11 @@ actor LiveFeed {
         var minutes: Int
     }
 
-    init(live: LiveService, status: StatusService, history: HistoryService) {
+    init(
+        live: LiveService, status: StatusService, history: HistoryService,
+        clock: UptimeClock = .system
+    ) {
+        self.clock = clock
         self.live = live
         self.status = status
         self.history = history
@@ -47,7 +52,7 @@ actor LiveFeed {
 
     /// The straps a viewer may see.
     func report(for scope: ViewerScope) async throws -> LiveReport {
-        let now = Uptime.now()
+        let now = clock.now()
         noteWatched(now)
         if straps.map({ now - $0.made > Self.strapsAgeMax }) ?? true {
             straps = (try await live.straps(try await names(now)), now)
@@ -60,7 +65,7 @@ actor LiveFeed {
 
     /// Queue, delivery and health.
     func gatewayReport() async throws -> LiveGatewayReport {
-        let now = Uptime.now()
+        let now = clock.now()
         if let state, now - state.made <= Self.gatewayAgeMax { return state.report }
         let report = LiveGatewayReport(try await status.report())
         state = (report, now)
@@ -78,7 +83,7 @@ actor LiveFeed {
                 code: .badRequest, message: "there is no chart of \(minutes) minutes",
                 advice: "ask for 10 or 1440 minutes")
         }
-        let now = Uptime.now()
+        let now = clock.now()
         guard scope.covers(sensor), try await names(now).contains(where: { $0.id == sensor }) else {
             throw ProblemReport(
                 code: .unknownSensor, message: "no such sensor",
@@ -111,8 +116,8 @@ actor LiveFeed {
         guard watching == nil else { return }
         watching = Task {
             await live.setWatched(true)
-            while Uptime.now() - askedAt < Self.watchedTime, !Task.isCancelled {
-                try? await Task.sleep(for: Self.watchedTime)
+            while clock.now() - askedAt < Self.watchedTime, !Task.isCancelled {
+                await clock.sleep(Self.watchedTime)
             }
             await live.setWatched(false)
             watching = nil

@@ -87,7 +87,8 @@ struct LiveRoutes: Sendable {
                     // A viewer that takes nothing is cut off by the connection's guard.
                     try await writer.write(events)
                 }
-                try await Task.sleep(for: LiveFeed.period)
+                await UptimeClock.system.sleep(LiveFeed.period)
+                try Task.checkCancellation()
             }
             try await writer.finish(nil)
         }

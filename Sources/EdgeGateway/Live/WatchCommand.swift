@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 
@@ -34,10 +35,10 @@ struct WatchCommand: AsyncParsableCommand {
         let isTerminal = isatty(STDOUT_FILENO) == 1 && !daemon.json
         var view = WatchView()
         var last: LiveReport?
-        let clock = ContinuousClock()
-        let end = seconds.map { clock.now + .seconds($0) }
+        let clock = UptimeClock.system
+        let end = seconds.map { clock.now() + .seconds($0) }
         if isTerminal { Terminal.clear() }
-        while Terminal.isRead, end.map({ clock.now < $0 }) ?? true {
+        while Terminal.isRead, end.map({ clock.now() < $0 }) ?? true {
             var report: LiveReport = try await client.get("/v1/live/now")
             report.straps.removeAll { chosen != nil && $0.sensor != chosen }
             view.take(report)
@@ -47,7 +48,7 @@ struct WatchCommand: AsyncParsableCommand {
                 try write(report)
             }
             last = report
-            try await Task.sleep(for: Self.period)
+            await clock.sleep(Self.period)
         }
     }
 

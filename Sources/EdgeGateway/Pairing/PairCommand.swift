@@ -1,3 +1,4 @@
+import Basics
 import ArgumentParser
 import Foundation
 import Glibc
@@ -79,7 +80,7 @@ struct PairCommand: AsyncParsableCommand {
         var line: ProgressLine? = ProgressLine("pairing")
         var shown: String?
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.questionPause)
+            await UptimeClock.system.sleep(Self.questionPause)
             guard !Task.isCancelled,
                 let report: PairingReport = try? await client.post(
                     "/v1/pairing/question", PairingQuestionRequest(address: address),

@@ -1,3 +1,4 @@
+import Basics
 import Recording
 
 /// Whether there is a radio to scan and pair with.
@@ -7,15 +8,16 @@ struct RadioReadiness: Sendable {
     private static let pause = Duration.milliseconds(100)
 
     let recorder: Recorder
+    let clock: UptimeClock
 
     /// Waits a moment for the radio.
     ///
     /// - Throws: ``ProblemReport`` that says what is missing.
     func wait() async throws {
-        let clock = ContinuousClock()
-        let deadline = clock.now + Self.grace
-        while await recorder.radio != .ready, clock.now < deadline {
-            try await Task.sleep(for: Self.pause)
+        let deadline = clock.now() + Self.grace
+        while await recorder.radio != .ready, clock.now() < deadline {
+            await clock.sleep(Self.pause)
+            try Task.checkCancellation()
         }
         switch await recorder.radio {
         case .ready: return

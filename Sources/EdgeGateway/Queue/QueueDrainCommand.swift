@@ -27,14 +27,14 @@ struct QueueDrainCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try daemon.client()
-        let clock = ContinuousClock()
-        let end = seconds.map { clock.now + .seconds($0) }
+        let clock = UptimeClock.system
+        let end = seconds.map { clock.now() + .seconds($0) }
         let goal = DrainGoal(try await client.get("/v1/queue") as QueueReport)
         var report = goal.report(on: goal.begun)
         var line: ProgressLine? = ProgressLine("delivering")
-        while report.left > 0, end.map({ clock.now < $0 }) ?? true {
+        while report.left > 0, end.map({ clock.now() < $0 }) ?? true {
             line?.show("\(report.left) to go")
-            try await Task.sleep(for: Self.pause)
+            await clock.sleep(Self.pause)
             report = goal.report(on: try await client.get("/v1/queue") as QueueReport)
         }
         line = nil

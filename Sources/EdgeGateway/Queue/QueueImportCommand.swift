@@ -83,7 +83,7 @@ struct QueueImportCommand: AsyncParsableCommand {
         guard isatty(STDERR_FILENO) == 1 else { return }
         let line = ProgressLine("importing")
         while !Task.isCancelled {
-            try? await Task.sleep(for: progressPause)
+            await UptimeClock.system.sleep(progressPause)
             guard !Task.isCancelled,
                 let progress: ImportProgressReport = try? await client.get("/v1/queue/import"),
                 let total = progress.of, total > 0

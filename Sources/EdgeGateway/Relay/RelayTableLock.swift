@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Glibc
 
@@ -35,7 +36,8 @@ final class RelayTableLock: Sendable {
                         + (holder.isEmpty ? "another process" : "process \(holder)")
                         + ", which does not end\n  end it, and try again; fuser \(place) names it")
             }
-            try await Task.sleep(for: Self.lookPause)
+            await UptimeClock.system.sleep(Self.lookPause)
+            try Task.checkCancellation()
         }
         guard Self.isOwn(descriptor) else {
             throw CommandFailure(

@@ -1,3 +1,4 @@
+import Basics
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -64,7 +65,8 @@ struct ControlSocket {
                 defer { group.cancelAll() }
                 group.addTask { try await exchange(request) }
                 group.addTask {
-                    try await Task.sleep(for: timeout)
+                    await UptimeClock.system.sleep(timeout, tolerance: .zero)
+                    try Task.checkCancellation()
                     throw Fault.timeout
                 }
                 guard let answer = try await group.next() else { throw Fault.cut }

@@ -39,6 +39,7 @@ struct RetryingServer: Service {
     let states: ServerStates
     let logger: Logger
     var pauses = Pauses()
+    var clock = UptimeClock.system
     /// Called after each attempt, whatever became of it.
     var onAttempted: @Sendable () -> Void = {}
 
@@ -88,7 +89,7 @@ struct RetryingServer: Service {
     /// Returns once the place of the running server is lost, with the reason.
     private func watch() async -> String? {
         while !Task.isCancelled {
-            try? await Task.sleep(for: pauses.look, tolerance: pauses.look / 2)
+            await clock.sleep(pauses.look, tolerance: pauses.look / 2)
             if states.serving.contains(server.name), let loss = server.loss() { return loss }
         }
         return nil
@@ -103,7 +104,7 @@ struct RetryingServer: Service {
     }
 
     private func wait(_ pause: Duration) async {
-        await cancelWhenGracefulShutdown { try? await Task.sleep(for: pause) }
+        await cancelWhenGracefulShutdown { await clock.sleep(pause) }
     }
 
     /// What the system says, without the names of functions that it comes from.

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Basics
-import Dispatch
 import Foundation
 
 /// The command line: `edge-gateway COMMAND`.
@@ -33,15 +32,13 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
             DecodeCommand.self, ConfigCommand.self,
         ])
 
-    static func main() {
+    static func main() async {
         Heap.keepSmall()
         // Before a thread opens a file.
         StandardStream.reserveDescriptors()
         // A reader that went away (`edge-gateway sensors | head -1`) is no fault of ours.
         signal(SIGPIPE, SIG_IGN)
-        SharedThreads.install()
-        Task { await runCommand() }
-        dispatchMain()
+        await runCommand()
     }
 
     private static func runCommand() async {

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 
 /// How far something is, for a person who waits: on standard error, only on a terminal, and only if it
@@ -40,7 +41,7 @@ final class ProgressLine {
             while !Task.isCancelled {
                 let passed = Int((ContinuousClock.now - began) / .seconds(1))
                 line.show(seconds.map { "\(max($0 - passed, 0)) s left" } ?? "\(passed) s")
-                try? await Task.sleep(for: pause)
+                await UptimeClock.system.sleep(pause)
             }
         }
         do {

@@ -156,9 +156,9 @@ public actor SampleQueue {
         bootID: String, executor: (any SerialExecutor)? = nil,
         whileSalvaging: @escaping @Sendable () -> Void = {}
     ) throws(QueueError) {
-        let own = SerialThread(label: "store")
-        thread = executor ?? own
-        tasks = executor == nil ? own.tasks : nil
+        let thread = executor ?? TaskThread(label: "store")
+        self.thread = thread
+        tasks = thread as? TaskThread
         self.whileSalvaging = whileSalvaging
         self.clock = clock
         self.settings = settings

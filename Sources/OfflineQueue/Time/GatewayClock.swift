@@ -1,4 +1,5 @@
 import Basics
+import CGlibc
 import Foundation
 
 /// What the clocks said at one instant.
@@ -37,8 +38,23 @@ extension ClockReading: Codable {
 
 /// A source of clock readings; the tests' one is simulated.
 public protocol GatewayClock: Sendable {
+    /// The time since boot, and the waits of whoever has this clock.
+    var uptime: UptimeClock { get }
+
     /// Both clocks and whether to believe the wall clock, now.
     func read() -> ClockReading
+}
+
+extension GatewayClock {
+    /// The machine's own.
+    public var uptime: UptimeClock { .system }
+
+    /// Sleeps; returns early when the task is cancelled.
+    ///
+    /// - Parameter tolerance: how much later it may end; without it an eighth of a wait of more than two seconds.
+    public func sleep(_ duration: Duration, tolerance: Duration? = nil) async {
+        await uptime.sleep(duration, tolerance: tolerance)
+    }
 }
 
 /// When a sample can have been measured.
@@ -74,10 +90,12 @@ public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
 /// The machine's own clocks.
 public struct SystemClock: GatewayClock {
     private let trust: ClockTrust
+    public let uptime: UptimeClock
 
-    /// A clock that believes the wall clock as `trust` says.
-    public init(trust: ClockTrust = .kernel) {
+    /// A clock that believes the wall clock as `trust` says, and sleeps by `uptime`.
+    public init(trust: ClockTrust = .kernel, uptime: UptimeClock = .system) {
         self.trust = trust
+        self.uptime = uptime
     }
 
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
@@ -116,22 +134,12 @@ public struct SystemClock: GatewayClock {
 
 /// The kernel's own word on whether something disciplines its clock.
 enum KernelTime {
-    /// adjtimex(2) with no modes set only reads, needs no privilege, and returns `TIME_ERROR` (5)
+    /// adjtimex(2) with no modes set only reads, needs no privilege, and returns `TIME_ERROR`
     /// whenever `STA_UNSYNC` is set.
     static var isSynchronised: Bool {
-        guard let adjtimex else { return false }
-        // `struct timex` is 208 bytes on 64-bit Linux; all zero means "read only".
-        var buffer = InlineArray<64, UInt64>(repeating: 0)
-        let state = withUnsafeMutablePointer(to: &buffer) { adjtimex(UnsafeMutableRawPointer($0)) }
-        return state >= 0 && state != 5
-    }
-
-    private typealias AdjTimeX = @convention(c) (UnsafeMutableRawPointer) -> Int32
-
-    // Swift's Glibc module leaves out <sys/timex.h>, so the function is looked up by its name.
-    private static let adjtimex: AdjTimeX? = dlsym(nil, "adjtimex").map {
-        // `int adjtimex(struct timex *)` has exactly this C signature.
-        unsafeBitCast($0, to: AdjTimeX.self)
+        var values = timex()
+        let state = adjtimex(&values)
+        return state >= 0 && state != TIME_ERROR
     }
 }
 

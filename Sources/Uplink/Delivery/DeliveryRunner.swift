@@ -337,7 +337,7 @@ public actor DeliveryRunner {
             return
         }
         let pause = min(max(deadline - uptime, .zero), Self.sleepMax)
-        let task = Task { _ = try? await Task.sleep(for: pause) }
+        let task = Task { [clock] in await clock.sleep(pause, tolerance: .zero) }
         sleeper = task
         await withTaskCancellationHandler {
             await task.value

@@ -7,15 +7,15 @@ final class CurlTransfer {
     private let easy: UnsafeMutableRawPointer?
     private let settings: CurlSettings
 
-    private static let ready: Bool = ccurl_load()
+    private static let ready = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     init(settings: CurlSettings) {
         self.settings = settings
-        easy = Self.ready ? ccurl_init() : nil
+        easy = Self.ready ? curl_easy_init() : nil
     }
 
     deinit {
-        if let easy { ccurl_cleanup(easy) }
+        if let easy { curl_easy_cleanup(easy) }
     }
 
     func perform(_ job: CurlJob) -> Result<HTTPAnswer, TransportFault> {
@@ -25,7 +25,7 @@ final class CurlTransfer {
         guard permits(request.origin) else { return .failure(.plainHTTPRefused) }
         guard request.isInTime?() ?? true else { return .failure(.tooLate) }
 
-        ccurl_reset(easy)
+        curl_easy_reset(easy)
         let inflow = CurlInflow(job: job, bytesMax: settings.answerBytesMax)
         var headers = HeaderList(request)
         defer { headers.free() }
@@ -37,7 +37,7 @@ final class CurlTransfer {
                 guard configure(easy, request, body, outflow, headers, context) else {
                     return .failure(.malformedRequest)
                 }
-                let code = ccurl_perform(easy)
+                let code = curl_easy_perform(easy)
                 guard outflow?.isTooLate != true else { return .failure(.tooLate) }
                 guard code == CURLE_OK else {
                     return .failure(CurlFault(easy, code, inflow, request.origin).fault)
@@ -177,11 +177,11 @@ private struct HeaderList {
     }
 
     private mutating func add(_ line: String) {
-        list = ccurl_slist_append(list, line) ?? list
+        list = curl_slist_append(list, line) ?? list
     }
 
     mutating func free() {
-        ccurl_slist_free_all(list)
+        curl_slist_free_all(list)
         list = nil
     }
 }

@@ -38,7 +38,7 @@ enum NATSOutcome: Hashable, Sendable {
 /// The library itself never opens it again: what it keeps for later while it is away would be sent when its
 /// sender has given up. Its calls wait for the network, so it has a thread of its own.
 actor NATSConnection {
-    private let thread = SerialThread(label: "nats")
+    private let thread = TaskThread(label: "nats")
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -88,7 +88,7 @@ actor NATSConnection {
         let events = client.events
         let number = events.nextNumber()
         let timer = Task {
-            try? await Task.sleep(for: patience)
+            await UptimeClock.system.sleep(patience)
             if !Task.isCancelled { events.end(number, .unanswered(.timeout)) }
         }
         defer { timer.cancel() }

@@ -1,5 +1,3 @@
-import CCrypto
-
 /// A user's NKEY at NATS servers: an Ed25519 key pair, written in base32 with a checksum.
 ///
 /// The seed stays where it was made; a server has the public key, and asks for a signature each time.
@@ -9,8 +7,7 @@ public struct NKey: Sendable, Hashable {
     /// What the server's operator gets: `U` and 55 more characters.
     public let publicKey: String
 
-    private static let seedBytes = Int(CCRYPTO_ED25519_SEED_BYTES)
-    private static let signatureBytes = Int(CCRYPTO_ED25519_SIGNATURE_BYTES)
+    private static let seedBytes = Digests.ed25519SeedBytes
     /// A seed is marked by the bits of `S`, and of a user by those of `U` (nkeys: `prefixByteSeed`,
     /// `prefixByteUser`).
     private static let seedMark: UInt8 = 18 << 3
@@ -24,8 +21,7 @@ public struct NKey: Sendable, Hashable {
 
     private init?(seed: [UInt8]) {
         guard seed.count == Self.seedBytes else { return nil }
-        var bytes = [UInt8](repeating: 0, count: Self.seedBytes)
-        guard ccrypto_ed25519_public_key(seed, &bytes) else { return nil }
+        guard let bytes = Digests.ed25519PublicKey(seed: seed) else { return nil }
         self.seed = seed
         publicKey = Base32.text(Self.checked([Self.userMark] + bytes))
     }
@@ -49,9 +45,7 @@ public struct NKey: Sendable, Hashable {
 
     /// Signs a server's question; nil if libcrypto cannot.
     func signature(of message: [UInt8]) -> [UInt8]? {
-        var signature = [UInt8](repeating: 0, count: Self.signatureBytes)
-        guard ccrypto_ed25519_sign(seed, message, message.count, &signature) else { return nil }
-        return signature
+        Digests.ed25519Signature(seed: seed, message)
     }
 
     /// The bytes with their checksum: CRC-16 of XMODEM, the low byte first.

@@ -49,7 +49,7 @@ extension Relay {
     private func wake(at time: Uptime) {
         let pause = max(.milliseconds(1), time - clock.read().uptime)
         alarm = Task {
-            try? await Task.sleep(for: pause)
+            await clock.sleep(pause, tolerance: .zero)
             if !Task.isCancelled { await schedule() }
         }
     }

@@ -147,7 +147,7 @@ public actor Relay {
                     logger.warning("connect", metadata: ["fault": "\(error)"])
                 }
                 numbers.connectionFault = error.description
-                try? await Task.sleep(for: backoff.next(using: &random))
+                await clock.sleep(backoff.next(using: &random))
                 continue
             }
             let watching = Task { await endConnection(whenStalled: watch) }
@@ -187,7 +187,7 @@ public actor Relay {
                     metadata: ["seconds": "\((now - since).components.seconds)"])
                 return await connection.close()
             }
-            try? await Task.sleep(for: Self.askPause)
+            await clock.sleep(Self.askPause)
         }
     }
 

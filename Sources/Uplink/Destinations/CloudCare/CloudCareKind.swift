@@ -1,5 +1,4 @@
 import Basics
-import CCrypto
 import Foundation
 import OfflineQueue
 
@@ -97,10 +96,8 @@ public struct CloudCareKind: HTTPKind {
 
     /// A UUID of version 8 (RFC 9562 §5.8) that only this gateway can make.
     func deviceID(_ sensorID: Int64, _ patient: String?) -> String {
-        let key = Array(deviceKey.revealed.utf8)
-        let text = Array("\(sensorID)\n\(patient ?? "")".utf8)
-        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-        ccrypto_hmac_sha256(key, key.count, text, text.count, &digest)
+        var digest = Digests.hmacSHA256(
+            key: Array(deviceKey.revealed.utf8), Array("\(sensorID)\n\(patient ?? "")".utf8))
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80
         var id = ""

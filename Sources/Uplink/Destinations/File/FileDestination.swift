@@ -1,5 +1,4 @@
 import Basics
-import CCrypto
 import Logging
 import OfflineQueue
 
@@ -11,7 +10,7 @@ import OfflineQueue
 /// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
 /// written again, as long as they are among the last ones of the file.
 public actor FileDestination: Destination {
-    private let thread = SerialThread(label: "file")
+    private let thread = TaskThread(label: "file")
     /// Everything here waits for a disk, so it has a thread of its own.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
@@ -241,10 +240,9 @@ struct RecentIdentifiers {
                 self.number = number
                 return
             }
-            let text = Array(identifier.utf8)
-            var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-            ccrypto_sha256(text, text.count, &digest)
-            number = digest.prefix(16).reduce(0) { $0 << 8 | UInt128($1) }
+            number = Digests.sha256(Array(identifier.utf8)).prefix(16).reduce(0) {
+                $0 << 8 | UInt128($1)
+            }
         }
     }
 

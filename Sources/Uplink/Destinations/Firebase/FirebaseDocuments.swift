@@ -1,5 +1,4 @@
 import Basics
-import CCrypto
 import OfflineQueue
 
 /// What is written into a Realtime Database.
@@ -76,11 +75,10 @@ enum FirebaseDocuments {
     /// The first 12 hexadecimal digits of the SHA-256 of an identifier: from identifiers one could guess those
     /// that come.
     static func digest(of uuid: String) -> String {
-        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-        let bytes = Array(uuid.utf8)
-        ccrypto_sha256(bytes, bytes.count, &digest)
-        return digest.prefix(6).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
-            .joined()
+        Digests.sha256(Array(uuid.utf8)).prefix(6).map {
+            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
+        }
+        .joined()
     }
 }
 

@@ -3,7 +3,7 @@ import Foundation
 
 /// Reads the gateways' states at a broker: first what it has retained, then what comes.
 public actor BrokerWatch {
-    private let thread = SerialThread(label: "broker-watch")
+    private let thread = TaskThread(label: "broker-watch")
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -78,7 +78,7 @@ public actor BrokerWatch {
     public func wait(for limit: Duration) async {
         let end = ContinuousClock.now + limit
         guard let client else {
-            try? await Task.sleep(for: limit)
+            await UptimeClock.system.sleep(limit, tolerance: .zero)
             return
         }
         isNew = false
@@ -88,7 +88,7 @@ public actor BrokerWatch {
         if client.session.end != nil {
             self.client = nil
             // Not again at once: the broker may be one that sends us away.
-            try? await Task.sleep(for: min(limit, .seconds(2)))
+            await UptimeClock.system.sleep(min(limit, .seconds(2)))
         }
     }
 

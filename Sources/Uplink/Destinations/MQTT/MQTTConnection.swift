@@ -1,5 +1,6 @@
 import Basics
 import CMosquitto
+import COpenSSL
 import Dispatch
 import Foundation
 
@@ -27,7 +28,7 @@ enum MQTTVersion: String, Sendable, CaseIterable {
 /// A connection to a broker, through libmosquitto: opened when it is needed, and opened anew after it
 /// broke. Its calls wait for the network, so it has a thread of its own.
 actor MQTTConnection {
-    private let thread = SerialThread(label: "mqtt")
+    private let thread = TaskThread(label: "mqtt")
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
@@ -327,33 +328,39 @@ final class BrokerTrust {
     private(set) var fault = TransportFault.tls(.handshake)
 
     init(_ network: CurlSettings, _ host: String) {
-        guard cssl_load(), let context = cssl_client_new() else { return }
+        guard let context = SSL_CTX_new(TLS_client_method()) else { return }
         self.context = context
         let isLoaded =
-            network.authorityFile.map { cssl_load_verify_file(context, $0) }
-            ?? cssl_set_default_verify_paths(context)
-        guard isLoaded == 1 else {
+            network.authorityFile.map { SSL_CTX_load_verify_file(context, $0) }
+            ?? SSL_CTX_set_default_verify_paths(context)
+        guard isLoaded == 1, copenssl_require_tls_1_2(context) == 1 else {
             refuse(.authorityFile)
             return
         }
         if let file = network.clientCertificateFile {
-            guard cssl_use_certificate_chain_file(context, file) == 1,
-                cssl_use_private_key_file(context, network.clientKeyFile ?? file) == 1
+            guard SSL_CTX_use_certificate_chain_file(context, file) == 1,
+                SSL_CTX_use_PrivateKey_file(
+                    context, network.clientKeyFile ?? file, SSL_FILETYPE_PEM) == 1
             else {
                 refuse(.clientCertificate)
                 return
             }
         }
-        guard cssl_expect(context, host) else {
+        let expected = SSL_CTX_get0_param(context)
+        guard
+            X509_VERIFY_PARAM_set1_ip_asc(expected, host) == 1
+                || X509_VERIFY_PARAM_set1_host(expected, host, 0) == 1
+        else {
             refuse(.wrongHost)
             return
         }
-        cssl_verify_by(
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
+        SSL_CTX_set_cert_verify_callback(
             context,
             { store, trust in
-                let isValid = cssl_verify(store)
+                let isValid = X509_verify_cert(store)
                 if isValid != 1, let trust {
-                    let number = Int(cssl_verification_error(store))
+                    let number = Int(X509_STORE_CTX_get_error(store))
                     Unmanaged<BrokerTrust>.fromOpaque(trust).takeUnretainedValue().fault =
                         .tls(TLSCause(verification: number))
                 }
@@ -361,11 +368,11 @@ final class BrokerTrust {
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    deinit { if let context { cssl_free(context) } }
+    deinit { if let context { SSL_CTX_free(context) } }
 
     private func refuse(_ cause: TLSCause) {
         fault = .tls(cause)
-        cssl_free(context)
+        SSL_CTX_free(context)
         context = nil
     }
 }

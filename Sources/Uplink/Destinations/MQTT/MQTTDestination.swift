@@ -100,9 +100,9 @@ actor MQTTDestination: Destination {
     /// Keeps the connection, and with it the gateway's availability, between deliveries.
     private func keep() {
         guard upkeep == nil else { return }
-        upkeep = Task { [weak self] in
+        upkeep = Task { [weak self, clock] in
             while !Task.isCancelled {
-                try? await Task.sleep(for: Self.tendPause)
+                await clock.sleep(Self.tendPause)
                 await self?.tend()
             }
         }

@@ -1,5 +1,4 @@
 import Basics
-import CCrypto
 import OfflineQueue
 
 /// One message to a broker.
@@ -335,9 +334,7 @@ extension JSONBytes {
     /// of its identifier, as UUID version 8. From an identifier one can guess the next ones; from this one
     /// cannot.
     fileprivate mutating func digest(of uuid: String) {
-        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-        let bytes = Array(uuid.utf8)
-        ccrypto_sha256(bytes, bytes.count, &digest)
+        var digest = Digests.sha256(Array(uuid.utf8))
         digest[6] = digest[6] & 0x0F | 0x80
         digest[8] = digest[8] & 0x3F | 0x80
         for (index, byte) in digest.prefix(16).enumerated() {

@@ -1,4 +1,3 @@
-import CCrypto
 import Foundation
 import OfflineQueue
 
@@ -147,20 +146,18 @@ struct WebhookKey: Sendable {
 
     /// The first half of the SHA-256 of a body, in hexadecimal.
     static func digest(of body: [UInt8]) -> String {
-        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-        ccrypto_sha256(body, body.count, &digest)
-        return digest.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
-            .joined()
+        Digests.sha256(body).prefix(16).map {
+            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
+        }
+        .joined()
     }
 
     /// `v1,` and the base64 of the HMAC-SHA256 of `id.seconds.body`.
     func signature(id: String, seconds: Int64, _ body: [UInt8]) -> String {
         let signed = Array("\(id).\(seconds).".utf8) + body
-        var digest = [UInt8](repeating: 0, count: CCRYPTO_SHA256_BYTES)
-        ccrypto_hmac_sha256(bytes, bytes.count, signed, signed.count, &digest)
         var text = JSONBytes()
         text.raw("v1,")
-        text.base64(digest)
+        text.base64(Digests.hmacSHA256(key: bytes, signed))
         return String(decoding: text.bytes, as: UTF8.self)
     }
 }

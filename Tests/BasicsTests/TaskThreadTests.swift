@@ -1,11 +1,11 @@
-import Dispatch
+import Foundation
 import Glibc
 import Synchronization
 import Testing
 
 @testable import Basics
 
-@Suite struct JobThreadsTests {
+@Suite struct TaskThreadTests {
     @Test func tasksOfOneThreadRunInTheOrderInWhichTheyWereMade() async {
         let thread = TaskThread(label: "order")
         let seen = Seen<Int>()
@@ -23,7 +23,7 @@ import Testing
             for milliseconds in [30, 10, 20] {
                 group.addTask(executorPreference: thread) {
                     let began = ContinuousClock.now
-                    try? await Task.sleep(for: .milliseconds(milliseconds))
+                    await thread.clock.sleep(.milliseconds(milliseconds))
                     #expect(ContinuousClock.now - began >= .milliseconds(milliseconds))
                     seen.add(milliseconds)
                 }
@@ -39,8 +39,8 @@ import Testing
         await withTaskGroup { group in
             for (due, tolerance) in [(5, 10_000), (40, 0)] {
                 group.addTask(executorPreference: thread) {
-                    try? await Task.sleep(
-                        for: .milliseconds(due), tolerance: .milliseconds(tolerance))
+                    await thread.clock.sleep(
+                        .milliseconds(due), tolerance: .milliseconds(tolerance))
                     ends.add(.now)
                 }
             }
@@ -48,61 +48,30 @@ import Testing
         #expect(ends.all.allSatisfy { $0 - began < .seconds(10) })
     }
 
-    @Test func twoThatWaitForEachOtherRunAtTheSameTime() {
-        let threads = JobThreads(label: "both", threadsMax: 2)
-        defer { threads.end() }
-        let runner = Runner(threads)
-        let (first, second) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        let ended = DispatchSemaphore(value: 0)
-        runner.start {
-            second.signal()
-            first.wait()
-            ended.signal()
+    @Test func aThreadEndsWithItsExecutor() async {
+        let threads = {
+            (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
         }
-        runner.start {
-            first.signal()
-            second.wait()
-            ended.signal()
+        let isRunning = {
+            threads().contains {
+                (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8))
+                    == "ends\n"
+            }
         }
-        for _ in 1...2 { #expect(ended.wait(timeout: .now() + 30) == .success) }
-    }
-
-    @Test func whatAJobLeavesToItsThreadRunsThoughTheJobNeverEnds() {
-        let threads = JobThreads(label: "left", threadsMax: 2, lookPause: .milliseconds(20))
-        defer { threads.end() }
-        let runner = Runner(threads)
-        let (left, ended) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        runner.start {
-            runner.start { left.signal() }
-            left.wait()
-            ended.signal()
-        }
-        #expect(ended.wait(timeout: .now() + 30) == .success)
-    }
-
-    @Test func aTimerEndsThoughTheThreadThatWaitedForItIsBusy() {
-        let threads = JobThreads(label: "late", threadsMax: 2, lookPause: .milliseconds(20))
-        defer { threads.end() }
-        let runner = Runner(threads)
-        let (late, ended) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        runner.start(after: .milliseconds(30)) { late.signal() }
-        runner.start {
-            late.wait()
-            ended.signal()
-        }
-        #expect(ended.wait(timeout: .now() + 30) == .success)
-    }
-
-    @Test func threadsEndWithTheirExecutor() async {
-        weak var threads: JobThreads?
-        do {
-            let begun = JobThreads(label: "ends", threadsMax: 1)
-            threads = begun
-            await Task(executorPreference: TaskThread(begun)) {}.value
-        }
+        await Task(executorPreference: TaskThread(label: "ends")) { #expect(isRunning()) }.value
         let until = ContinuousClock.now + .seconds(30)
-        while threads != nil, .now < until { await Task.yield() }
-        #expect(threads == nil)
+        while isRunning(), .now < until { await Task.yield() }
+        #expect(!isRunning())
+    }
+
+    @Test func aSleepEndsWithItsTask() async {
+        let clock = TaskThread(label: "cancelled").clock
+        for isEarly in [true, false] {
+            let task = Task { await clock.sleep(.seconds(600)) }
+            if !isEarly { try? await Task.sleep(for: .milliseconds(5)) }
+            task.cancel()
+            await task.value
+        }
     }
 
     /// With stacks of 8 MiB the gateway once had 14 MiB of its own instead of 6, by where they happened to lie.
@@ -137,7 +106,9 @@ import Testing
         await withTaskGroup { group in
             for number in 0..<2_000 {
                 group.addTask(executorPreference: threads[number % 2]) {
-                    if number % 10 == 0 { try? await Task.sleep(for: .microseconds(number)) }
+                    if number % 10 == 0 {
+                        await threads[number % 2].clock.sleep(.microseconds(number))
+                    }
                     await counter.add()
                     await Task.yield()
                     await counter.add()
@@ -150,7 +121,7 @@ import Testing
 
 /// An actor with a thread of its own.
 private actor Counter {
-    private let thread = SerialThread(label: "counter")
+    private let thread = TaskThread(label: "counter")
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
     private(set) var count = 0
 
@@ -162,38 +133,4 @@ private final class Seen<Element: Sendable>: Sendable {
     var all: [Element] { elements.withLock { $0 } }
 
     func add(_ element: Element) { elements.withLock { $0.append(element) } }
-}
-
-/// Starts bodies as jobs of threads.
-private final class Runner: TaskExecutor, JobRunner {
-    private let threads: JobThreads
-
-    init(_ threads: JobThreads) { self.threads = threads }
-
-    func start(after pause: Duration? = nil, _ body: @escaping @Sendable () -> Void) {
-        if let pause { return Later(threads, pause).start(body) }
-        Task(executorPreference: self) { body() }
-    }
-
-    func enqueue(_ job: consuming ExecutorJob) { threads.run(UnownedJob(job), by: self) }
-
-    func run(_ job: UnownedJob) { job.runSynchronously(on: asUnownedTaskExecutor()) }
-
-    /// Has its tasks begin later.
-    private final class Later: TaskExecutor {
-        private let threads: JobThreads
-        private let pause: Duration
-
-        init(_ threads: JobThreads, _ pause: Duration) {
-            (self.threads, self.pause) = (threads, pause)
-        }
-
-        func start(_ body: @escaping @Sendable () -> Void) {
-            Task(executorPreference: self) { body() }
-        }
-
-        func enqueue(_ job: consuming ExecutorJob) {
-            threads.run(UnownedJob(job), at: .now() + pause, tolerance: .zero)
-        }
-    }
 }
