@@ -68,9 +68,9 @@ private struct DaemonKiller {
         ]
     }
 
-    /// On the way of an empty store to the present schema.
+    /// While the tables of a new store are made.
     mutating func killInMigrations() async throws {
-        for target in ["migrate:1", "migrate:2", "migrated:1"] {
+        for target in ["migrate:1", "migrate:6", "migrated:1"] {
             try await run.restart(with: ["EDGE_GATEWAY_KILL_AT": target])
             if !(await run.gateway.diedAtStep) { faults.append("\(target) was not reached") }
             await run.gateway.kill()

@@ -196,12 +196,10 @@ struct PreviousRun: Sendable {
             sql: """
                 SELECT max(until_uptime_us) FROM gap WHERE assignment = ? AND until_boot = ?
                 """, arguments: [id, boot])
-        // Rows of schema v1 do not tell samples from undecodable frames.
         let sample = try Uptime.fetchOne(
             db,
             sql: """
-                SELECT max(coalesce(last_sample_uptime_us, iif(stored > 0, last_uptime_us, NULL)))
-                FROM segment WHERE run = ? AND assignment = ?
+                SELECT max(last_sample_uptime_us) FROM segment WHERE run = ? AND assignment = ?
                 """, arguments: [self.id, id])
         return max(known, gap ?? known, sample ?? known)
     }

@@ -69,11 +69,9 @@ enum PageCarver {
 
     /// Every octet of a damaged page that could begin a row with that many values. Nearly all of what
     /// it gives is noise: the caller must have a checksum to go by.
-    static func candidates(in page: [UInt8], values counts: ClosedRange<Int>) -> [CarvedRow] {
+    static func candidates(in page: [UInt8], values count: Int) -> [CarvedRow] {
         page.indices.compactMap { offset in
-            guard let row = row(in: page, at: offset), counts.contains(row.values.count) else {
-                return nil
-            }
+            guard let row = row(in: page, at: offset), row.values.count == count else { return nil }
             return row
         }
     }

@@ -132,12 +132,9 @@ private struct SalvageWriter {
                 else { return nil }
                 return (segment, cursor)
             }, uniquingKeysWith: min)
-        let columns = Set(shapes.first { $0.name == "segment" }?.columns.map(\.name) ?? [])
         for (id, row) in source.rows["segment"] ?? [:] {
             // A column that must be a number and is not one is left behind.
-            let row = row.filter { name, value in
-                columns.contains(name) && (value.isNull || Int64.fromDatabaseValue(value) != nil)
-            }
+            let row = row.filter { $0.value.isNull || Int64.fromDatabaseValue($0.value) != nil }
             segments[id] = SalvagedSegment(id: id, row: row)
         }
     }
@@ -238,7 +235,7 @@ private struct SalvageWriter {
             }
         }
         guard !carved.isWhole else { return }
-        for row in PageCarver.candidates(in: page, values: SampleColumn.storedCounts) {
+        for row in PageCarver.candidates(in: page, values: SampleColumn.count) {
             guard let sample = SampleRow(row), sample.isIntact else { continue }
             try insert(sample, keepsSettled: keepsSettled, db)
         }

@@ -1,13 +1,12 @@
 import Foundation
 import GRDB
 
-/// A table as the newest schema has it.
+/// A table as the schema has it.
 struct TableShape: Sendable {
     struct Column: Sendable {
         var name: String
         var type: String
         var isRequired: Bool
-        var hasDefault: Bool
         /// The column that is the row's own number, and is stored as null.
         var isRowID: Bool
     }
@@ -28,7 +27,7 @@ struct TableShape: Sendable {
             let name: String = table[0] ?? ""
             let hasRowID = table[1] as Int64? == 0
             let columns = try Row.fetchAll(
-                db, sql: "SELECT name, type, \"notnull\", pk, dflt_value FROM pragma_table_info(?)",
+                db, sql: "SELECT name, type, \"notnull\", pk FROM pragma_table_info(?)",
                 arguments: [name])
             let keys = columns.count { ($0[3] as Int64? ?? 0) > 0 }
             return TableShape(
@@ -38,7 +37,6 @@ struct TableShape: Sendable {
                     let isKey = (row[3] as Int64? ?? 0) > 0
                     return Column(
                         name: row[0] ?? "", type: type, isRequired: row[2] as Int64? == 1,
-                        hasDefault: (row[4] as String?) != nil,
                         isRowID: hasRowID && isKey && keys == 1 && type == "INTEGER")
                 }, hasRowID: hasRowID)
         }
@@ -47,20 +45,20 @@ struct TableShape: Sendable {
     /// No table comes near this many rows in a century; a damaged number does.
     static let rowIDMax: Int64 = 1 << 48
 
-    /// Whether a carved row could be one of this table. Rows made before a column was added lack it.
+    /// Whether a carved row could be one of this table.
     ///
     /// `run` and `further_delivery` are both numbers throughout; the third is the run's nonce
     /// (``SampleIdentity/newNonce()``), or the small number of a destination.
     func fits(_ row: CarvedRow) -> Bool {
-        if name == "run" || name == "further_delivery", row.values.count > 2,
-            case .integer(let third) = row.values[2],
+        guard hasRowID, row.values.count == columns.count, row.rowID <= Self.rowIDMax else {
+            return false
+        }
+        if name == "run" || name == "further_delivery", case .integer(let third) = row.values[2],
             (third >= SampleIdentity.nonceMin) != (name == "run")
         {
             return false
         }
-        return hasRowID && row.values.count <= columns.count && row.rowID <= Self.rowIDMax
-            && columns.dropFirst(row.values.count).allSatisfy { $0.hasDefault || !$0.isRequired }
-            && zip(columns, row.values).allSatisfy { column, value in
+        return zip(columns, row.values).allSatisfy { column, value in
                 switch value {
                 case .null: column.isRowID || !column.isRequired
                 case .integer: column.type == "INTEGER" && !column.isRowID
@@ -104,10 +102,7 @@ struct SalvageSource: Sendable {
         let view = SalvageView(of: path, log)
         defer { view?.remove() }
         if let view, let database = Self.open(view.path) {
-            let absent = Self.tablesToCome(shapes, database)
-            for shape in shapes where !absent.contains(shape.name) {
-                if !read(shape, database) { isComplete = false }
-            }
+            for shape in shapes where !read(shape, database) { isComplete = false }
             try? database.close()
         } else {
             isComplete = false
@@ -158,21 +153,6 @@ struct SalvageSource: Sendable {
         configuration.readonly = true
         configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA cell_size_check = ON") }
         return try? DatabaseQueue(path: path, configuration: configuration)
-    }
-
-    /// The tables that a store of an older schema does not have yet. None, if a name that nobody gave shows that one may
-    /// be damaged instead.
-    private static func tablesToCome(
-        _ shapes: [TableShape], _ database: DatabaseQueue
-    ) -> Set<String> {
-        var present: Set<String> = []
-        let sql = """
-            SELECT name FROM sqlite_master WHERE type = 'table'
-                AND name NOT IN ('grdb_migrations', 'sample') AND name NOT LIKE 'sqlite_%'
-            """
-        let isComplete = fetch(database, sql) { present.insert($0[0] ?? "") }
-        let known = Set(shapes.map(\.name))
-        return isComplete && present.isSubset(of: known) ? known.subtracting(present) : []
     }
 
     /// Reads a table from its beginning and from its end, each as far as it goes.

@@ -41,12 +41,6 @@ struct SalvagedSegment: Sendable {
         "first_sample", "last_sample", "settled_through", "pruned_through",
     ]
 
-    private static let written = Set(
-        counters + cursors + [
-            "id", "assignment", "run", "first_uptime_us", "last_uptime_us", "undecodable_pruned",
-            "identity_shift",
-        ])
-
     private static func number(_ row: SalvageSource.Values, _ name: String) -> Int64? {
         row[name].flatMap(Int64.fromDatabaseValue)
     }
@@ -118,25 +112,20 @@ struct SalvagedSegment: Sendable {
         let settled = min(max(settledThrough, first - 1), last)
         try db.execute(
             sql: """
-                INSERT INTO segment (id, assignment, run, first_sample, last_sample,
-                    settled_through, pruned_through, first_uptime_us, last_uptime_us, received,
-                    stored, undecodable, refused, delivered, dead, dropped, pruned,
-                    undecodable_pruned, identity_shift)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO segment (id, assignment, run, identity_shift, first_sample, last_sample,
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
+                    last_sample_uptime_us, received, stored, undecodable, refused, doubled,
+                    delivered, dead, dropped, pruned, undecodable_pruned)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                id, assignment, run, first, last, settled,
+                id, assignment, run, Self.number(row, "identity_shift") ?? 0, first, last, settled,
                 min(max(prunedThrough, first - 1), settled),
                 Self.number(row, "first_uptime_us") ?? 0, Self.number(row, "last_uptime_us") ?? 0,
-                stored + undecodable + refused, stored, undecodable, refused, delivered, dead,
+                Self.number(row, "last_sample_uptime_us"), stored + undecodable + refused, stored,
+                undecodable, refused, max(0, Self.number(row, "doubled") ?? 0), delivered, dead,
                 dropped, stored - Int64(found), undecodable - badFrames,
-                Self.number(row, "identity_shift") ?? 0,
             ])
-        // What other steps of the schema added is taken over as it is.
-        for (name, value) in row where !Self.written.contains(name) {
-            try db.execute(
-                sql: "UPDATE segment SET \"\(name)\" = ? WHERE id = ?", arguments: [value, id])
-        }
         return dropped - droppedBefore
     }
 

@@ -4,16 +4,10 @@ import GRDB
 
 /// The columns of table `sample`, in the order of the schema: every statement, the checksum and salvage go
 /// by this list.
-///
-/// A new column comes last, as `ALTER TABLE` adds it; ``SampleRow`` then reads it and ``SampleInsertion``
-/// binds it.
 enum SampleColumn: Int, CaseIterable {
     case id, segment, uptime, wall, flags, crc, frame
 
     static let count = allCases.count
-    /// The values that a row can have in the file. A row that was written before a column was added has
-    /// fewer; version 1 of the schema had seven.
-    static let storedCounts = 7...count
 
     /// Its name in SQL.
     var name: String {
@@ -73,7 +67,7 @@ struct SampleRow: Sendable {
     /// From the bytes of a page; nil if that can be no row of `sample`.
     init?(_ row: CarvedRow) {
         func value(_ column: SampleColumn) -> StoredValue { row.values[column.rawValue] }
-        guard SampleColumn.storedCounts.contains(row.values.count),
+        guard row.values.count == SampleColumn.count,
             row.rowID > 0, row.rowID <= SampleIdentity.sampleMax, case .null = value(.id),
             case .integer(let segment) = value(.segment),
             case .integer(let uptime) = value(.uptime), case .integer(let flags) = value(.flags),

@@ -31,7 +31,7 @@ enum FaultPoint: String, CaseIterable {
     case assignmentGaps = "assignment-gaps"
     /// A ledger is kept while nothing is committed.
     case ledgerKept = "ledger-kept"
-    /// A start: each step of the schema; all of them; the last run's ledgers closed; the run begun.
+    /// A start: each part of the schema; all of it; the last run's ledgers closed; the run begun.
     case migrate
     case migrated
     case ledgersClosed = "ledgers-closed"

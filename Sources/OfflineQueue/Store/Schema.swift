@@ -1,31 +1,40 @@
 import GRDB
 
-/// The tables, and every step that ever changed them.
+/// The tables of a store.
 ///
-/// Steps are only ever added. A store that has a step this program does not know is refused.
+/// Until the first release `v1` is edited in place, and its golden store is made anew; afterwards steps are only ever
+/// added.
 enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("v1") { try step($0, version1) }
-        migrator.registerMigration("v2") { try step($0, version2) }
-        migrator.registerMigration("v3") { try step($0, version3) }
-        migrator.registerMigration("v4") { try step($0, version4) }
-        migrator.registerMigration("v5") { try step($0, version5) }
-        migrator.registerMigration("v6") { try step($0, version6) }
-        migrator.registerMigration("v7") { try step($0, version7) }
-        migrator.registerMigration("v8") { try step($0, version8) }
-        migrator.registerMigration("v9") { try step($0, version9) }
+        migrator.registerMigration("v1") { db in
+            for part in [registry, samples, deliveries, furtherDestinations, gaps, findings] {
+                try db.execute(sql: part)
+                FaultPoint.migrate.reach()
+            }
+        }
         return migrator
-    }
-
-    private static func step(_ db: Database, _ sql: String) throws {
-        try db.execute(sql: sql)
-        FaultPoint.migrate.reach()
     }
 
     // The checks are the second half of the assertions in the code: a transaction that would break
     // the books is undone by SQLite itself.
-    private static let version1 = """
+    //
+    // Salvage finds the rows of tables with a row number by their shape in the pages of a broken store: no two such
+    // tables may have the same (`TableShape.fits`). A table that must not be taken for another one has no row number.
+
+    /// Boots and runs; sensors, enrollments and assignments; what was erased.
+    ///
+    /// - `run.is_imported`: its samples came from another store.
+    /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
+    ///   `.takes_every_strap`: it is a further destination of every assignment that begins. `.keep_us`: how long samples
+    ///   wait for it as a further destination.
+    /// - `erased_number`: enrollments and assignments that were erased. Older states of pages, in the log or in a broken
+    ///   store, may still name them, and a salvage that finds such a row must neither keep it nor take it for
+    ///   somebody else's.
+    /// - `erased_until`: the highest numbers of samples and segments at an erasure; new ones are higher. Pages that an
+    ///   earlier pruning freed keep rows of the erased, and under numbers that are given again a salvage would take
+    ///   those rows for somebody else's.
+    private static let registry = """
         CREATE TABLE boot (
             id INTEGER PRIMARY KEY,
             boot_id TEXT NOT NULL UNIQUE,
@@ -38,8 +47,10 @@ enum Schema {
             id INTEGER PRIMARY KEY,
             boot INTEGER NOT NULL REFERENCES boot(id),
             nonce INTEGER NOT NULL UNIQUE,
+            is_imported INTEGER NOT NULL DEFAULT 0,
             started_uptime_us INTEGER NOT NULL,
             started_wall_us INTEGER,
+            alive_uptime_us INTEGER,
             ended_uptime_us INTEGER
         ) STRICT;
 
@@ -61,6 +72,8 @@ enum Schema {
             id INTEGER PRIMARY KEY,
             name TEXT NOT NULL UNIQUE,
             kind TEXT NOT NULL,
+            system TEXT,
+            settings TEXT,
             origin TEXT NOT NULL,
             fhir_base TEXT NOT NULL,
             client_id TEXT,
@@ -70,6 +83,8 @@ enum Schema {
             code TEXT,
             identifier_system TEXT NOT NULL,
             resolution TEXT NOT NULL,
+            takes_every_strap INTEGER NOT NULL DEFAULT 0,
+            keep_us INTEGER,
             state TEXT NOT NULL,
             created_wall_us INTEGER,
             hold_reason TEXT,
@@ -104,29 +119,58 @@ enum Schema {
         CREATE TRIGGER assignment_is_never_deleted BEFORE DELETE ON assignment
         BEGIN SELECT RAISE(ABORT, 'an assignment is never deleted'); END;
 
+        CREATE TABLE erased_number (
+            kind TEXT NOT NULL CHECK (kind IN ('enrollment', 'assignment')),
+            number INTEGER NOT NULL,
+            PRIMARY KEY (kind, number)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE erased_until (
+            kind TEXT NOT NULL PRIMARY KEY CHECK (kind IN ('segment', 'sample')),
+            number INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    /// Segments with their books, samples, and frames that are not kept as samples.
+    ///
+    /// - `segment.identity_shift`: a sample from another store has another number here than there. Its identity is made
+    ///   of `id - identity_shift` and the nonce of its own run.
+    /// - `segment.last_sample_uptime_us`: of the last decodable frame; NULL: there is none.
+    /// - `segment.doubled`: frames that arrived once more because other programs listen to the strap as well. They are
+    ///   not among `received`, which counts the frames that are in the store or were refused.
+    /// - `loss.destination`: 0 for the assignment's own destination, and for frames that were never stored.
+    /// - `acknowledged_loss`: how many of the losses with a reason a person has seen.
+    /// - `imported`: the numbers that were taken over of an imported run, for ever: that is what makes a second import
+    ///   add nothing.
+    private static let samples = """
         CREATE TABLE segment (
             id INTEGER PRIMARY KEY,
             assignment INTEGER NOT NULL REFERENCES assignment(id),
             run INTEGER NOT NULL REFERENCES run(id),
+            identity_shift INTEGER NOT NULL DEFAULT 0,
             first_sample INTEGER NOT NULL,
             last_sample INTEGER NOT NULL,
             settled_through INTEGER NOT NULL,
             pruned_through INTEGER NOT NULL,
             first_uptime_us INTEGER NOT NULL,
             last_uptime_us INTEGER NOT NULL,
+            last_sample_uptime_us INTEGER,
             received INTEGER NOT NULL DEFAULT 0,
             stored INTEGER NOT NULL DEFAULT 0,
             undecodable INTEGER NOT NULL DEFAULT 0,
             refused INTEGER NOT NULL DEFAULT 0,
+            doubled INTEGER NOT NULL DEFAULT 0,
             delivered INTEGER NOT NULL DEFAULT 0,
             dead INTEGER NOT NULL DEFAULT 0,
             dropped INTEGER NOT NULL DEFAULT 0,
             pruned INTEGER NOT NULL DEFAULT 0,
+            undecodable_pruned INTEGER NOT NULL DEFAULT 0,
             CHECK (first_sample - 1 <= pruned_through),
             CHECK (pruned_through <= settled_through AND settled_through <= last_sample),
             CHECK (received = stored + undecodable + refused),
             CHECK (stored >= delivered + dead + dropped AND pruned <= delivered + dropped),
-            CHECK (min(received, stored, undecodable, refused, delivered, dead, dropped) >= 0)
+            CHECK (min(received, stored, undecodable, refused, delivered, dead, dropped) >= 0),
+            CHECK (doubled >= 0)
         ) STRICT;
 
         CREATE TABLE sample (
@@ -148,23 +192,46 @@ enum Schema {
             frame BLOB NOT NULL
         ) STRICT;
 
+        CREATE TABLE loss (
+            segment INTEGER NOT NULL REFERENCES segment(id),
+            destination INTEGER NOT NULL DEFAULT 0,
+            kind TEXT NOT NULL CHECK (kind IN ('refused', 'dropped')),
+            reason TEXT NOT NULL,
+            count INTEGER NOT NULL CHECK (count >= 0),
+            PRIMARY KEY (segment, destination, kind, reason)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE acknowledged_loss (
+            reason TEXT NOT NULL PRIMARY KEY,
+            count INTEGER NOT NULL CHECK (count >= 0)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE imported (
+            run INTEGER NOT NULL REFERENCES run(id),
+            first_number INTEGER NOT NULL,
+            last_number INTEGER NOT NULL,
+            PRIMARY KEY (run, first_number),
+            CHECK (first_number <= last_number)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    /// Deliveries to the assignments' own destinations, whose books are columns of `segment`.
+    ///
+    /// `dead_letter.sent_as`: the identity of the data point that the destination refused, which may be the average of a
+    /// window or an RR interval; all samples of that data point have the same one. NULL: the sample was never sent;
+    /// then it is its own.
+    private static let deliveries = """
         CREATE TABLE dead_letter (
             sample INTEGER PRIMARY KEY,
             segment INTEGER NOT NULL REFERENCES segment(id),
             reason TEXT NOT NULL,
             diagnostics TEXT NOT NULL,
             died_wall_us INTEGER,
-            is_requeued INTEGER NOT NULL DEFAULT 0
+            is_requeued INTEGER NOT NULL DEFAULT 0,
+            sent_as TEXT
         ) STRICT;
         CREATE INDEX dead_letter_requeued ON dead_letter(sample) WHERE is_requeued = 1;
-
-        CREATE TABLE loss (
-            segment INTEGER NOT NULL REFERENCES segment(id),
-            kind TEXT NOT NULL CHECK (kind IN ('refused', 'dropped')),
-            reason TEXT NOT NULL,
-            count INTEGER NOT NULL CHECK (count >= 0),
-            PRIMARY KEY (segment, kind, reason)
-        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX dead_letter_sent_as ON dead_letter(sent_as) WHERE sent_as IS NOT NULL;
 
         CREATE TABLE request (
             enrollment INTEGER PRIMARY KEY REFERENCES enrollment(id),
@@ -185,11 +252,76 @@ enum Schema {
         ) STRICT;
         """
 
-    // Gaps. A gap ends in another boot than it began in when the gateway was off meanwhile.
-    private static let version2 = """
-        ALTER TABLE segment ADD COLUMN last_sample_uptime_us INTEGER;
-        ALTER TABLE run ADD COLUMN alive_uptime_us INTEGER;
+    /// Further destinations of the samples of an assignment.
+    ///
+    /// - `further_destination`: what else gets its samples, from `first_sample` on. `added_wall_us`: samples wait for it
+    ///   from then on, not from before it was there; NULL: it was there when the assignment began.
+    /// - `further_delivery`: its books, a row a segment. `before`: the segment's samples that were gone when the
+    ///   destination was added.
+    /// - `ledger_delivery`: the begin of the last gap, and the last day, that the destination has been told of; no row:
+    ///   nothing yet.
+    private static let furtherDestinations = """
+        CREATE TABLE further_destination (
+            id INTEGER PRIMARY KEY,
+            assignment INTEGER NOT NULL REFERENCES assignment(id),
+            destination INTEGER NOT NULL REFERENCES enrollment(id),
+            first_sample INTEGER NOT NULL,
+            added_wall_us INTEGER,
+            state TEXT NOT NULL CHECK (state IN ('active', 'removed')),
+            UNIQUE (assignment, destination)
+        ) STRICT;
 
+        CREATE TABLE further_delivery (
+            id INTEGER PRIMARY KEY,
+            segment INTEGER NOT NULL REFERENCES segment(id),
+            destination INTEGER NOT NULL REFERENCES enrollment(id),
+            settled_through INTEGER NOT NULL,
+            before INTEGER NOT NULL,
+            delivered INTEGER NOT NULL,
+            dead INTEGER NOT NULL,
+            dropped INTEGER NOT NULL,
+            UNIQUE (segment, destination),
+            CHECK (min(settled_through, before, delivered, dead, dropped) >= 0)
+        ) STRICT;
+        CREATE INDEX further_delivery_destination ON further_delivery(destination);
+        CREATE TRIGGER further_delivery_keeps_books AFTER UPDATE ON further_delivery
+        WHEN EXISTS (SELECT 1 FROM segment s WHERE s.id = new.segment
+            AND (new.settled_through > s.last_sample OR new.settled_through < s.pruned_through
+                OR s.stored < new.before + new.delivered + new.dead + new.dropped))
+        BEGIN SELECT RAISE(ABORT, 'the books of a further delivery do not balance'); END;
+        CREATE TRIGGER segment_keeps_what_waits BEFORE UPDATE OF pruned_through, pruned ON segment
+        WHEN EXISTS (SELECT 1 FROM further_delivery d WHERE d.segment = new.id
+            AND (d.settled_through < new.pruned_through
+                OR d.before + d.delivered + d.dropped < new.pruned))
+        BEGIN SELECT RAISE(ABORT, 'a sample waits for a further destination'); END;
+
+        CREATE TABLE further_dead_letter (
+            id INTEGER PRIMARY KEY,
+            sample INTEGER NOT NULL,
+            destination INTEGER NOT NULL REFERENCES enrollment(id),
+            segment INTEGER NOT NULL REFERENCES segment(id),
+            reason TEXT NOT NULL,
+            diagnostics TEXT NOT NULL,
+            died_wall_us INTEGER,
+            is_requeued INTEGER NOT NULL DEFAULT 0,
+            sent_as TEXT,
+            UNIQUE (sample, destination)
+        ) STRICT;
+        CREATE INDEX further_dead_letter_sent_as ON further_dead_letter(sent_as)
+            WHERE sent_as IS NOT NULL;
+
+        CREATE TABLE ledger_delivery (
+            assignment INTEGER NOT NULL REFERENCES assignment(id),
+            destination INTEGER NOT NULL REFERENCES enrollment(id),
+            gap_boot INTEGER NOT NULL,
+            gap_uptime_us INTEGER NOT NULL,
+            day INTEGER NOT NULL,
+            PRIMARY KEY (assignment, destination)
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    /// Gaps. One that began in another boot than it ended in: the gateway was off meanwhile.
+    private static let gaps = """
         CREATE TABLE gap (
             id INTEGER PRIMARY KEY,
             assignment INTEGER NOT NULL REFERENCES assignment(id),
@@ -203,5 +335,41 @@ enum Schema {
         ) STRICT;
         CREATE INDEX gap_assignment ON gap(assignment);
         CREATE UNIQUE INDEX gap_open ON gap(assignment) WHERE until_boot IS NULL;
+        """
+
+    /// What a person has to see of the store itself.
+    ///
+    /// - `damaged_row`: samples whose row fails its checksum.
+    /// - `missing_store`: when the files of a store that had been here were gone.
+    /// - `walk`: the last sample whose checksum was looked at.
+    private static let findings = """
+        CREATE TABLE salvage (
+            id INTEGER PRIMARY KEY,
+            at_wall_us INTEGER NOT NULL,
+            broken_file TEXT NOT NULL,
+            cause TEXT NOT NULL,
+            carried INTEGER NOT NULL,
+            damaged INTEGER NOT NULL,
+            orphaned INTEGER NOT NULL,
+            lost INTEGER NOT NULL,
+            is_acknowledged INTEGER NOT NULL DEFAULT 0
+        ) STRICT;
+
+        CREATE TABLE damaged_row (
+            sample INTEGER NOT NULL PRIMARY KEY,
+            is_acknowledged INTEGER NOT NULL DEFAULT 0
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE missing_store (
+            at_wall_us INTEGER NOT NULL PRIMARY KEY,
+            detail TEXT NOT NULL,
+            is_carried INTEGER NOT NULL,
+            is_acknowledged INTEGER NOT NULL DEFAULT 0
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE walk (
+            id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+            through INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
         """
 }

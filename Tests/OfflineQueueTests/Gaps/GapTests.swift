@@ -331,18 +331,6 @@ struct GapTests {
         #expect(try await queue.balance().stored == stored + (isKilled ? 0 : buffered))
     }
 
-    @Test func aStoreOfTheFirstSchemaCountsAsCoveredUpToItsLastSample() async throws {
-        let database = try DatabaseQueue(path: store.path)
-        try Schema.migrator.migrate(database, upTo: "v1")
-        try await database.write { try $0.execute(sql: FirstSchema.rows) }
-        try database.close()
-        let queue = try await store.open(clock)
-        let gap = try #require(try await queue.gaps().first)
-        #expect(gap.cause == .gatewayOff && gap.fromUptime == .zero + .seconds(40))
-        #expect(gap.duration == .seconds(60))
-        #expect(try await queue.gaps().count == 1)
-    }
-
     @Test func strapsThatSendCostNoGapAndFewBytes() async throws {
         let queue = try await store.open(clock)
         var assignments: [Assignment] = []

@@ -123,30 +123,6 @@ struct SalvageTests {
         #expect(try store.number("SELECT number FROM erased_until") == 40)
     }
 
-    /// Its tables are fewer: that is no damage, and what stands in free pages is not wanted.
-    @Test func aSoundStoreOfAnOlderVersionIsReadByItsTables() throws {
-        let golden = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("Golden/v7.sqlite")
-        try FileManager.default.copyItem(at: golden, to: url)
-        try DatabaseQueue(path: store.path).writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA secure_delete = OFF")
-            for _ in 0..<300 {
-                try db.execute(
-                    sql: """
-                        INSERT INTO upload (enrollment, count, outcome)
-                        SELECT id, 1, 'delivered' FROM enrollment LIMIT 1
-                        """)
-            }
-            try db.execute(sql: "DELETE FROM upload WHERE count = 1")
-        }
-        let newest = try DatabaseQueue()
-        try Schema.migrator.migrate(newest)
-        let shapes = try newest.read { try TableShape.all($0) }
-        let log = WriteAheadLog(of: store.path, readsIndex: true)
-        let source = try SalvageSource(path: store.path, log: log, shapes: shapes)
-        #expect(source.rows["upload"]?.count == 1)
-    }
-
     @Test func aPageTornInHalfGivesTheRowsOfItsOtherHalf() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaves = try pages(of: "sample", leaves: true)

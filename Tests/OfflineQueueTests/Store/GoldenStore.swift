@@ -2,9 +2,7 @@ import Basics
 import Foundation
 import OfflineQueue
 
-/// A small store with something in every table: what the golden files are made of.
-///
-/// What a version adds is added at the end, so that the lines stay what they were.
+/// A small store with samples in every state: what the golden files are made of.
 enum GoldenStore {
     /// Makes the store and returns one line for each waiting sample.
     static func make(_ path: String) async throws -> [String] {
@@ -50,7 +48,7 @@ enum GoldenStore {
         return lines
     }
 
-    /// Since version 6: a further destination with samples in every state.
+    /// A further destination with samples in every state.
     private static func addElsewhere(_ queue: SampleQueue, to worn: Assignment) async throws {
         var terms = EnrollmentTerms.elsewhere()
         terms.keep = Coverage.day * 30
