@@ -35,7 +35,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case enrollAgain = "enroll-again"
     case consentMissing = "consent-missing"
     case patientHeld = "patient-held"
-    case deliveryHeld = "lane-held"
+    case deliveryHeld = "delivery-held"
     case exchangeUnreachable = "exchange-unreachable"
     case fallingBehind = "falling-behind"
     case deliveryStalled = "delivery-stalled"
@@ -61,10 +61,6 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
 
     /// Whose silence it explains; nil for an item that stops no heartbeat.
     var explains: Explanation? { row.explains }
-    /// The name that replaces this one, for an item whose name misleads. Both are shown until release 1.0.
-    public var replacement: String? {
-        self == .deliveryHeld ? "delivery-held" : nil
-    }
 
     /// What an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
     enum Explanation { case everyStrap, itsStrap, theStore, itsDelivery }

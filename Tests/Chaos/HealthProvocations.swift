@@ -183,7 +183,7 @@ struct Provocation: Sendable {
             try await world.delivered()
             await world.exchange.removePatient(40002)
         },
-        "lane-held": Provocation(advice: "enroll again with --device") { world in
+        "delivery-held": Provocation(advice: "enroll again with --device") { world in
             try await world.record()
             try await world.delivered()
             await world.exchange.setDeviceType(TestWorld.device, to: "other")

@@ -180,7 +180,7 @@ import Testing
             balance: balance, destinations: [.init(name: "e1", balance: balance)],
             oldestUnsent: noon, usedBytes: 3 << 20, reclaimableBytes: 1 << 20,
             logBytes: 4096, maxBytes: 2 << 30, fullPolicy: "refuse-new", full: false,
-            clockUnknownBoots: 1, unvouchedBoots: 1, salvages: [salvage]),
+            clockUnknownBoots: 1, salvages: [salvage]),
         "release": SampleCountReport(samples: 5),
         "samples": SamplesReport(
             samples: [

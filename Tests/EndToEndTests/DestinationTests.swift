@@ -337,7 +337,7 @@ import Testing
             try await Self.scan(code.text, port)
             try await Self.settle(fixture)
             try await fixture.eventually("no longer held") { status in
-                !status.health.contains { $0.name == "lane-held" }
+                !status.health.contains { $0.name == "delivery-held" }
             }
             let listed = try await Self.listed("cloudcare", fixture)
             #expect(listed.delivered > 0 && listed.pending <= 3)

@@ -103,9 +103,7 @@ struct HealthWatch: Service {
 extension HealthItem {
     init(_ condition: HealthCondition, since: Date) {
         self.init(
-            name: condition.name.rawValue, newName: condition.name.replacement,
-            severity: condition.name.severity.rawValue, since: since, sensor: condition.strap,
-            message: condition.message,
-            advice: condition.advice)
+            name: condition.name.rawValue, severity: condition.name.severity.rawValue, since: since,
+            sensor: condition.strap, message: condition.message, advice: condition.advice)
     }
 }

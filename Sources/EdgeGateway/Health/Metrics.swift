@@ -33,9 +33,7 @@ enum Metrics {
         page.add(
             "health", .gauge, "1 for each condition that is not well.",
             Dictionary(
-                status.health.flatMap { item in
-                    [item.name, item.newName].compactMap { $0 }.map { ($0, 1.0) }
-                }, uniquingKeysWith: +
+                status.health.map { ($0.name, 1.0) }, uniquingKeysWith: +
             ).sorted { $0.key < $1.key }.map { (["condition": $0.key], $0.value) })
         addBalance(status.balance, to: &page)
         if let oldest = status.oldestUnsent {
@@ -128,23 +126,20 @@ enum Metrics {
         func each(_ value: (EnrollmentReport) -> Double?) -> [([String: String], Double)] {
             enrollments.compactMap { one in value(one).map { (["enrollment": one.name], $0) } }
         }
-        // Until release 1.0 each has its old name as well.
-        for name in ["delivery", "lane"] {
-            page.add(
-                "\(name)_pending", .gauge, "Samples that wait for this delivery.",
-                each { Double($0.pending) })
-            page.add(
-                "\(name)_delivered_total", .counter, "Samples that this delivery delivered.",
-                each { Double($0.delivered) })
-            page.add("\(name)_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
-            page.add(
-                "\(name)_held", .gauge, "1 while this delivery is held.",
-                each { $0.held == nil ? 0 : 1 })
-            page.add(
-                "\(name)_last_delivery_timestamp_seconds", .gauge,
-                "When this delivery last delivered.",
-                each { $0.lastDelivery?.timeIntervalSince1970 })
-        }
+        page.add(
+            "delivery_pending", .gauge, "Samples that wait for this delivery.",
+            each { Double($0.pending) })
+        page.add(
+            "delivery_delivered_total", .counter, "Samples that this delivery delivered.",
+            each { Double($0.delivered) })
+        page.add("delivery_dead", .gauge, "Samples refused for good.", each { Double($0.dead) })
+        page.add(
+            "delivery_held", .gauge, "1 while this delivery is held.",
+            each { $0.held == nil ? 0 : 1 })
+        page.add(
+            "delivery_last_delivery_timestamp_seconds", .gauge,
+            "When this delivery last delivered.",
+            each { $0.lastDelivery?.timeIntervalSince1970 })
     }
 }
 

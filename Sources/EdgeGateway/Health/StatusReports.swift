@@ -6,8 +6,6 @@ import Foundation
 struct HealthItem: Codable, Equatable {
     /// Stable name, such as `radio-off`.
     var name: String
-    /// The name that replaces it in release 1.0, where it misleads.
-    var newName: String?
     /// `error`: heartbeats are lost or do not arrive; `warning`: a person acts before they stop.
     var severity: String
     var since: Date

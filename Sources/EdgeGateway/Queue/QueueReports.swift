@@ -22,8 +22,6 @@ struct QueueReport: Codable, Equatable {
     var full: Bool
     /// Boots whose clock is not trusted.
     var clockUnknownBoots: Int
-    /// The same under its old name, until release 1.0.
-    var unvouchedBoots: Int
     /// What became of broken stores, newest first.
     var salvages: [SalvagedStoreReport]
 }

@@ -27,7 +27,7 @@ struct QueueService: Sendable {
             oldestUnsent: balance.oldestUnsent.map { Date($0) },
             usedBytes: fill.usedBytes, reclaimableBytes: fill.reclaimableBytes,
             logBytes: fill.logBytes, maxBytes: fill.maxBytes, fullPolicy: fill.policy.rawValue,
-            full: fill.isFull, clockUnknownBoots: boots, unvouchedBoots: boots,
+            full: fill.isFull, clockUnknownBoots: boots,
             salvages: try await queue.salvages().map(SalvagedStoreReport.init))
     }
 

@@ -207,26 +207,6 @@ import Testing
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="queue-full"} 3"#))
         #expect(text.contains(#"edge_gateway_frames_refused_total{reason="store-unwritable"} 0"#))
     }
-
-    @Test func aNameThatMisleadsIsShownWithTheOneThatReplacesIt() {
-        var status = StatusReport.sample
-        status.health = [
-            HealthItem(
-                HealthCondition(.deliveryHeld, subject: "e1", message: "held"), since: Date())
-        ]
-        #expect(status.health[0].name == "lane-held")
-        #expect(status.health[0].newName == "delivery-held")
-        let text = Metrics.text(status)
-        for condition in ["lane-held", "delivery-held"] {
-            #expect(text.contains(#"edge_gateway_health{condition="\#(condition)"} 1"#))
-        }
-        for name in [
-            "pending", "delivered_total", "dead", "held", "last_delivery_timestamp_seconds",
-        ] {
-            #expect(text.contains("\nedge_gateway_delivery_\(name){"))
-            #expect(text.contains("\nedge_gateway_lane_\(name){"))
-        }
-    }
 }
 
 extension StatusReport {

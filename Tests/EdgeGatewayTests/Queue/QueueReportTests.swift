@@ -20,7 +20,7 @@ import Testing
     private static let queue = QueueReport(
         balance: balance, destinations: [], oldestUnsent: noon, usedBytes: 3 << 20,
         reclaimableBytes: 1 << 20, logBytes: 0, maxBytes: 2 << 30, fullPolicy: "refuse-new",
-        full: false, clockUnknownBoots: 1, unvouchedBoots: 1, salvages: [salvage])
+        full: false, clockUnknownBoots: 1, salvages: [salvage])
 
     private static func sample(_ name: String) -> SampleReport {
         SampleReport(
@@ -50,7 +50,7 @@ import Testing
                 + #""oldest_unsent":"2026-12-01T12:00:00Z","reclaimable_bytes":1048576,"#
                 + #""salvages":[{"acknowledged":false,"at":"2026-12-01T12:00:00Z","#
                 + #""broken_file":"queue.sqlite.broken-1","carried":8,"cause":"malformed","#
-                + #""damaged":1,"lost":2,"orphaned":0}],"unvouched_boots":1,"used_bytes":3145728}"#)
+                + #""damaged":1,"lost":2,"orphaned":0}],"used_bytes":3145728}"#)
     }
 
     @Test func samplesAndLettersAreLists() throws {
