@@ -137,7 +137,7 @@ actor Deliveries {
             record: record, file: file, transport: transport, clock: clock, logger: logger)
         let destination = ExchangeDestination(
             terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
-            isDeviceChosen: record.isDeviceChosen ?? false,
+            isDeviceChosen: record.isDeviceChosen,
             termsChanged: { [queue, logger] terms in
                 do {
                     try await queue.updateEnrollment(enrollment.id, terms: terms)

@@ -123,7 +123,7 @@ struct DestinationComparisonReport: Codable, Equatable {
     struct Day: Codable, Equatable {
         /// When the day (UTC) begins; left out while the samples' clock is not known.
         var day: Date?
-        /// When the last day begins, for samples that were recorded before counts were kept by day.
+        /// When the last day begins, for samples that were recorded while the clock was not known.
         var until: Date?
         /// Samples that go to both.
         var samples: Int

@@ -146,7 +146,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
             ["NAME", "STATE", "DELIVERED", "UNSENT", "DEAD", "LAST", "EXCHANGE"],
             enrollments.map {
                 [
-                    GivenName.shown($0.name), state($0), String($0.delivered), String($0.pending),
+                    $0.name, state($0), String($0.delivered), String($0.pending),
                     String($0.dead),
                     $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-",
                     $0.exchange,

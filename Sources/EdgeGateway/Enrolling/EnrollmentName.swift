@@ -2,15 +2,6 @@ import OfflineQueue
 
 /// How enrollments are named: as a person asks, or e1, e2 and so on.
 enum EnrollmentName {
-    /// The name that a request gives: an existing enrollment's as the store has it, or a new one.
-    ///
-    /// - Throws: ``ProblemReport`` for a new one that cannot be a name.
-    static func checked(_ asked: String?, beside existing: [Enrollment]) throws -> String? {
-        if let asked, let known = existing.named(asked) { return known.terms.name }
-        try GivenName.check(asked)
-        return asked
-    }
-
     /// The name of an enrollment: as asked for, or as the one has that it takes the place of.
     ///
     /// - Throws: ``ProblemReport`` when the name asked for is another enrollment's.

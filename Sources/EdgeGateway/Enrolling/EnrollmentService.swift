@@ -16,9 +16,7 @@ struct EnrollmentService: Sendable {
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         try Self.check(resolution: request.resolution)
-        var request = request
-        request.name = try EnrollmentName.checked(
-            request.name, beside: try await queue.enrollments())
+        try GivenName.check(request.name)
         switch (request.link, request.practitionerKey, request.file) {
         case (let link?, nil, nil): return try await store(try await redeem(link, request), request)
         case (nil, let key?, nil): return try await enroll(key: Secret(key), request)
@@ -31,9 +29,9 @@ struct EnrollmentService: Sendable {
     }
 
     /// Refuses a new enrollment that cannot be made, before a person goes for a phone.
-    func check(_ ask: WebEnrollRequest) async throws {
+    func check(_ ask: WebEnrollRequest) throws {
         try Self.check(resolution: ask.resolution)
-        _ = try EnrollmentName.checked(ask.name, beside: try await queue.enrollments())
+        try GivenName.check(ask.name)
     }
 
     static func check(resolution: String?) throws {

@@ -13,10 +13,10 @@ actor WebEnrollmentService {
     }
 
     /// Lets a phone hand an invitation link over, once.
-    func begin(_ ask: WebEnrollRequest) async throws -> ShareReport {
+    func begin(_ ask: WebEnrollRequest) throws -> ShareReport {
         let place = try page.place()
         // Now, not when a person waits with a phone.
-        try await enrolling.check(ask)
+        try enrolling.check(ask)
         let expires = Date().addingTimeInterval(OneTimeEnrollment.seconds)
         let code = handover.begin(ask, expires: expires)
         return ShareReport(

@@ -22,22 +22,12 @@ enum GivenName {
             advice: "give 1 to \(lengthMax) printable characters, with no blank at either end")
     }
 
-    /// How a list shows a name: one that is blank in quotes, so that it is seen and can be given again.
-    static func shown(_ name: String) -> String {
-        name.allSatisfy { isBlank($0) } ? "\"\(name)\"" : name
-    }
-
     private static func isBlank(_ character: Character?) -> Bool {
         character?.isWhitespace ?? false
     }
 }
 
 extension [Enrollment] {
-    /// The one that a person means by `name`: as it was given, or as lists show it. Stores of earlier versions have
-    /// names that cannot be typed.
-    func named(_ name: String) -> Enrollment? {
-        if let exact = first(where: { $0.terms.name == name }) { return exact }
-        let shown = filter { Printable.line($0.terms.name) == name }
-        return shown.count == 1 ? shown[0] : nil
-    }
+    /// The one with that name.
+    func named(_ name: String) -> Enrollment? { first { $0.terms.name == name } }
 }

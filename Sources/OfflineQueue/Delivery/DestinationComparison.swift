@@ -18,8 +18,7 @@ public struct DayBooks: Sendable, Hashable {
 /// One day of two destinations.
 public struct ComparedDay: Sendable, Hashable {
     /// The first and the last day (UTC) whose samples are counted, in days since 1970-01-01: one and the same
-    /// but for what was recorded before counts were kept by day. Nil while the clock of the samples' boot is
-    /// not known.
+    /// but for what was recorded while the clock was not known. Nil while it still is not.
     public let days: ClosedRange<Int64>?
     /// Samples that go to both.
     public internal(set) var samples = 0

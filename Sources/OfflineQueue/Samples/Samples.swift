@@ -22,13 +22,6 @@ public struct Arrival: Sendable, Hashable, Codable {
     /// was none.
     public var isLate: Bool
 
-    /// The names in a file beside the store (``SetAside``).
-    private enum CodingKeys: String, CodingKey {
-        case assignmentID, frame, flags, fault, isLate
-        case uptime = "uptimeMicroseconds"
-        case trustedWall = "trustedWallMicroseconds"
-    }
-
     /// Why it is stored as undecodable; nil for a sample.
     var faultStored: String? {
         frame.count > Self.frameBytesMax ? "frame longer than 512 octets" : fault

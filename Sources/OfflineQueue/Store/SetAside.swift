@@ -24,12 +24,9 @@ struct SetAside: Codable, Sendable {
     var wallOffset: WallOffset?
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
-    // As in `UnsureCommit.Known`; nil in files of older versions.
-    var nextSample: Int64?
-    var oldestWaiting: Uptime?
-    var refusalsWritten: [Int64: Int]?
+    var known: UnsureCommit.Known
     /// Frames that found no room here either, by assignment.
-    var framesGivenUp: [Int64: Int]?
+    var framesGivenUp: [Int64: Int] = [:]
     var events: [LedgerEvent]
     /// As of the last commit; empty if the run had not begun in the store.
     var ledgers: [Int64: KeptLedger]
@@ -65,40 +62,6 @@ struct SetAside: Codable, Sendable {
             .map { "\(directory)/\($0)" }
     }
 
-    /// Nil if the file is not whole.
-    init?(path: String) {
-        guard let data = FileManager.default.contents(atPath: path),
-            let line = data.firstIndex(of: UInt8(ascii: "\n"))
-        else { return nil }
-        let head = String(decoding: data[..<line], as: UTF8.self).split(separator: " ")
-        let payload = [UInt8](data[data.index(after: line)...])
-        guard head.count == 4, head.prefix(2).joined(separator: " ") == Self.magic,
-            head[2] == "\(RowChecksum.crc32(payload))", head[3] == "\(payload.count)",
-            let aside = try? JSONDecoder().decode(SetAside.self, from: Data(payload))
-        else { return nil }
-        self = aside
-    }
-
-    init(
-        store: String, bootID: String, nonce: UInt64, started: ClockReading, ended: Uptime,
-        wallOffset: WallOffset?, arrivals: [Arrival], refusals: [Int64: Int], nextSample: Int64,
-        refusalsWritten: [Int64: Int], events: [LedgerEvent], ledgers: [Int64: KeptLedger]
-    ) {
-        self.nextSample = nextSample
-        oldestWaiting = arrivals.map(\.uptime).min()
-        self.refusalsWritten = refusalsWritten
-        self.store = store
-        self.bootID = bootID
-        self.nonce = nonce
-        self.started = started
-        self.ended = ended
-        self.wallOffset = wallOffset
-        self.arrivals = arrivals
-        self.refusals = refusals
-        self.events = events
-        self.ledgers = ledgers
-    }
-
     // MARK: - Taking up
 
     /// Commits it in the name of its run, unless that was done before.
@@ -128,18 +91,13 @@ struct SetAside: Codable, Sendable {
             try db.trust(boot: boot, offset: wallOffset, source: "clock")
         }
         // A salvage may have lost some.
-        let known = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
-        kept = kept.filter { known.contains($0.key) }
+        let assignments = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
+        kept = kept.filter { assignments.contains($0.key) }
         // A change that the disk refused at last counts by now.
         let changes = try EndedAssignments(
             db, among: Set(arrivals.map(\.assignmentID)).union(kept.keys), boot: boot)
-        let arrivals = arrivals.filter { known.contains($0.assignmentID) }
-        let unsure = try UnsureCommit(
-            db, run: run,
-            beyond: UnsureCommit.Known(
-                nextSample: nextSample,
-                oldestWaiting: oldestWaiting ?? arrivals.map(\.uptime).min(),
-                refusalsWritten: refusalsWritten))
+        let arrivals = arrivals.filter { assignments.contains($0.assignmentID) }
+        let unsure = try UnsureCommit(db, run: run, beyond: known)
         for id in kept.keys { kept[id]?.doubt() }
         for (id, end) in changes.ends where kept[id] != nil {
             guard let next = end.next, kept[next] == nil else { continue }
@@ -153,9 +111,9 @@ struct SetAside: Codable, Sendable {
         try commit.insert(
             arrivals.filter { !unsure.has($0) }.compactMap(changes.reassigned)[...], settings, db)
         let refused = unsure.uncounted(refusals).merging(
-            unsure.missing(framesGivenUp ?? [:]), uniquingKeysWith: +)
+            unsure.missing(framesGivenUp), uniquingKeysWith: +)
         for (assignment, count) in refused.sorted(by: { $0.key < $1.key })
-        where known.contains(assignment) {
+        where assignments.contains(assignment) {
             try commit.refuse(count, assignment: assignment, .storeUnwritable, db)
         }
         try commit.updateSegments(db)
@@ -173,6 +131,20 @@ struct SetAside: Codable, Sendable {
 }
 
 extension SetAside {
+    /// Nil if the file is not whole.
+    init?(path: String) {
+        guard let data = FileManager.default.contents(atPath: path),
+            let line = data.firstIndex(of: UInt8(ascii: "\n"))
+        else { return nil }
+        let head = String(decoding: data[..<line], as: UTF8.self).split(separator: " ")
+        let payload = [UInt8](data[data.index(after: line)...])
+        guard head.count == 4, head.prefix(2).joined(separator: " ") == Self.magic,
+            head[2] == "\(RowChecksum.crc32(payload))", head[3] == "\(payload.count)",
+            let aside = try? JSONDecoder().decode(SetAside.self, from: Data(payload))
+        else { return nil }
+        self = aside
+    }
+
     /// Ledgers of the open assignments.
     private static func openLedgers(
         _ db: Database, beginning uptime: Uptime
@@ -236,7 +208,9 @@ extension SampleQueue {
                 store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
                 nonce: run.nonce, started: run.started, ended: clock.read().uptime,
                 wallOffset: run.wallOffset, arrivals: buffer.arrivals, refusals: buffer.refusals,
-                nextSample: segments.nextSample, refusalsWritten: buffer.refusalsWritten,
+                known: UnsureCommit.Known(
+                    nextSample: segments.nextSample, oldestWaiting: buffer.oldestUptime,
+                    refusalsWritten: buffer.refusalsWritten),
                 events: ledgers.events, ledgers: run.hasBegun ? ledgers.kept : [:])
             defer { try? abandon() }
             if buffer.hasNoFrames { return .complete }

@@ -19,21 +19,20 @@ struct UnsureCommit {
     private var refusals: [Int64: Int] = [:]
 
     /// What memory knows for certain that the store has of its run.
-    struct Known: Sendable {
-        /// The number that the next sample gets; nil where it is not known.
-        var nextSample: Int64?
+    struct Known: Sendable, Codable {
+        /// The number that the next sample gets.
+        var nextSample: Int64
         /// Uptime of the oldest frame that waits; nil if none does.
         var oldestWaiting: Uptime?
-        /// Refused frames that the store has counted, by assignment; nil where they are not known.
-        var refusalsWritten: [Int64: Int]?
+        /// Refused frames that the store has counted, by assignment.
+        var refusalsWritten: [Int64: Int] = [:]
     }
 
     /// What the store of `db` has of a run beyond what is known.
     init(_ db: Database, run: Int64, beyond known: Known) throws {
         if let since = known.oldestWaiting {
-            try findFrames(db, run: run, from: known.nextSample ?? 0, since: since)
+            try findFrames(db, run: run, from: known.nextSample, since: since)
         }
-        guard let refusalsWritten = known.refusalsWritten else { return }
         let counts = try Row.fetchAll(
             db,
             sql: """
@@ -44,7 +43,7 @@ struct UnsureCommit {
             arguments: [run, LossKind.refused.rawValue, LossReason.storeUnwritable.rawValue])
         for row in counts {
             let assignment: Int64 = row["assignment"] ?? 0
-            let count = (row["count"] ?? 0) - (refusalsWritten[assignment] ?? 0)
+            let count = (row["count"] ?? 0) - (known.refusalsWritten[assignment] ?? 0)
             if count > 0 { refusals[assignment] = count }
         }
     }

@@ -27,14 +27,7 @@ public struct ClockReading: Sendable, Hashable {
     public var trustedWall: UTC? { isTrusted ? wall : nil }
 }
 
-/// Files beside the store hold readings in this form (``SetAside``).
-extension ClockReading: Codable {
-    private enum CodingKeys: String, CodingKey {
-        case uptime = "uptimeMicroseconds"
-        case wall = "wallMicroseconds"
-        case isTrusted
-    }
-}
+extension ClockReading: Codable {}
 
 /// A source of clock readings; the tests' one is simulated.
 public protocol GatewayClock: Sendable {

@@ -148,20 +148,14 @@ struct RelayRequest: Sendable, Hashable {
         _ document: Document.Point, _ straps: [StrapDatasheet]
     ) throws(Fault) -> OutgoingPoint {
         guard let id = document.id, isIdentity(id), let patient = document.patient,
-            PatientAccess.isPatientID(patient), let content = content(document)
+            PatientAccess.isPatientID(patient), let content = content(document),
+            let index = document.strap, straps.indices.contains(Int(clamping: index))
         else { throw .value }
-        var strap = StrapDatasheet()
-        if let index = document.strap {
-            guard let known = Int(exactly: index), straps.indices.contains(known) else {
-                throw .value
-            }
-            strap = straps[known]
-            let texts = [strap.manufacturer, strap.model, strap.firmware]
-            guard texts.allSatisfy({ ($0 ?? "").utf8.count <= textBytesMax }) else { throw .value }
-        }
+        let strap = straps[Int(clamping: index)]
+        let texts = [strap.manufacturer, strap.model, strap.firmware]
+        guard texts.allSatisfy({ ($0 ?? "").utf8.count <= textBytesMax }) else { throw .value }
         return OutgoingPoint(
-            DataPoint(uuid: id, content), patient: patient,
-            sensorID: Int64(document.strap ?? -1), strap: strap)
+            DataPoint(uuid: id, content), patient: patient, sensorID: index, strap: strap)
     }
 
     private static func content(_ document: Document.Point) -> DataPoint.Content? {

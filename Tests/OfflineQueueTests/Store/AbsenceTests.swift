@@ -315,7 +315,8 @@ struct AbsenceTests {
                 arrivals: [unknown, known].map {
                     Arrival(assignmentID: $0, at: now, frame: [0, 71])
                 },
-                refusals: [unknown: 2], nextSample: 2, refusalsWritten: [:],
+                refusals: [unknown: 2],
+                known: UnsureCommit.Known(nextSample: 2, oldestWaiting: now.uptime),
                 events: [
                     LedgerEvent(
                         frames: 0, assignment: unknown, uptime: now.uptime, kind: .note(.linkLost))
@@ -329,39 +330,6 @@ struct AbsenceTests {
         #expect(!facts.isAbsent && facts.fault == nil, "\(facts)")
         #expect(try await queue.balance().stored == 2)
         #expect(SetAside.files(in: aside.directory.path).isEmpty)
-        try await queue.close()
-    }
-
-    /// A file of a version that did not write down what its store had for certain.
-    @Test func aFileOfAnOlderVersionIsTakenUpWithAllItsRefusals() async throws {
-        var queue = try await open()
-        let worn = try await Worn(queue)
-        let id = worn.assignment.id
-        let now = clock.read()
-        var settings = settings
-        settings.bufferedSamplesMax = 1
-        try await queue.close()
-        queue = try await store.open(clock, settings: settings)
-        for _ in 0..<4 { try await queue.beat(worn.assignment, clock) }
-        try await queue.flush()
-        let nonce = try store.number("SELECT nonce FROM run ORDER BY id DESC LIMIT 1")
-        try await queue.abandon()
-        var old = SetAside(
-            store: try #require(StoreMarker(besides: store.path).known), bootID: "boot-1",
-            nonce: UInt64(bitPattern: Int64(nonce)), started: now, ended: clock.read().uptime,
-            wallOffset: nil,
-            arrivals: [
-                Arrival(
-                    assignmentID: id, at: now.at(now.uptime + Duration.seconds(1)), frame: [0, 61])
-            ],
-            refusals: [id: 2], nextSample: 2, refusalsWritten: [:], events: [], ledgers: [:])
-        (old.nextSample, old.oldestWaiting, old.refusalsWritten) = (nil, nil, nil)
-        #expect(old.write(in: [aside.directory.path]))
-        queue = try await open()
-        let balance = try await queue.balance()
-        #expect(balance.stored == 2 && balance.isBalanced)
-        #expect(balance.refused == [LossReason.storeUnwritable.rawValue: 3 + 2])
-        #expect(try await queue.audit().isClean)
         try await queue.close()
     }
 
@@ -407,7 +375,9 @@ struct AbsenceTests {
         let stranger = SetAside(
             store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
             ended: clock.read().uptime, wallOffset: nil, arrivals: [arrival],
-            refusals: [:], nextSample: 1, refusalsWritten: [:], events: [], ledgers: [:])
+            refusals: [:],
+            known: UnsureCommit.Known(nextSample: 1, oldestWaiting: arrival.uptime), events: [],
+            ledgers: [:])
         #expect(stranger.write(in: [aside.directory.path]))
         var own = stranger
         own.store = try #require(StoreMarker(besides: store.path).known)

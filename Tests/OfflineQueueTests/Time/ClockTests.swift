@@ -168,27 +168,6 @@ struct ClockTests {
         #expect(try await queue.balance().isBalanced)
     }
 
-    /// What an earlier version set aside is taken up by this one.
-    @Test func aFileBesideTheStoreHasTimesUnderTheirOldNames() throws {
-        func json(_ value: some Encodable) throws -> String {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = .sortedKeys
-            return String(decoding: try encoder.encode(value), as: UTF8.self)
-        }
-        let reading = ClockReading(
-            uptime: .zero + .seconds(1), wall: .epoch + .seconds(2), isTrusted: true)
-        #expect(
-            try json(reading)
-                == #"{"isTrusted":true,"uptimeMicroseconds":1000000,"wallMicroseconds":2000000}"#)
-        let arrival = Arrival(assignmentID: 7, at: reading, frame: [0, 60])
-        let text = try json(arrival)
-        #expect(
-            text == #"{"assignmentID":7,"flags":0,"frame":[0,60],"isLate":false,"#
-                + #""trustedWallMicroseconds":2000000,"uptimeMicroseconds":1000000}"#)
-        #expect(try JSONDecoder().decode(Arrival.self, from: Data(text.utf8)) == arrival)
-        #expect(try json([WallOffset(utc: reading.wall, uptime: reading.uptime)]) == "[1000000]")
-    }
-
     /// The year 1970 would be trusted, and with it every sample of the boot.
     @Test func aClockThatIsSetWhileItIsReadIsNotTrusted() {
         var states = [false, true]

@@ -160,9 +160,9 @@ import Testing
         var settings = EnrollSettings()
         settings.device = "70007"
         let chosen = try await EnrollerTests.enroll(EnrollerTests.exchange(), settings: settings)
-        #expect(chosen.tokens.isDeviceChosen == true)
+        #expect(chosen.tokens.isDeviceChosen)
         let single = try await EnrollerTests.enroll(EnrollerTests.exchange())
-        #expect(single.tokens.isDeviceChosen == nil)
+        #expect(!single.tokens.isDeviceChosen)
         let scratch = try Scratch()
         let file = TokenFile(path: scratch.path + "/tokens.json")
         try file.save(chosen.tokens)

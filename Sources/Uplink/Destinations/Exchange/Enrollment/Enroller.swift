@@ -68,7 +68,7 @@ public struct Enroller: Sendable {
         else { throw .notAnExchange }
 
         var tokens = try await firstTokens(link, client)
-        tokens.isDeviceChosen = settings.device == nil ? nil : true
+        tokens.isDeviceChosen = settings.device != nil
         let token = tokens.pair.access
         let found = try await translating { () throws(ExchangeReader.Fault) -> PatientAccess?? in
             guard let patient = try await reader.patient(token: token) else { return .none }
