@@ -53,7 +53,7 @@ extension HealthRules {
             "edge-gateway enroll --practitioner-key-file FILE --name \(delivery.name)"
         case .destination:
             "edge-gateway destination add with its settings and --name \(delivery.name) again"
-        case .invitation, .file: "edge-gateway enroll LINK with a new invitation of this patient"
+        case .invitation: "edge-gateway enroll LINK with a new invitation of this patient"
         }
     }
 

@@ -211,8 +211,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         /// By how many samples the backlog has grown in the last hour, if it grew all the time.
         public var growth: Int?
 
-        /// An enrollment by an invitation or a practitioner's key, one into a file, or another system.
-        public enum Kind: Sendable { case invitation, practitionerKey, file, destination }
+        /// An enrollment by an invitation or a practitioner's key, or another system.
+        public enum Kind: Sendable { case invitation, practitionerKey, destination }
 
         /// A strap whose patient's samples are held.
         public struct HeldStrap: Sendable, Equatable {

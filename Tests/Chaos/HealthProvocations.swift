@@ -124,10 +124,12 @@ struct Provocation: Sendable {
             let queue = try SampleQueue(
                 path: world.storePath, clock: UntrustedClock(), bootID: "earlier")
             let sensor = try await queue.addSensor(address: "C0:00:00:00:00:0F")
-            let file = try await queue.enroll(
-                EnrollmentTerms(
-                    name: "study", kind: .file, origin: "file://\(world.storePath).ndjson",
-                    fhirBase: "", identifierSystem: "urn:x"))
+            var terms = EnrollmentTerms(
+                name: "study", kind: .destination, origin: "file://\(world.storePath).ndjson",
+                fhirBase: "", identifierSystem: "urn:x")
+            terms.system = "file"
+            terms.settings = #"{"path":"\#(world.storePath).ndjson"}"#
+            let file = try await queue.enroll(terms)
             let assignment = try await queue.assign(sensor: sensor.id, enrollment: file.id)
             try await queue.append(contentsOf: [
                 Arrival(assignmentID: assignment.id, at: UntrustedClock().read(), frame: [0, 72])

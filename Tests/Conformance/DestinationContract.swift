@@ -116,7 +116,7 @@ struct DestinationContract {
     private func record(in queue: SampleQueue, _ clock: ContractClock) async throws -> Enrollment {
         let enrollment = try await queue.enroll(
             EnrollmentTerms(
-                name: "contract", kind: .file, origin: "file:///contract", fhirBase: "",
+                name: "contract", kind: .destination, origin: "file:///contract", fhirBase: "",
                 patient: "40001", identifierSystem: "urn:contract"))
         let sensor = try await queue.addSensor(
             address: "C0:00:00:00:00:01",

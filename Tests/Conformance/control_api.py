@@ -103,7 +103,7 @@ def main():
     outcome = subprocess.run(
         words, cwd=directory,
         env={**os.environ, "PYTHONPATH": str(HERE), "SCHEMATHESIS_HOOKS": "control_api_hooks",
-             "CONTROL_API_DIRECTORY": directory, "PYTHONUTF8": "1"})
+             "PYTHONUTF8": "1"})
     return outcome.returncode
 
 

@@ -182,8 +182,8 @@ import Uplink
         }
     }
 
-    /// A kind of destination is a folder and a line in the registry. (A file is also enrolled into, with
-    /// `enroll --to-file`.)
+    /// A kind of destination is a folder and a line in the registry. (A file is looked for by
+    /// ``DestinationService``: two deliveries may not have the same one.)
     @Test func aKindOfDestinationIsAFolderAndALine() {
         for kind in DestinationRegistry.kinds where kind != FileKind.self {
             let naming = Source.all.filter { $0.words.contains("\(kind)") }

@@ -7,8 +7,8 @@ import Testing
     @Test func aFileGetsEverySampleOnceWithIntervalsAcrossAKill() async throws {
         try await TestWorld.run { fixture in
             let path = fixture.gateway.directory.appending(path: "state/heart.ndjson").path
-            let output = try await fixture.command("enroll", "--to-file", path)
-            #expect(output.contains("into file://\(path)"))
+            let output = try await fixture.command("destination", "add", "file", "path=\(path)")
+            #expect(output.contains("file delivers to file://\(path)"), "\(output)")
             try await fixture.command("pair", TestWorld.addresses[0], "--patient", "ward-7.a")
             let before = try await fixture.eventually("delivered") { $0.balance.delivered >= 5 }
             await fixture.gateway.kill()
@@ -51,13 +51,9 @@ import Testing
             for other in [
                 path, "\(directory)/state/../points.ndjson", "\(directory)/link/points.ndjson",
             ] {
-                for words in [
-                    ["destination", "add", "file", "--name", "two", "path=\(other)"],
-                    ["enroll", "--to-file", other],
-                ] {
-                    let outcome = try await fixture.gateway.command(words)
-                    #expect(outcome.complaint.contains("one writes this file already"), "\(words)")
-                }
+                let outcome = try await fixture.gateway.command(
+                    ["destination", "add", "file", "--name", "two", "path=\(other)"])
+                #expect(outcome.complaint.contains("one writes this file already"), "\(other)")
             }
         }
     }
@@ -70,11 +66,12 @@ import Testing
                 ("/nonexistent/heart.ndjson", "create its directory"),
                 (state + "/queue.sqlite", ".ndjson"), (state + "/tokens-1.json", ".ndjson"),
             ] {
-                let outcome = try await fixture.gateway.command(["enroll", "--to-file", path])
+                let outcome = try await fixture.gateway.command(
+                    ["destination", "add", "file", "path=\(path)"])
                 #expect([1, 2].contains(outcome.status))
                 #expect(outcome.complaint.contains(advice), "\(path): \(outcome.complaint)")
             }
-            #expect(try await fixture.command("enrollments", "--json") == "[\n\n]\n")
+            #expect(try await fixture.command("destination", "list", "--json") == "[\n\n]\n")
         }
     }
 }

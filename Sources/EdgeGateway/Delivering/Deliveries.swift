@@ -68,7 +68,6 @@ actor Deliveries {
         var tokens: RenewingTokens?
         do throws(StartFault) {
             switch enrollment.terms.kind {
-            case .file: destination = try file(enrollment.terms)
             case .destination:
                 let kind: any DestinationKind
                 (kind, destination) = try other(enrollment, secrets: secrets(at: path), logger)
@@ -113,13 +112,6 @@ actor Deliveries {
             ended[enrollment] = fault
             return true
         }
-    }
-
-    private func file(_ terms: EnrollmentTerms) throws(StartFault) -> any Destination {
-        guard let path = FilePlace.path(of: terms) else {
-            throw .damaged("the stored path of the file is damaged")
-        }
-        return FileDestination(path: path, patient: terms.patient)
     }
 
     private func exchange(

@@ -48,7 +48,6 @@ struct Destinations: Sendable {
         let kind: String =
             switch terms.kind {
             case .invitation, .practitionerKey: "exchange"
-            case .file: FileKind.name
             case .destination: terms.system ?? ""
             }
         return DestinationReport(
@@ -112,7 +111,7 @@ struct Destinations: Sendable {
 extension EnrollmentTerms {
     /// What a person looks at while deliveries fail.
     var faultRemedy: String {
-        let type = try? DestinationRegistry.kind(kind == .file ? FileKind.name : system ?? "")
+        let type = try? DestinationRegistry.kind(system ?? "")
         return type?.faultRemedy ?? DestinationRegistry.faultRemedy
     }
 }

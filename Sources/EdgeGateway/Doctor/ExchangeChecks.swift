@@ -100,8 +100,7 @@ struct ExchangeChecks {
         if let fault = enrollment.fault {
             return .fault(
                 name, "\(enrollment.name): \(fault), \(waiting)",
-                enrollment.kind == "file"
-                    ? FileKind.faultRemedy : DestinationRegistry.faultRemedy)
+                DestinationRegistry.faultRemedy)
         }
         return .ok(name, "\(enrollment.name) delivers, \(waiting)")
     }

@@ -5,7 +5,7 @@ import Uplink
 struct EnrollCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enroll",
-        abstract: "Authorizes delivery: by an invitation, a practitioner's key, or into a file.",
+        abstract: "Authorizes delivery to an exchange: by an invitation or a practitioner's key.",
         discussion: """
             An invitation link or a key is a credential: anyone who has it can upload as this patient. \
             Give `-` to read a link from standard input, so that it stays out of the shell's \
@@ -16,7 +16,6 @@ struct EnrollCommand: AsyncParsableCommand {
               edge-gateway enroll --picture invitation.png
               edge-gateway enroll --web
               edge-gateway enroll --practitioner-key-file key.json --name clinic
-              edge-gateway enroll --to-file /var/lib/edge-gateway/heart.ndjson
             """)
 
     @Argument(help: "The invitation link, or - for standard input.")
@@ -32,10 +31,6 @@ struct EnrollCommand: AsyncParsableCommand {
         help: ArgumentHelp("File that holds a practitioner's API key.", valueName: "file"),
         completion: .file())
     var practitionerKeyFile: String?
-    @Option(
-        help: ArgumentHelp(
-            "Deliver into this file: NDJSON, RR intervals included.", valueName: "absolute-path"))
-    var toFile: String?
     @Flag(help: "Let a phone send the link, through a page that works once.")
     var web = false
     @Option(
@@ -64,10 +59,10 @@ struct EnrollCommand: AsyncParsableCommand {
         "raw: a data point per frame; 10s or 60s: averages (default: raw)."
 
     func validate() throws {
-        let sources = [link, file, picture, practitionerKeyFile, toFile].compactMap { $0 }
+        let sources = [link, file, picture, practitionerKeyFile].compactMap { $0 }
         guard sources.count + (web ? 1 : 0) == 1 else {
             throw ValidationError(
-                "give one of LINK, --file, --picture, --web, --practitioner-key-file and --to-file")
+                "give one of LINK, --file, --picture, --web and --practitioner-key-file")
         }
     }
 
@@ -77,8 +72,7 @@ struct EnrollCommand: AsyncParsableCommand {
             ? try await WebEnrollment(daemon: daemon).run(name: name, resolution: resolution)
             : try await enroll(try request())
         if daemon.json { return try Terminal.printJSON(report) }
-        let way = report.kind == "file" ? "into" : "at"
-        Terminal.print("enrolled as \(report.name) \(way) \(report.exchange)")
+        Terminal.print("enrolled as \(report.name) at \(report.exchange)")
         if let held = report.held {
             Terminal.print("  held: \(held)")
             if let reason = HoldReason(rawValue: held) {
@@ -87,8 +81,6 @@ struct EnrollCommand: AsyncParsableCommand {
         } else if report.kind == "practitioner-key" {
             Terminal.print(
                 "  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
-        } else if report.kind == "file" {
-            Terminal.print("  next: edge-gateway scan")
         } else {
             Terminal.print("  delivers \(report.code); next: edge-gateway scan")
         }
@@ -109,8 +101,6 @@ struct EnrollCommand: AsyncParsableCommand {
             let key = try CredentialSource.practitionerKey(inFile: practitionerKeyFile)
             request.practitionerKey = key.key.revealed
             request.exchange = exchange ?? key.exchange
-        } else if let toFile {
-            request.file = toFile
         } else if let picture {
             request.link = try CredentialSource.link(inPicture: picture)
         } else if let file {

@@ -13,8 +13,6 @@ enum EnrollmentStep: String, CaseIterable {
 
 /// What an enrollment's file holds.
 enum Credentials {
-    /// There is no file: it needs none.
-    case none
     case tokens(TokenRecord)
     /// Of a destination that is not an exchange.
     case secrets(DestinationSecrets)
@@ -118,7 +116,6 @@ struct EnrollmentChanges: Sendable {
     /// Stores what belongs into the file of an enrollment; returns what puts the earlier file back.
     private func save(_ credentials: Credentials, of id: Int64) throws -> () -> Void {
         switch credentials {
-        case .none: return {}
         case .tokens(let tokens): return try save(tokens, in: tokenFile(of: id))
         case .secrets(let secrets): return try save(secrets, in: secretFile(of: id))
         }

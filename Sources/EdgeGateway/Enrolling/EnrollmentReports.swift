@@ -5,7 +5,7 @@ import Foundation
 /// An enrollment with one exchange.
 struct EnrollmentReport: Codable, Equatable {
     var name: String
-    /// `invitation`, `practitioner-key` or `file`.
+    /// `invitation` or `practitioner-key`.
     var kind: String
     var exchange: String
     var patient: String?
@@ -35,8 +35,6 @@ struct EnrollRequest: Codable {
     var link: String?
     /// The base64 of `client id:client secret`; needs `exchange`.
     var practitionerKey: String?
-    /// The absolute path of a file to deliver into.
-    var file: String?
     /// The exchange's address, for a key and for links that name none.
     var exchange: String?
     /// For links of exchanges before v0.0.9: the OAuth client and its code verifier.
@@ -50,7 +48,7 @@ struct EnrollRequest: Codable {
 
     // The coder's way with capitals in a row would make it client_i_d.
     enum CodingKeys: String, CodingKey {
-        case link, practitionerKey, file, exchange, verifier, name, device, resolution
+        case link, practitionerKey, exchange, verifier, name, device, resolution
         case clientID = "clientId"
     }
 }

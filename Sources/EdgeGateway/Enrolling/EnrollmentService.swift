@@ -11,19 +11,18 @@ struct EnrollmentService: Sendable {
     let clock: any GatewayClock
     let logger: Logger
 
-    /// Takes an invitation, a practitioner's key or a file, and begins its delivery.
+    /// Takes an invitation or a practitioner's key, and begins its delivery.
     ///
     /// - Throws: ``ProblemReport``; then nothing was stored.
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         try Self.check(resolution: request.resolution)
         try GivenName.check(request.name)
-        switch (request.link, request.practitionerKey, request.file) {
-        case (let link?, nil, nil): return try await store(try await redeem(link, request), request)
-        case (nil, let key?, nil): return try await enroll(key: Secret(key), request)
-        case (nil, nil, let path?): return try await enroll(file: path, request)
+        switch (request.link, request.practitionerKey) {
+        case (let link?, nil): return try await store(try await redeem(link, request), request)
+        case (nil, let key?): return try await enroll(key: Secret(key), request)
         default:
             throw ProblemReport(
-                code: .badRequest, message: "one of link, key and file is needed",
+                code: .badRequest, message: "a link or a key is needed",
                 advice: "edge-gateway enroll --help")
         }
     }
@@ -165,47 +164,6 @@ struct EnrollmentService: Sendable {
             identifierSystem: settings.identifierSystem)
         terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
         return try await begin(terms, insteadOf: same, .tokens(enrolled.tokens))
-    }
-
-    /// Delivers into a file from now on.
-    private func enroll(file path: String, _ request: EnrollRequest) async throws
-        -> EnrollmentReport
-    {
-        guard let origin = FilePlace.origin(path: path) else {
-            throw ProblemReport(
-                code: .badRequest, message: "this is not an absolute path of a file",
-                advice: "such as /var/lib/edge-gateway/heart.ndjson")
-        }
-        try checkBeside(path)
-        let existing = try await queue.enrollments()
-        let writer = existing.first { $0.terms.writes(to: path) }
-        if let writer, writer.terms.kind != .file {
-            throw ProblemReport(
-                code: .fileNotWritable, message: "\(writer.terms.name) writes this file already",
-                advice: "choose another file")
-        }
-        let same = writer
-        // A delivery holds the file locked; only a new one is tried.
-        if same == nil, let problem = await FileKind.problem(at: path) {
-            throw ProblemReport(
-                code: .fileNotWritable, message: problem.message, advice: problem.advice)
-        }
-        let code = ObservationCode.omhHeartRate
-        var terms = EnrollmentTerms(
-            name: try EnrollmentName.choose(
-                asked: request.name, insteadOf: same, beside: existing),
-            kind: .file, origin: origin, fhirBase: "", codeSystem: code.system,
-            code: code.code, identifierSystem: settings.identifierSystem)
-        terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
-        return try await begin(terms, insteadOf: same, .none)
-    }
-
-    /// Nothing may be appended to the gateway's own files.
-    private func checkBeside(_ path: String) throws {
-        guard let refusal = GatewayFiles(settings: settings).refusal(of: path) else { return }
-        throw ProblemReport(
-            code: .badRequest, message: refusal,
-            advice: "choose another directory, or another name that ends in .ndjson")
     }
 
     private func begin(

@@ -33,9 +33,7 @@ struct Enrollments: Sendable {
     func destinations(named names: [String]) async throws -> [Enrollment] {
         let all = try await queue.enrollments()
         return try names.map { name in
-            guard let one = all.named(name),
-                one.terms.kind == .destination || one.terms.kind == .file
-            else {
+            guard let one = all.named(name), one.terms.kind == .destination else {
                 throw ProblemReport(
                     code: .unknownEnrollment, message: "there is no destination \(name)",
                     advice: "edge-gateway destination list; an exchange is named by --enrollment")

@@ -75,9 +75,7 @@ extension FleetReport {
                 max(0, now.timeIntervalSince($0))
             },
             backlog: status.enrollments.map {
-                FleetBacklog(
-                    destination: $0.name, kind: $0.kind == "file" ? "file" : "exchange",
-                    samples: $0.pending)
+                FleetBacklog(destination: $0.name, kind: "exchange", samples: $0.pending)
             }
                 + status.destinations.map {
                     FleetBacklog(destination: $0.name, kind: $0.kind, samples: $0.pending)

@@ -22,7 +22,6 @@ struct DeliveryHealth: Sendable {
                 switch enrollment.terms.kind {
                 case .invitation: .invitation
                 case .practitionerKey: .practitionerKey
-                case .file: .file
                 case .destination: .destination
                 }
             delivery.wantsEnrolling = enrollment.state == .enrollAgain

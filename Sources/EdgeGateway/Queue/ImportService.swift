@@ -22,9 +22,7 @@ struct ImportService: Sendable {
                 code: .unknownEnrollment, message: "there is no enrollment to deliver them",
                 advice: "edge-gateway enroll LINK, then import again")
         }
-        let further = try await queue.enrollments().filter {
-            $0.terms.kind == .destination || $0.terms.kind == .file
-        }
+        let further = try await queue.enrollments().filter { $0.terms.kind == .destination }
         let target = ImportTarget(
             enrollmentID: enrollment.id, patient: ask.patient,
             assignments: ask.assignments.map(Set.init),

@@ -57,7 +57,6 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case patientRefused = "patient-refused"
     case tokensNotStored = "tokens-not-stored"
     case tokensNotErased = "tokens-not-erased"
-    case fileNotWritable = "file-not-writable"
     case strapRecords = "strap-records"
     case strapChanged = "strap-changed"
     case badDestination = "bad-destination"
@@ -114,7 +113,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseDevice,
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
-            .tokensNotErased, .fileNotWritable, .strapRecords, .strapChanged, .destinationRefuses,
+            .tokensNotErased, .strapRecords, .strapChanged, .destinationRefuses,
             .ownDestination, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
             .notStored, .diskFull, .readOnly, .newerSchema, .olderSchema, .inUse, .corrupt,

@@ -55,9 +55,7 @@ public struct Enrollment: Sendable, Hashable, Identifiable {
         case invitation
         /// A practitioner's API key: every patient who shares an organization.
         case practitionerKey = "practitioner-key"
-        /// Without authorization: it goes into a file, for any patient.
-        case file
-        /// Another system, for any patient: ``EnrollmentTerms/system`` says which.
+        /// Another system or a file, for any patient: ``EnrollmentTerms/system`` says which.
         case destination
     }
 

@@ -127,7 +127,7 @@ extension Database {
             throw QueueError(
                 .invalidArgument, operation, "the sensor's samples go there in any case")
         }
-        guard kind == .destination || kind == .file else {
+        guard kind == .destination else {
             throw QueueError(
                 .invalidArgument, operation, "an exchange gets samples by an assignment to it")
         }

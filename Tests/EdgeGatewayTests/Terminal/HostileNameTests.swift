@@ -86,7 +86,7 @@ import Testing
                 try await fixture.eventually("an answer") { await fixture.isAnswered() }
                 let file = FileManager.default.temporaryDirectory.path + "/\(UUID()).ndjson"
                 for words in [
-                    ["enroll", "--to-file", file], ["pair", "C0:00:00:00:00:01"],
+                    ["pair", "C0:00:00:00:00:01"],
                     ["enroll", "https://exchange.example/invitation"],
                     ["destination", "add", "file", "path=\(file)"],
                 ] {

@@ -55,7 +55,7 @@ private actor LedgerDestination: Destination {
                 path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
             let enrollment = try await queue.enroll(
                 EnrollmentTerms(
-                    name: "e", kind: .file, origin: "file:///e", fhirBase: "", patient: "1",
+                    name: "e", kind: .destination, origin: "file:///e", fhirBase: "", patient: "1",
                     identifierSystem: "i"))
             let sensor = try await queue.addSensor(
                 address: "A0:9E:1A:00:00:01", details: SensorDetails())

@@ -79,23 +79,18 @@ public struct FileKind: DestinationKind {
     public func probe(
         _ parts: DestinationParts
     ) async throws(DestinationProblem) -> ProbeReport {
-        if let problem = await Self.problem(at: path) { throw problem }
-        return ProbeReport(checked: ["the file can be written"])
-    }
-
-    /// Why data points cannot be written to the file at `path`, or would not stay there; nil if they can. The
-    /// file is made if it is missing.
-    public static func problem(at path: String) async -> DestinationProblem? {
         if FilePlace.isTemporary(path) {
-            return DestinationProblem(
+            throw DestinationProblem(
                 "files there vanish when the service stops or the machine restarts",
                 "choose another directory, such as /var/lib/edge-gateway")
         }
         let file = FileDestination(path: path)
-        guard let fault = await file.openingFault() else {
-            await file.close()
-            return nil
-        }
+        if let fault = await file.openingFault() { throw Self.problem(fault) }
+        await file.close()
+        return ProbeReport(checked: ["the file can be written"])
+    }
+
+    private static func problem(_ fault: AppendFile.Fault) -> DestinationProblem {
         let advice =
             switch (fault.step, fault.errno) {
             case (.recognize, _): "choose another name, or move that file away"

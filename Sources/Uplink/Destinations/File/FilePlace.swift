@@ -1,7 +1,7 @@
 import Foundation
 import OfflineQueue
 
-/// How an enrollment that delivers into a file names it: by the origin `file:///path`.
+/// How a destination that is a file names it: by the origin `file:///path`.
 public enum FilePlace {
     /// The longest path taken, in bytes.
     public static let lengthMax = 1000
@@ -15,11 +15,9 @@ public enum FilePlace {
         return isPath && isPrintable ? "file://" + path : nil
     }
 
-    /// The path an enrollment delivers to; nil if it delivers to a server.
+    /// The path of a file that is delivered into; nil for a server.
     public static func path(of terms: EnrollmentTerms) -> String? {
-        guard terms.kind == .file || terms.kind == .destination,
-            terms.origin.hasPrefix("file:///")
-        else { return nil }
+        guard terms.kind == .destination, terms.origin.hasPrefix("file:///") else { return nil }
         return String(terms.origin.dropFirst("file://".count))
     }
 
