@@ -53,7 +53,7 @@ final class TestStore: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: directory) }
 
-    /// Makes an empty store with pages of that size, as an older version does.
+    /// Makes an empty store with pages of that size.
     func make(pageBytes: Int) throws {
         let database = try DatabaseQueue(path: path)
         try database.writeWithoutTransaction { db in

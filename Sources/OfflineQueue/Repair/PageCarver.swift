@@ -62,11 +62,6 @@ enum PageCarver {
         return (rows, isWhole)
     }
 
-    /// Whether it begins as a page of a table or an index does.
-    static func isTree(_ page: [UInt8]) -> Bool {
-        page.first.map { $0 == tableLeaf || otherTypes.contains($0) } ?? false
-    }
-
     /// Every octet of a damaged page that could begin a row with that many values. Nearly all of what
     /// it gives is noise: the caller must have a checksum to go by.
     static func candidates(in page: [UInt8], values count: Int) -> [CarvedRow] {
@@ -83,7 +78,7 @@ enum PageCarver {
             length <= payloadMax
         else { return nil }
         // The rest of a file that was cut off is no page: nothing says where a longer row would go on.
-        let isPage = StoreFile.pageSizes.contains(page.count)
+        let isPage = StoreFile.isPageSize(page.count)
         let here =
             isPage
             ? StoreFile.localBytes(ofRow: Int(length), pageBytes: page.count) : Int(length)

@@ -31,7 +31,7 @@ enum StoreLimit {
     static func cost(_ arrival: Arrival) -> Int64 {
         let text = min(arrival.fault?.utf8.count ?? 0, 4 * SampleQueue.textCharactersMax)
         let bytes = min(arrival.frame.count, Arrival.frameBytesMax) + rowBytesMax + text
-        let pageBytes = StoreFile.pageSizes[0]
+        let pageBytes = StoreFile.newPageBytes
         let own = StoreFile.localBytes(ofRow: bytes, pageBytes: pageBytes)
         // The rest takes whole pages, less the four octets that each begins with.
         let pages = (bytes - own + pageBytes - 5) / (pageBytes - 4)

@@ -4,10 +4,9 @@ import GRDBSQLite
 
 /// The file on disk: who may open it, with which modes, and how SQLite treats it.
 enum StoreFile {
-    /// Sizes of pages that a store may have: that of a new one first, then that of stores which older versions
-    /// made. A store keeps its own. The smallest is best: a commit of a few rows writes a few pages, and a page is
+    /// Bytes of a page of a new store. The smallest is best: a commit of a few rows writes a few pages, and a page is
     /// the least it can write.
-    static let pageSizes = [512, 1024]
+    static let newPageBytes = 512
     /// Pages in the write-ahead log before SQLite copies them home: about a quarter of an hour of eight straps.
     /// Twice as many would save 1 % of what is written; the log is what the next start reads.
     static let walPagesMax = 2048
@@ -196,13 +195,19 @@ enum StoreFile {
     /// The magic text, and the size of a page (file format, §1.3).
     static let headerBytes = 18
 
+    /// Whether SQLite has pages of that size.
+    static func isPageSize(_ bytes: Int) -> Bool {
+        512...65_536 ~= bytes && bytes.nonzeroBitCount == 1
+    }
+
     /// The size of a page by the first octets of a store; nil if these are of no store.
     static func pageBytes(inHeader header: [UInt8]) -> Int? {
         guard header.count >= headerBytes, header.starts(with: "SQLite format 3\0".utf8) else {
             return nil
         }
+        // 65,536 does not fit, and is written as 1.
         let size = Int(header[16]) << 8 | Int(header[17])
-        return pageSizes.contains(size) ? size : nil
+        return isPageSize(size) ? size : size == 1 ? 65_536 : nil
     }
 
     /// How much of a row lies in its own page; the rest runs over into pages of its own, each with the number of the
@@ -216,7 +221,7 @@ enum StoreFile {
     }
 
     private static func pageBytes(_ db: Database) throws -> Int {
-        try Int.fetchOne(db, sql: "PRAGMA page_size") ?? pageSizes[0]
+        try Int.fetchOne(db, sql: "PRAGMA page_size") ?? newPageBytes
     }
 
     /// A new store at `path` to be filled in one go and synced by the caller: nothing is checked or
@@ -280,7 +285,7 @@ enum StoreFile {
         configuration.prepareDatabase { db in
             promiseNothing(db)
             // The page size counts only before the first table is made, and before WAL mode.
-            try db.execute(sql: "PRAGMA page_size = \(pageSizes[0])")
+            try db.execute(sql: "PRAGMA page_size = \(newPageBytes)")
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             let pageBytes = try pageBytes(db)
             try db.execute(sql: "PRAGMA synchronous = FULL")

@@ -3,15 +3,15 @@ import Foundation
 /// The pages of a store file and of its write-ahead log as they lie on the disk, oldest first, a
 /// megabyte at a time.
 struct StorePages {
-    private static let chunkPages = 1024
+    private static let chunkBytes = 1 << 20
 
     private let path: String
-    /// Bytes of a page of the file.
+    /// Bytes of a page of the file: by its header, and where that is damaged by the log's.
     let pageBytes: Int
 
     init(path: String, _ log: WriteAheadLog) {
         self.path = path
-        pageBytes = Self.pageBytes(path, log)
+        pageBytes = StoreFile.pageBytes(inHeader: Self.firstOctets(path)) ?? log.pageBytes
     }
 
     /// A page as it lies on the disk.
@@ -98,25 +98,6 @@ struct StorePages {
         return Self.octets(path, from: Int(number - 1) * pageBytes, count: pageBytes)
     }
 
-    /// Bytes of a page of the file: by its header; where that is damaged by its log; and without either by what
-    /// lies where pages of the smallest size begin, and no others.
-    private static func pageBytes(_ path: String, _ log: WriteAheadLog) -> Int {
-        if let size = StoreFile.pageBytes(inHeader: firstOctets(path)) { return size }
-        if log.hasHeader { return log.pageBytes }
-        let (small, next) = (StoreFile.pageSizes[0], StoreFile.pageSizes[1])
-        var (trees, others) = (0, 0)
-        try? read(path, skip: 0, stride: small) { piece, index in
-            guard trees + others < piecesMax else { throw CancellationError() }
-            guard index * small % next != 0, piece.contains(where: { $0 != 0 }) else { return }
-            if PageCarver.isTree(piece) { trees += 1 } else { others += 1 }
-        }
-        guard trees + others > 0 else { return log.pageBytes }
-        return trees > others ? small : next
-    }
-
-    /// So many pieces are enough to tell the size of a page.
-    private static let piecesMax = 4_096
-
     /// As many as tell what a file is; none if it has fewer.
     static func firstOctets(_ path: String) -> [UInt8] {
         octets(path, from: 0, count: StoreFile.headerBytes) ?? []
@@ -141,7 +122,7 @@ struct StorePages {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return }
         let size = Int(status.st_size)
-        var chunk = [UInt8](repeating: 0, count: stride * chunkPages)
+        var chunk = [UInt8](repeating: 0, count: stride * max(1, chunkBytes / stride))
         var offset = skip
         var index = 0
         while offset < size {

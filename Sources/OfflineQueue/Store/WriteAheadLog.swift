@@ -41,8 +41,8 @@ struct WriteAheadLog: Sendable {
 
     /// Bytes of the file; 0 if it is not there.
     private(set) var bytes = 0
-    /// Bytes of a page, by the header; without one, by that of the store, or by what makes the most of the frames.
-    private(set) var pageBytes = StoreFile.pageSizes[0]
+    /// Bytes of a page, by the header; without one by that of the store, and without either those of a new store.
+    private(set) var pageBytes = StoreFile.newPageBytes
     /// Bytes of a frame.
     var frameBytes: Int { Self.frameHeaderBytes + pageBytes }
     private(set) var hasHeader = false
@@ -105,7 +105,7 @@ struct WriteAheadLog: Sendable {
             let size = Int(Self.number(header, 8))
             hasHeader =
                 magic & ~1 == Self.magic && Self.number(header, 4) == Self.version
-                && StoreFile.pageSizes.contains(size) && stored.map { sum == $0 } == true
+                && StoreFile.isPageSize(size) && stored.map { sum == $0 } == true
             if hasHeader {
                 salts = Array(header[16..<24])
                 pageBytes = size
@@ -113,20 +113,8 @@ struct WriteAheadLog: Sendable {
                 isSwapped = false
             }
         }
-        if hasHeader || storePageBytes != nil {
-            if !hasHeader, let storePageBytes { pageBytes = storePageBytes }
-            return readFrames(path, after: stored)
-        }
-        let counts = StoreFile.pageSizes.map { size in
-            pageBytes = size
-            readFrames(path, after: stored)
-            return frames.count { $0.isLinked && $0.page > 0 }
-        }
-        let best = zip(StoreFile.pageSizes, counts).max { $0.1 < $1.1 }?.0
-        if let best, best != pageBytes {
-            pageBytes = best
-            readFrames(path, after: stored)
-        }
+        if !hasHeader { pageBytes = storePageBytes ?? StoreFile.newPageBytes }
+        readFrames(path, after: stored)
     }
 
     private mutating func readFrames(_ path: String, after header: (UInt32, UInt32)?) {

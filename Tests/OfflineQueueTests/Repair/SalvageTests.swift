@@ -43,9 +43,7 @@ struct SalvageTests {
     }
 
     /// Its size of a page stands in the first one.
-    @Test(arguments: StoreFile.pageSizes)
-    func aStoreWithoutItsFirstPageIsSalvagedWhole(pageBytes: Int) async throws {
-        try store.make(pageBytes: pageBytes)
+    @Test func aStoreWithoutItsFirstPageIsSalvagedWhole() async throws {
         let world = try await SalvageWorld(store, clock)
         try overwrite(page: 0)
         let queue = try await store.open(clock, bootID: "boot-2")
@@ -123,6 +121,21 @@ struct SalvageTests {
         #expect(try store.number("SELECT number FROM erased_until") == 40)
     }
 
+    /// The header says how large pages are, whatever those of a new store have.
+    @Test func aStoreWithLargerPagesIsSalvagedByItsHeader() async throws {
+        try store.make(pageBytes: 4096)
+        let world = try await SalvageWorld(store, clock)
+        let leaf = try #require(try pages(of: "sample", leaves: true).dropLast().last)
+        try overwrite(page: leaf, with: 0xA5)
+        let queue = try await store.open(clock, bootID: "boot-2")
+        await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
+        await queue.commitIfDue()
+        let report = try #require(await queue.health().salvage)
+        #expect(report.lost > 0 && report.carried == world.rows - Int(report.lost), "\(report)")
+        #expect(try await queue.audit().isClean)
+        #expect(try store.pageBytes() == StoreFile.newPageBytes)
+    }
+
     @Test func aPageTornInHalfGivesTheRowsOfItsOtherHalf() async throws {
         let world = try await SalvageWorld(store, clock)
         let leaves = try pages(of: "sample", leaves: true)
@@ -140,9 +153,7 @@ struct SalvageTests {
     }
 
     /// They lie in pages of their own, of which the log has the newer ones.
-    @Test(arguments: StoreFile.pageSizes)
-    func theLongestFramesAreSalvagedToo(pageBytes: Int) async throws {
-        try store.make(pageBytes: pageBytes)
+    @Test func theLongestFramesAreSalvagedToo() async throws {
         var queue = try await store.open(clock, bootID: "boot-1")
         let worn = try await Worn(queue)
         func arrive(_ count: Int) async throws {
@@ -180,9 +191,8 @@ struct SalvageTests {
 
     /// Its row runs over into another page, which an update has written anew. Where that one is damaged, too, nobody
     /// is made up.
-    @Test(arguments: StoreFile.pageSizes, [false, true])
-    func anEnrollmentWithLongAddressesIsSalvaged(pageBytes: Int, isSpoilt: Bool) async throws {
-        try store.make(pageBytes: pageBytes)
+    @Test(arguments: [false, true])
+    func anEnrollmentWithLongAddressesIsSalvaged(isSpoilt: Bool) async throws {
         var queue = try await store.open(clock, bootID: "boot-1")
         func long(_ text: String) -> String { text + String(repeating: "x", count: 170) }
         let enrollment = try await queue.enroll(
@@ -198,6 +208,7 @@ struct SalvageTests {
         if isSpoilt {
             // Each page of that row but its first.
             let file = try Data(contentsOf: url)
+            let pageBytes = StoreFile.newPageBytes
             let text = Data(repeating: UInt8(ascii: "x"), count: 60)
             for page in 1..<(file.count / pageBytes) {
                 let bytes = file[(page * pageBytes)..<((page + 1) * pageBytes)]
@@ -212,7 +223,7 @@ struct SalvageTests {
         queue = try await store.open(clock, bootID: "boot-2")
         #expect(await queue.health().salvage?.carried == 20)
         let kept = try await queue.enrollments()
-        if isSpoilt, pageBytes == 512 {
+        if isSpoilt {
             #expect(kept.isEmpty)
         } else {
             #expect(kept.map(\.terms.patient) == ["40001"])

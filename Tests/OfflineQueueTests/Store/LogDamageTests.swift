@@ -56,10 +56,9 @@ struct LogDamageTests {
     }
 
     private func kill(
-        commits: Int = 40, pageBytes: Int = StoreFile.pageSizes[0],
+        commits: Int = 40,
         afterwards: (SampleQueue, SalvageWorld) async throws -> Void = { _, _ in }
     ) async throws -> Killed {
-        try store.make(pageBytes: pageBytes)
         var killed = Killed(world: try await SalvageWorld(store, clock))
         let queue = try await store.open(clock, bootID: "boot-2")
         for bpm in 0..<commits {
@@ -125,14 +124,9 @@ struct LogDamageTests {
     }
 
     /// In the page, in its number, the commit mark, the salts and the checksum of a frame.
-    @Test(
-        arguments: StoreFile.pageSizes,
-        [(0, 24), (1, 400), (9, 2), (20, 7), (33, 10), (47, 21), (60, 500)])
-    func aByteFlippedInTheLogLosesNothingBehindIt(
-        pageBytes: Int, _ place: (frame: Int, byte: Int)
-    ) async throws {
-        let (frame, byte) = place
-        var killed = try await kill(pageBytes: pageBytes)
+    @Test(arguments: [(0, 24), (1, 400), (9, 2), (20, 7), (33, 10), (47, 21), (60, 500)])
+    func aByteFlippedInTheLogLosesNothingBehindIt(frame: Int, byte: Int) async throws {
+        var killed = try await kill()
         try #require(killed.frames > 65)
         killed.flip(frame: frame, byte: byte)
         try await expectSalvage(killed, lost: 1, "frame \(frame), byte \(byte)")
@@ -144,9 +138,9 @@ struct LogDamageTests {
         try await expectSalvage(killed, lost: 3, "last commit")
     }
 
-    @Test(arguments: StoreFile.pageSizes, [0, 4, 8, 10, 12, 16, 20, 24, 31])
-    func aByteFlippedInTheHeaderOfTheLogLosesNothing(pageBytes: Int, byte: Int) async throws {
-        var killed = try await kill(pageBytes: pageBytes)
+    @Test(arguments: [0, 4, 8, 10, 12, 16, 20, 24, 31])
+    func aByteFlippedInTheHeaderOfTheLogLosesNothing(byte: Int) async throws {
+        var killed = try await kill()
         killed.log[byte] ^= 0x01
         try await expectSalvage(killed, lost: 0, "header byte \(byte)")
     }
@@ -216,7 +210,7 @@ struct LogDamageTests {
     @Test func aLogWithPagesOfAnotherSizeIsReported() async throws {
         var killed = try await kill()
         let other = try TestStore()
-        try other.make(pageBytes: StoreFile.pageSizes[1])
+        try other.make(pageBytes: 1024)
         let queue = try await other.open(clock, bootID: "boot-9")
         let worn = try await Worn(queue)
         try await queue.beat(worn.assignment, clock)
@@ -242,9 +236,8 @@ struct LogDamageTests {
 
     /// After a power cut the index may be that of long ago, and the last commit may be there in parts, in
     /// any order: nothing of that was acknowledged.
-    @Test(arguments: StoreFile.pageSizes)
-    func aTornTailIsNoDamage(pageBytes: Int) async throws {
-        let killed = try await kill(pageBytes: pageBytes)
+    @Test func aTornTailIsNoDamage() async throws {
+        let killed = try await kill()
         let (before, last) = try #require(killed.commits.suffix(2).pair)
         try #require(last.lowerBound - before.upperBound >= 2 && last.count > 1)
         var torn: [(comment: String, log: [UInt8], lost: Int)] = []
@@ -272,9 +265,7 @@ struct LogDamageTests {
         }
     }
 
-    @Test(arguments: StoreFile.pageSizes)
-    func theLogHasItsLengthFromTheStartAndKeepsIt(pageBytes: Int) async throws {
-        try store.make(pageBytes: pageBytes)
+    @Test func theLogHasItsLengthFromTheStartAndKeepsIt() async throws {
         func length() throws -> Int {
             let values = try URL(fileURLWithPath: store.path + "-wal").resourceValues(
                 forKeys: [.fileSizeKey])
@@ -283,7 +274,7 @@ struct LogDamageTests {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
         let atFirst = try length()
-        #expect(atFirst >= StoreFile.walPagesMax * (24 + pageBytes))
+        #expect(atFirst >= StoreFile.walPagesMax * (24 + StoreFile.newPageBytes))
         for _ in 0..<3 {
             for bpm in UInt8(0)..<100 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
             try await queue.flush()
@@ -297,9 +288,8 @@ struct LogDamageTests {
     }
 
     /// A card that is cut off while it writes a block may lose what was in the block before.
-    @Test(arguments: StoreFile.pageSizes)
-    func eachCommitBeginsInADiskBlockOfItsOwn(pageBytes: Int) async throws {
-        let killed = try await kill(pageBytes: pageBytes)
+    @Test func eachCommitBeginsInADiskBlockOfItsOwn() async throws {
+        let killed = try await kill()
         let (commits, frameBytes) = (killed.commits, killed.frameBytes)
         #expect(commits.count > 30)
         for (before, commit) in zip(commits, commits.dropFirst()) {

@@ -86,18 +86,6 @@ struct StoreFaultTests {
         #expect(try await store.open(clock, bootID: "boot-2").audit().isClean)
     }
 
-    @Test func aStoreOfAnOlderVersionKeepsItsPages() async throws {
-        try store.make(pageBytes: 1024)
-        var queue = try await store.open(clock)
-        let worn = try await Worn(queue)
-        try await queue.beat(worn.assignment, clock)
-        try await queue.close()
-        #expect(try store.pageBytes() == 1024)
-        queue = try await store.open(clock, bootID: "boot-2")
-        #expect(try await queue.deliverAll(worn.enrollment.id).count == 1)
-        #expect(try await queue.audit().isClean)
-    }
-
     @Test func aSecondOpenerIsRefusedUntilTheFirstLetsGo() async throws {
         let first = try await store.open(clock)
         await #expect { try await store.open(clock, patience: .zero) } throws: {
