@@ -9,7 +9,7 @@ import Testing
                 let outcome = try await fixture.gateway.command(words)
                 #expect(outcome.status == 3)
                 #expect(outcome.complaint.contains("systemctl start edge-gateway"))
-                // An older version does not stay up on a newer one's store.
+                // It does not stay up on a store of another version.
                 #expect(outcome.complaint.contains("edge-gateway doctor"))
                 #expect(outcome.output.isEmpty)
             }
@@ -24,6 +24,31 @@ import Testing
             #expect(outcome.status == 1)
             #expect(outcome.complaint.contains("there is no store yet"), "\(outcome.complaint)")
             #expect(outcome.complaint.contains("systemctl start edge-gateway"))
+        }
+    }
+
+    @Test func aStoreOfAnotherVersionStopsTheDaemonAndStaysAsItIs() async throws {
+        try await TestWorld.run { fixture in
+            await fixture.gateway.stop()
+            let store = fixture.gateway.directory.appending(path: "state/queue.sqlite")
+            // No stamp of any version (https://www.sqlite.org/fileformat2.html, "user version").
+            let handle = try FileHandle(forUpdating: store)
+            try handle.seek(toOffset: 60)
+            try handle.write(contentsOf: Data(count: 4))
+            try handle.close()
+            let before = try Data(contentsOf: store)
+            let outcome = try await fixture.gateway.command(["run"])
+            #expect(outcome.status == 1)
+            let said = outcome.output + outcome.complaint
+            #expect(said.contains("another version of edge-gateway wrote this store"), "\(said)")
+            #expect(said.contains("queue export") && said.contains("move queue.sqlite"), "\(said)")
+            let files = try FileManager.default.contentsOfDirectory(
+                atPath: store.deletingLastPathComponent().path)
+            #expect(files.filter { $0.hasPrefix("queue.sqlite") && !$0.hasSuffix(".lock") }
+                == ["queue.sqlite"])
+            #expect(try Data(contentsOf: store) == before)
+            let doctor = try await fixture.gateway.command(["doctor"])
+            #expect(doctor.output.contains("another version of edge-gateway wrote this store"))
         }
     }
 

@@ -74,8 +74,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case notStored = "not-stored"
     case diskFull = "disk-full"
     case readOnly = "read-only"
-    case newerSchema = "newer-schema"
-    case olderSchema = "older-schema"
+    case otherVersion = "other-version"
     case inUse = "in-use"
     case corrupt
     case cannotOpen = "cannot-open"
@@ -116,7 +115,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .tokensNotErased, .strapRecords, .strapChanged, .destinationRefuses,
             .ownDestination, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
-            .notStored, .diskFull, .readOnly, .newerSchema, .olderSchema, .inUse, .corrupt,
+            .notStored, .diskFull, .readOnly, .otherVersion, .inUse, .corrupt,
             .cannotOpen, .inputOutput, .closed, .notContiguous, .alreadySet:
             .conflict
         }

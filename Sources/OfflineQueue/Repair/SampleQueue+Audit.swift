@@ -11,7 +11,7 @@ extension SampleQueue {
 
     /// Sees whether this version opens the store at `path`, without a look at its rows.
     ///
-    /// Throws what keeps it from that, such as `newer-schema`. A damaged log does not: ``verify(path:progress:)``
+    /// Throws what keeps it from that, such as `other-version`. A damaged log does not: ``verify(path:progress:)``
     /// describes it.
     public static func checkOpens(path: String) throws(QueueError) {
         guard WriteAheadLog(of: path, readsIndex: true).damage == nil else { return }

@@ -11,8 +11,8 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case diskFull = "disk-full"
         /// The file or its file system cannot be written to.
         case readOnly = "read-only"
-        /// The store was written by a newer version of this program.
-        case newerSchema = "newer-schema"
+        /// The store is sound, and was written by another version of this program.
+        case otherVersion = "other-version"
         /// Another process has this store open.
         case inUse = "in-use"
         /// The file is damaged, or is no database.
@@ -31,8 +31,6 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case alreadySet = "already-set"
         /// An argument is outside its documented range.
         case invalidArgument = "invalid-argument"
-        /// The store is of an older version, and was opened only to read.
-        case olderSchema = "older-schema"
         /// A file to import is not what it should be.
         case invalidFile = "invalid-file"
         /// SQLite refused for a reason that is a defect of this program.
@@ -79,9 +77,10 @@ extension QueueError.Code {
             "Stored samples are safe; new ones wait in memory and are counted if they must be "
                 + "dropped. Make the state directory writable for this user; a card that turned "
                 + "read-only by itself is failing and wants replacing."
-        case .newerSchema:
-            "Nothing was read or changed. Install the newer version of edge-gateway again, or "
-                + "give this one a state directory of its own."
+        case .otherVersion:
+            "The store was left as it is. Install the version that wrote it, and export what waits "
+                + "(edge-gateway queue export FILE); or move queue.sqlite and queue.sqlite-wal away, "
+                + "and this version begins a new store."
         case .inUse:
             "Nothing was changed. Stop the other edge-gateway, or use its control socket."
         case .corrupt:
@@ -103,9 +102,6 @@ extension QueueError.Code {
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:
             "Nothing was changed. Correct the value."
-        case .olderSchema:
-            "Nothing was read or changed. Start this version of edge-gateway on it once; that brings "
-                + "the store up to date."
         case .invalidFile:
             "Nothing was imported. Export again and copy the whole file."
         case .internalFault:

@@ -15,7 +15,7 @@ import GRDB
 //  5. Every row of `sample` carries a CRC-32; a row that fails it is never sent (dead letter
 //     "damaged").
 //  6. A sample is handed out for sending only whose time is trusted.
-//  7. A store of a newer schema is refused; the schema only moves by migrations.
+//  7. A sound store of another version stops the start, and is not touched (SchemaStamp.swift).
 //  8. When the disk refuses, samples wait in memory, `bufferedSamplesMax` at most; what comes after
 //     is refused, counted as "store-unwritable", and the count is written with the next commit. What
 //     waits at the end is set aside in a file, and taken up once by the next start.
@@ -148,8 +148,8 @@ public actor SampleQueue {
     /// `bootID` names the running boot (``BootID/current()``); `executor` does the work instead of a
     /// thread of the store's own, such as one under simulated time. `whileSalvaging` is called again
     /// and again while a broken store is replaced, which may take minutes in which no other call is
-    /// answered: a watchdog's proof of life. Throws ``QueueError``: in use, newer
-    /// schema, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
+    /// answered: a watchdog's proof of life. Throws ``QueueError``: in use, another
+    /// version's, read-only, disk full, cannot open. A broken store is no error: what can be read of it is
     /// salvaged into a new one, the broken file is kept beside it, and ``health()`` tells of it.
     public init(
         path: String, settings: QueueSettings = QueueSettings(), clock: any GatewayClock,

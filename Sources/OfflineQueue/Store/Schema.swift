@@ -12,6 +12,7 @@ enum Schema {
                 try db.execute(sql: part)
                 FaultPoint.migrate.reach()
             }
+            try stamp(db, after: "v1")
         }
         return migrator
     }

@@ -15,11 +15,17 @@ enum StoreFile {
     /// Page cache in KiB. The working set is the tail of one table and a few rows of another.
     static let cacheKibibytes = 512
 
-    /// Opens or creates the database at `path`, brings it to this program's schema, and refuses one
-    /// of a newer program. `pageCountMax` caps its size; nil leaves SQLite's own cap.
+    /// Opens or creates the database at `path`, and brings it to this program's schema. `pageCountMax` caps its size;
+    /// nil leaves SQLite's own cap.
+    ///
+    /// - Throws: ``QueueError``; with `other-version` nothing at `path` was changed, not even its mode.
     static func open(_ path: String, pageCountMax: Int?) throws(QueueError) -> DatabaseQueue {
         let operation = "open store"
         try StoreSwap(path: path).finish()
+        if bytes(path) > 0 {
+            try checkHeader(path)
+            try checkVersion(path)
+        }
         try createPrivately(path)
         try checkHeader(path)
         // Before SQLite sees it, which deletes or shortens a log that it does not understand.
@@ -30,8 +36,7 @@ enum StoreFile {
             let database = try DatabaseQueue(
                 path: path, configuration: configuration(pageCountMax: pageCountMax))
             do {
-                try database.read(checkVersion)
-                try Schema.migrator.migrate(database)
+                if try !database.read(Schema.isComplete) { try Schema.migrator.migrate(database) }
             } catch {
                 closeKeepingLog(database, path)
                 throw error
@@ -47,16 +52,28 @@ enum StoreFile {
         }
     }
 
-    /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log. For a store
-    /// that cannot be written to at the moment. Nil if there is nothing to be read.
-    static func openStandIn(_ path: String) -> DatabaseQueue? {
-        guard bytes(path) > 0, (try? checkHeader(path)) != nil,
-            let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
-        else { return nil }
+    /// Throws `other-version` before anything touches the store. What keeps SQLite from reading it is met again where
+    /// it is damage.
+    private static func checkVersion(_ path: String) throws(QueueError) {
+        do {
+            let database = try openUntouched(path)
+            defer { try? database.close() }
+            _ = try database.read(Schema.isComplete)
+        } catch let error as QueueError where error.code == .otherVersion {
+            throw error
+        } catch {}
+    }
+
+    /// A connection that only reads, and needs nothing of the disk: no lock, no index of the log. It leaves file and
+    /// log as they are.
+    private static func openUntouched(_ path: String) throws -> DatabaseQueue {
+        guard let escaped = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
+        else { throw QueueError(.cannotOpen, "open store", "its path cannot be a URI") }
         var configuration = Configuration()
         configuration.label = "offline-queue-stand-in"
         configuration.readonly = true
         configuration.prepareDatabase { db in
+            keepLog(db)
             // In this mode SQLite keeps the log's index in memory.
             try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
             try db.execute(sql: "PRAGMA cell_size_check = ON")
@@ -64,31 +81,22 @@ enum StoreFile {
         }
         // Without a log SQLite need not create one, which takes a disk that can be written to.
         let mode = logBytes(path) > 0 ? "vfs=unix-none&mode=ro" : "immutable=1&mode=ro"
-        do {
-            let database = try DatabaseQueue(
-                path: "file:\(escaped)?\(mode)", configuration: configuration)
-            try database.read(checkVersion)
-            let isCurrent = try database.read { try Schema.migrator.hasCompletedMigrations($0) }
-            return isCurrent ? database : try migratedCopy(of: database, bytes: bytes(path))
-        } catch {
-            return nil
-        }
+        return try DatabaseQueue(path: "file:\(escaped)?\(mode)", configuration: configuration)
     }
 
-    /// A store of an older version as this one would see it, in memory.
-    private static func migratedCopy(
-        of database: DatabaseQueue, bytes: Int64
-    ) throws -> DatabaseQueue? {
-        defer { try? database.close() }
-        guard bytes <= copyBytesMax else { return nil }
-        let copy = try DatabaseQueue()
-        try database.backup(to: copy)
-        try Schema.migrator.migrate(copy)
-        return copy
+    /// Has SQLite leave the log where it is when the connection closes, also one without a commit.
+    private static func keepLog(_ db: Database) {
+        var isKept: CInt = 1
+        sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isKept)
     }
 
-    /// The largest store that is copied into memory: what a day of eight straps takes.
-    private static let copyBytesMax: Int64 = 32 << 20
+    /// The same for a store that cannot be written to at the moment. Nil if there is nothing to be read.
+    static func openStandIn(_ path: String) -> DatabaseQueue? {
+        guard bytes(path) > 0, (try? checkHeader(path)) != nil,
+            let database = try? openUntouched(path)
+        else { return nil }
+        return (try? database.read(Schema.isComplete)) == true ? database : nil
+    }
 
     /// A store without anything in it, in memory.
     static func openEmpty() throws(QueueError) -> DatabaseQueue {
@@ -156,23 +164,10 @@ enum StoreFile {
             try db.execute(sql: "PRAGMA cache_size = -\(cacheKibibytes)")
         }
         let database = try DatabaseQueue(path: path, configuration: configuration)
-        try database.read(checkVersion)
-        guard try database.read({ try Schema.migrator.hasCompletedMigrations($0) }) else {
-            throw QueueError(
-                .olderSchema, "open store", "the store was written by an older version")
+        guard try database.read(Schema.isComplete) else {
+            throw QueueError(.cannotOpen, "open store", "there are no tables in it yet")
         }
         return database
-    }
-
-    /// Throws `newer-schema` if the store has seen steps that this program does not know.
-    private static func checkVersion(_ db: Database) throws {
-        let unknown = try Schema.migrator.appliedIdentifiers(db)
-            .subtracting(Schema.migrator.migrations)
-        guard !unknown.isEmpty else { return }
-        guard unknown.allSatisfy({ $0.first == "v" && Int($0.dropFirst()) != nil }) else {
-            throw QueueError(.corrupt, "open store", "its version is no version")
-        }
-        throw QueueError(.newerSchema, "open store", "the store was written by a newer version")
     }
 
     /// Throws `corrupt` if the file is no database. Before SQLite sees it: in closing one with such a

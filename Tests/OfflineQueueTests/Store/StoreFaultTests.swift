@@ -121,24 +121,6 @@ struct StoreFaultTests {
         #expect(lost.withLock { $0 } == 0)
     }
 
-    @Test func aStoreOfANewerProgramIsRefusedUnchanged() async throws {
-        try await store.open(clock).close()
-        try SampleQueue.checkOpens(path: store.path)
-        try store.execute("INSERT INTO grdb_migrations VALUES ('v999')")
-        // `doctor` says it also of a store that is too large to be verified.
-        #expect {
-            try SampleQueue.checkOpens(path: store.path)
-        } throws: {
-            ($0 as? QueueError)?.code == .newerSchema
-        }
-        let before = try Data(contentsOf: URL(fileURLWithPath: store.path))
-        await #expect { try await store.open(clock) } throws: {
-            ($0 as? QueueError)?.code == .newerSchema
-        }
-        #expect(try store.number("SELECT count(*) FROM run") == 1)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: store.path)) == before)
-    }
-
     @Test func aMissingDirectoryIsSaidPlainly() {
         #expect {
             try SampleQueue(path: store.path + "/none/queue", clock: clock, bootID: "b")
