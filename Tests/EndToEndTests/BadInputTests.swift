@@ -44,8 +44,9 @@ import Testing
             #expect(said.contains("queue export") && said.contains("move queue.sqlite"), "\(said)")
             let files = try FileManager.default.contentsOfDirectory(
                 atPath: store.deletingLastPathComponent().path)
-            #expect(files.filter { $0.hasPrefix("queue.sqlite") && !$0.hasSuffix(".lock") }
-                == ["queue.sqlite"])
+            #expect(
+                files.filter { $0.hasPrefix("queue.sqlite") && !$0.hasSuffix(".lock") }
+                    == ["queue.sqlite"])
             #expect(try Data(contentsOf: store) == before)
             let doctor = try await fixture.gateway.command(["doctor"])
             #expect(doctor.output.contains("another version of edge-gateway wrote this store"))

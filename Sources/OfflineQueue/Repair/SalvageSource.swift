@@ -59,14 +59,14 @@ struct TableShape: Sendable {
             return false
         }
         return zip(columns, row.values).allSatisfy { column, value in
-                switch value {
-                case .null: column.isRowID || !column.isRequired
-                case .integer: column.type == "INTEGER" && !column.isRowID
-                case .text: column.type == "TEXT"
-                case .blob: column.type == "BLOB"
-                case .real: false
-                }
+            switch value {
+            case .null: column.isRowID || !column.isRequired
+            case .integer: column.type == "INTEGER" && !column.isRowID
+            case .text: column.type == "TEXT"
+            case .blob: column.type == "BLOB"
+            case .real: false
             }
+        }
     }
 
     /// A carved row by the names of its columns.

@@ -49,7 +49,9 @@ struct DamageFuzzTests {
                 followed += 1
                 return number % 5 == 0 ? nil : Array(noise.prefix(count))
             }
-            if round % 50 == 0 { for count in 1...20 { _ = PageCarver.candidates(in: page, values: count) } }
+            if round % 50 == 0 {
+                for count in 1...20 { _ = PageCarver.candidates(in: page, values: count) }
+            }
         }
         #expect(followed > 0)
     }

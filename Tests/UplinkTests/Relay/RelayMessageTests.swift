@@ -87,7 +87,8 @@ import Testing
             ("\"bpm\":72", "\"bpm\":72,\"rr_ticks\":5"),
             ("\"patient\":\"40001\"", "\"patient\":\"4/1\""),
             ("\"patient\":\"40001\"", "\"patient\":7"), ("\"strap\":0", "\"strap\":1"),
-            ("\"strap\":0", "\"strap\":-1"), ("\"strap\":0,", ""), ("\"id\":\"", "\"id\":\"0"), ("-8", "-4"),
+            ("\"strap\":0", "\"strap\":-1"), ("\"strap\":0,", ""), ("\"id\":\"", "\"id\":\"0"),
+            ("-8", "-4"),
             ("\"at_us\":", "\"at_us\":-"), ("\"at_us\":1", "\"at_us\":9999991"),
         ])
     func aValueOutOfItsRangeRefusesTheRequest(good: String, bad: String) throws {
