@@ -23,10 +23,6 @@ public struct GrantClient: TokenIssuer {
     /// The token endpoint's path; without the trailing slash the exchange redirects, and a POST
     /// becomes a GET.
     public static let tokenTarget = "/o/token/"
-    /// Longest token taken from an answer, in bytes; real ones have 30.
-    static let tokenBytesMax = 4096
-    /// Bounds for the lifetime an exchange may announce: a minute, and ten years.
-    static let lifetimeRange = Duration.seconds(60)...Duration.seconds(315_360_000)
 
     /// A client of `origin`.
     public init(transport: any HTTPTransport, origin: Origin, clock: any GatewayClock) {
@@ -128,37 +124,20 @@ public struct GrantClient: TokenIssuer {
     }
 
     private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
-        let body = Data(answer.body)
-        if answer.status == 200 {
-            guard let document = try? JSONDecoder().decode(TokenDocument.self, from: body),
-                Self.isToken(document.accessToken),
-                document.refreshToken.map(Self.isToken) ?? true
-            else { return .unclear }
-            let lifetime = document.expiresIn.map(Self.lifetime)
-            return .granted(
-                TokenPair(
-                    access: Secret(document.accessToken),
-                    refresh: document.refreshToken.map { Secret($0) },
-                    granted: clock.read().wall, lifetime: lifetime ?? TokenPair.lifetimeDefault))
+        if let pair = TokenDocument.pair(
+            in: answer, granted: clock.read().wall, lifetimeDefault: TokenPair.lifetimeDefault)
+        {
+            return .granted(pair)
         }
         guard answer.status == 400 || answer.status == 401,
-            let document = try? JSONDecoder().decode(TokenErrorDocument.self, from: body)
+            let document = try? JSONDecoder().decode(
+                TokenErrorDocument.self, from: Data(answer.body))
         else { return .unclear }
         return switch document.error {
         case "invalid_grant": .refused(.invalidGrant)
         case "invalid_client", "unauthorized_client": .refused(.invalidClient)
         default: .unclear
         }
-    }
-
-    /// The lifetime of so many seconds, bounded before it is converted: no number of a server's may trap.
-    static func lifetime(_ seconds: Double) -> Duration {
-        let whole = Int64(min(max(seconds, 0), lifetimeRange.upperBound.inSeconds))
-        return max(.seconds(whole), lifetimeRange.lowerBound)
-    }
-
-    static func isToken(_ text: String) -> Bool {
-        1...tokenBytesMax ~= text.utf8.count && text.utf8.allSatisfy { 0x21...0x7E ~= $0 }
     }
 
     /// `application/x-www-form-urlencoded`, everything but unreserved characters escaped.

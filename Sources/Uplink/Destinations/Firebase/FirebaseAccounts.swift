@@ -62,38 +62,24 @@ struct FirebaseAccounts: TokenIssuer {
         }
     }
 
-    /// Signing in writes `idToken`, refreshing `id_token`.
-    private struct Granted: Decodable {
-        var idToken: String?
-        var refreshToken: String?
-        var expiresIn: String?
-    }
-
     private struct Refused: Decodable {
         struct Fault: Decodable { var message: String? }
         var error: Fault?
     }
 
     private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
-        let body = Data(answer.body)
-        if answer.status == 200 {
-            let decoder = JSONDecoder()
-            decoder.keyDecodingStrategy = .convertFromSnakeCase
-            guard let granted = try? decoder.decode(Granted.self, from: body),
-                let access = granted.idToken, GrantClient.isToken(access),
-                FirebaseUser.id(ofToken: Secret(access)) != nil,
-                let refresh = granted.refreshToken, GrantClient.isToken(refresh)
-            else { return .unclear }
-            let seconds = granted.expiresIn.flatMap { Double($0) }
-            return .granted(
-                TokenPair(
-                    access: Secret(access), refresh: Secret(refresh), granted: clock.read().wall,
-                    lifetime: seconds.map(GrantClient.lifetime) ?? Self.lifetimeDefault))
+        // A user that the token does not name has no place in the database.
+        if let pair = TokenDocument.pair(
+            in: answer, \.idToken, granted: clock.read().wall,
+            lifetimeDefault: Self.lifetimeDefault), FirebaseUser.id(ofToken: pair.access) != nil
+        {
+            return .granted(pair)
         }
         guard [400, 403].contains(answer.status), answer.content == .document else {
             return .unclear
         }
-        let message = (try? JSONDecoder().decode(Refused.self, from: body))?.error?.message ?? ""
+        let refused = try? JSONDecoder().decode(Refused.self, from: Data(answer.body))
+        let message = refused?.error?.message ?? ""
         return Self.isFinal(message) ? .refused(.invalidGrant) : .unclear
     }
 

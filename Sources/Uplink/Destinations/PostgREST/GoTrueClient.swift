@@ -59,23 +59,15 @@ struct GoTrueClient: TokenIssuer {
     }
 
     private func judge(_ answer: HTTPAnswer) -> GrantOutcome {
-        let body = Data(answer.body)
-        if answer.status == 200 {
-            guard let granted = try? JSONDecoder().decode(TokenDocument.self, from: body),
-                GrantClient.isToken(granted.accessToken),
-                granted.refreshToken.map(GrantClient.isToken) ?? true
-            else { return .unclear }
-            let lifetime = granted.expiresIn.map(GrantClient.lifetime)
-            return .granted(
-                TokenPair(
-                    access: Secret(granted.accessToken),
-                    refresh: granted.refreshToken.map { Secret($0) },
-                    granted: clock.read().wall, lifetime: lifetime ?? Self.lifetimeDefault))
+        if let pair = TokenDocument.pair(
+            in: answer, granted: clock.read().wall, lifetimeDefault: Self.lifetimeDefault)
+        {
+            return .granted(pair)
         }
         guard [400, 401, 403, 422].contains(answer.status), answer.content == .document else {
             return .unclear
         }
-        let refused = try? JSONDecoder().decode(Refused.self, from: body)
+        let refused = try? JSONDecoder().decode(Refused.self, from: Data(answer.body))
         let word = answer.fields["x-sb-error-code"] ?? refused?.errorCode ?? refused?.code ?? ""
         return Self.final.contains(word) ? .refused(.invalidGrant) : .unclear
     }

@@ -24,19 +24,6 @@ struct RedeemedDocument: Decodable {
     }
 }
 
-/// `POST /o/token/`, granted.
-struct TokenDocument: Decodable {
-    var accessToken: String
-    var refreshToken: String?
-    var expiresIn: Double?
-
-    enum CodingKeys: String, CodingKey {
-        case accessToken = "access_token"
-        case refreshToken = "refresh_token"
-        case expiresIn = "expires_in"
-    }
-}
-
 /// `POST /o/token/`, refused.
 struct TokenErrorDocument: Decodable {
     var error: String
