@@ -9,7 +9,8 @@ enum CredentialSource {
     private static let reader = "zbarimg"
 
     static func standardInput() throws -> String {
-        let data = try FileHandle.standardInput.read(upToCount: linkBytesMax) ?? Data()
+        // One byte more, so that the end of a longer text is not taken for the end of a link.
+        let data = try FileHandle.standardInput.read(upToCount: linkBytesMax + 1) ?? Data()
         return trimmed(data)
     }
 
@@ -70,7 +71,15 @@ enum CredentialSource {
         }
         let lines = try run(program, ["--quiet", "--raw", URL(filePath: path).path])
             .split(whereSeparator: \.isNewline).map(String.init)
-        guard let link = lines.first(where: { (try? InvitationLink($0)) != nil }) else {
+        let links = lines.filter { (try? InvitationLink($0)) != nil }
+        guard Set(links).count < 2 else {
+            throw CommandFailure(
+                exitCode: .wrongUsage,
+                message:
+                    "read \(path): there are several invitations in it; cut the picture to one "
+                    + "QR code")
+        }
+        guard let link = links.first else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
                 message: lines.isEmpty

@@ -45,9 +45,7 @@ struct EnrollmentService: Sendable {
         do {
             link = try InvitationLink(text)
         } catch {
-            throw ProblemReport(
-                code: .badLink, message: "\(error)",
-                advice: "copy the whole link from the exchange's invitation")
+            throw ProblemReport(code: .badLink, message: "\(error)", advice: error.advice)
         }
         var wishes = EnrollSettings()
         wishes.plainHTTP = settings.plainHTTP

@@ -19,6 +19,12 @@ public enum InvitationLink: Sendable, Hashable {
         case tooLong
         /// No part of it has one of the known forms.
         case unrecognized
+        /// Different parts of it have, and name different invitations.
+        case ambiguous
+        /// A line break goes through it.
+        case broken
+        /// A mail filter, which is named, has put its own link around it.
+        case wrapped(by: String)
     }
 
     /// Longest text that is parsed, in bytes; real links stay under 300.
@@ -27,21 +33,42 @@ public enum InvitationLink: Sendable, Hashable {
     static let tokenLength = 32
 
     /// Finds the invitation in `text`: a whole link with it in the path, the query or the fragment,
-    /// percent-encoded or not, or the bare code.
+    /// percent-encoded or not, or the bare code; also between the marks that mails and documents put around
+    /// links, and inside a link of Microsoft's filter.
     public init(_ text: String) throws(Fault) {
-        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard !trimmed.isEmpty else { throw .empty }
-        guard trimmed.utf8.count <= Self.lengthMax else { throw .tooLong }
-        let decoded = trimmed.removingPercentEncoding ?? trimmed
-        // The code comes last in all known links, but tracking parameters may follow it.
-        let pieces = decoded.split { "/=?&#".contains($0) }
-        for piece in pieces.reversed() {
-            if let link = Self.read(piece) {
-                self = link
-                return
-            }
+        let link = try LinkWrapper.link(in: Self.trimmed(text))
+        guard !link.isEmpty else { throw .empty }
+        let decoded = link.removingPercentEncoding ?? link
+        // Tracking parameters may follow the code, but nothing else may look like one: which of the two a
+        // person meant, and whom the gateway would hand its samples to, is not to be guessed.
+        let found = decoded.split { "/=?&#".contains($0) }.compactMap(Self.read)
+        let whole = found.filter { if case .bare = $0 { false } else { true } }
+        let invitations = Set(whole.isEmpty ? found : whole)
+        guard let invitation = invitations.first else { throw .unrecognized }
+        guard invitations.count == 1, !invitation.hidesAnother else { throw .ambiguous }
+        self = invitation
+    }
+
+    /// Without what stands around a link in a text.
+    static func trimmed(_ text: String) throws(Fault) -> String {
+        var link = text.trimmingCharacters(in: marks)
+        if link.lowercased().hasPrefix("url:") { link = String(link.dropFirst(4)) }
+        guard link.utf8.count <= lengthMax else { throw .tooLong }
+        guard !link.contains(where: \.isNewline) else { throw .broken }
+        return link
+    }
+
+    /// Blanks, the brackets of RFC 3986 (appendix C), quotation marks, and what nobody sees.
+    private static let marks = CharacterSet.whitespacesAndNewlines.union(
+        CharacterSet(
+            charactersIn: "<>\"'`“”„‘’«»\u{FEFF}\u{200B}\u{200E}\u{200F}\u{2060}"))
+
+    /// Whether what stands for the host name ends in a token of its own, as in `good.example_TOKEN_evil.example`.
+    private var hidesAnother: Bool {
+        guard case .token(let authority, _) = self else { return false }
+        return authority.split(separator: "_").dropFirst().contains {
+            $0.utf8.prefix(while: Self.isAlphanumeric).count >= Self.tokenLength
         }
-        throw .unrecognized
     }
 
     /// The server to redeem at: https, unless `plainHTTP` says otherwise for its host. Links carry
@@ -73,7 +100,10 @@ public enum InvitationLink: Sendable, Hashable {
         // Host names may contain "_": the last one counts.
         guard let mark = piece.lastIndex(of: "_") else { return nil }
         let authority = piece[..<mark]
-        let token = piece[piece.index(after: mark)...]
+        // A sentence may end behind a link.
+        let end = piece.lastIndex { !".,;:!)>\"'”’»".contains($0) } ?? mark
+        guard end > mark else { return nil }
+        let token = piece[piece.index(after: mark)...end]
         guard token.utf8.count == tokenLength, token.utf8.allSatisfy(isAlphanumeric),
             isAuthority(authority)
         else { return nil }
@@ -120,6 +150,25 @@ extension InvitationLink.Fault: CustomStringConvertible {
         case .unrecognized:
             "this is not an invitation link: it should end in the exchange's host name, an "
                 + "underscore and 32 letters and digits; copy it whole"
+        case .ambiguous:
+            "this link holds more than one invitation, of different exchanges or tokens"
+        case .broken: "a line break goes through this link"
+        case .wrapped(let filter):
+            "this is a link of \(filter), which hides the invitation in it"
+        }
+    }
+
+    /// What to do about it, for a technician.
+    public var advice: String {
+        switch self {
+        case .empty, .tooLong, .unrecognized:
+            "copy the whole link from the exchange's invitation"
+        case .ambiguous:
+            "have the exchange's staff send the invitation again; do not use this link"
+        case .broken: "write the link on one line, without the line break and blanks around it"
+        case .wrapped:
+            "open it in a browser and give the address at which that ends, or have the invitation "
+                + "shown as a QR code (--picture)"
         }
     }
 }
