@@ -50,8 +50,9 @@ struct DecodeCommand: ParsableCommand {
         else {
             throw CommandFailure(
                 exitCode: .wrongUsage,
-                message: "`\(Printable.line(String(text.prefix(40))))` is not a frame: give an "
-                    + "even number of hexadecimal digits, at most \(Self.frameBytesMax) bytes")
+                message: "`\(Printable.line(String(text.prefix(40))))` is not a frame: give "
+                    + "two hexadecimal digits for each byte (08, not 8), at most "
+                    + "\(Self.frameBytesMax) bytes")
         }
         let report = DecodeReport(frame: frame, policy: policy.policy)
         Terminal.print(json ? report.json : report.text)

@@ -16,22 +16,33 @@ struct DecodeReport {
         }
     }
 
-    /// The octets that `text` spells in hexadecimal, nil when it does not. Spaces, colons, dashes
-    /// and one leading `0x` are passed over, so that what other tools print can be pasted in.
+    /// The octets that `text` spells in hexadecimal, nil when it does not: two digits an octet. Blanks, colons,
+    /// dashes and commas separate octets, and never stand within one; `0x` may stand before any group of digits,
+    /// and `(0x)` before all of them, so that what other tools print can be pasted in.
     static func octets(hexadecimal text: some StringProtocol) -> [UInt8]? {
-        let digits = text.utf8.filter { !separators.contains($0) }
-        let body = digits.starts(with: "0x".utf8) ? digits.dropFirst(2) : digits[...]
-        guard body.count % 2 == 0 else { return nil }
+        var rest = Array(text.utf8)[...]
+        if rest.starts(with: byteOrderMark) { rest = rest.dropFirst(byteOrderMark.count) }
         var octets: [UInt8] = []
-        octets.reserveCapacity(body.count / 2)
-        var high: UInt8?
-        for digit in body {
-            guard let value = nibble(digit) else { return nil }
-            if let first = high {
-                octets.append(first << 4 | value)
-                high = nil
-            } else {
-                high = value
+        for group in rest.split(whereSeparator: { separators.contains($0) }) {
+            var digits = group
+            let isFirst = octets.isEmpty
+            for prefix in isFirst ? leadingPrefixes : prefixes
+            where digits.starts(with: prefix.utf8) {
+                digits = digits.dropFirst(prefix.utf8.count)
+                break
+            }
+            // A prefix may stand apart from the digits, before the first of them.
+            if digits.isEmpty, isFirst { continue }
+            guard !digits.isEmpty, digits.count % 2 == 0 else { return nil }
+            var high: UInt8?
+            for digit in digits {
+                guard let value = nibble(digit) else { return nil }
+                if let first = high {
+                    octets.append(first << 4 | value)
+                    high = nil
+                } else {
+                    high = value
+                }
             }
         }
         return octets
@@ -84,7 +95,10 @@ struct DecodeReport {
         }
     }
 
-    private static let separators: Set<UInt8> = Set(" \t\r:-".utf8)
+    private static let separators: Set<UInt8> = Set(" \t\r\n:-,".utf8)
+    private static let prefixes = ["0x", "0X"]
+    private static let leadingPrefixes = prefixes + ["(0x)", "(0X)"]
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private static func nibble(_ digit: UInt8) -> UInt8? {
         switch digit {

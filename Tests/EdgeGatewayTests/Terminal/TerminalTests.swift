@@ -122,13 +122,20 @@ import Testing
 
     @Test(arguments: [
         ("165a0034", [0x16, 0x5a, 0x00, 0x34]), ("16:5A 00-34", [0x16, 0x5a, 0x00, 0x34]),
-        ("", []),
+        ("0x16 0x4d", [0x16, 0x4d]), ("(0x) 16-4D-8C-03", [0x16, 0x4d, 0x8c, 0x03]),
+        ("(0x)16-4D", [0x16, 0x4d]), ("0x 16 4d", [0x16, 0x4d]), ("0X164D", [0x16, 0x4d]),
+        ("0x16, 0x4D,", [0x16, 0x4d]), ("164d 8c03", [0x16, 0x4d, 0x8c, 0x03]),
+        ("\u{FEFF}16 4d\r", [0x16, 0x4d]), ("\t16:4d:00  ", [0x16, 0x4d, 0]), ("", []),
     ])
     func hexadecimalIsReadAsPeopleTypeIt(text: String, bytes: [UInt8]) {
         #expect(DecodeReport.octets(hexadecimal: text) == bytes)
     }
 
-    @Test(arguments: ["1", "zz", "１６", "1 6 0"])
+    /// `16 4b 8 3 1 3` was read as `16 4b 83 13`, another frame, with exit code 0.
+    @Test(arguments: [
+        "1", "zz", "１６", "1 6 0", "16 4b 8 3 1 3", "16 4b 8 3", "1-6", "164 b8", "16 0x4", "16 0x",
+        "16 (0x)4d", "0x1 6", "16x4d", "16 4b\u{A0}83", "16\u{FEFF}4d",
+    ])
     func whatIsNotAFrameIsRefused(text: String) {
         #expect(DecodeReport.octets(hexadecimal: text) == nil)
     }
