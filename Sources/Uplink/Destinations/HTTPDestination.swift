@@ -11,6 +11,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     private let patient: String?
     /// Why the last attempt delivered nothing; nil after one that did.
     private(set) var fault: String?
+    /// What was refused while other data points were stored, and nothing has been stored as a whole since.
+    private(set) var partialFault: String?
 
     init(_ kind: Kind, tokens: (any TokenSource)?, _ parts: DestinationParts) {
         self.kind = kind
@@ -32,7 +34,13 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         for part in kind.batches(of: points, context) {
             switch await send(part) {
             case .stopped(let answer): return answer
+            case .answered(let answer, .partly):
+                let entries = await settle(part, answer)
+                // Those of one part would not say which of all data points they are of.
+                if case .entries = entries, part.count < points.count { return .malformed }
+                return entries
             case .answered(let answer, let meaning):
+                if meaning == .stored { partialFault = nil }
                 last = meaning.delivery(
                     of: answer, count: points.count, isAlone: alone && points.count == 1,
                     words: kind.words(of: answer))
@@ -42,6 +50,46 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         return last
     }
 
+    /// Finds out which data points a server refused that says that it stored the others. Where it does not say
+    /// which, each series goes by itself: to send again what is stored changes nothing at such a server.
+    private func settle(_ points: [OutgoingPoint], _ answer: HTTPAnswer) async -> DeliveryAnswer {
+        let words = answer.words(hiding: patients(of: points))
+        partialFault = "some samples are refused\(words.map { ": " + $0 } ?? "")"
+        if let entries = entries(of: answer, count: points.count) { return .entries(entries) }
+        let series = kind.series(of: points)
+        guard series.count > 1 else {
+            return AnswerMeaning.partly.delivery(
+                of: answer, count: points.count, isAlone: points.count == 1,
+                words: kind.words(of: answer))
+        }
+        var found = Array(repeating: EntryAnswer(.stored), count: points.count)
+        for positions in series {
+            switch await send(positions.map { points[$0] }) {
+            case .stopped(let answer): return answer
+            case .answered(_, .stored): continue
+            case .answered(let answer, .partly):
+                guard let entries = entries(of: answer, count: positions.count) else {
+                    return .malformed
+                }
+                for (position, entry) in zip(positions, entries) { found[position] = entry }
+            case .answered(let answer, let meaning):
+                return meaning.delivery(
+                    of: answer, count: points.count, isAlone: false, words: kind.words(of: answer))
+            }
+        }
+        return .entries(found)
+    }
+
+    private func entries(of answer: HTTPAnswer, count: Int) -> [EntryAnswer]? {
+        guard let refused = kind.refused(in: answer, count: count) else { return nil }
+        if refused.count < count { fault = nil }
+        return (0..<count).map { position in
+            refused[position].map {
+                EntryAnswer(.refused, status: answer.status, diagnostics: $0)
+            } ?? EntryAnswer(.stored)
+        }
+    }
+
     nonisolated var takesLedger: Bool {
         kind.request(ledger: [], RequestContext(seconds: 0)) != nil
     }
@@ -49,7 +97,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer {
         let context = context
         guard let request = kind.request(ledger: entries, context) else { return .stored }
-        switch await send(request, count: entries.count) {
+        let patients = Set(entries.compactMap { $0.patient ?? patient })
+        switch await send(request, count: entries.count, hiding: patients) {
         case .answered(_, .stored): return .stored
         case .answered(_, .held(let reason)):
             return .failed("\(fault ?? reason.meaning): \(Kind.remedy(reason) ?? reason.remedy)")
@@ -68,11 +117,19 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     }
 
     private func send(_ points: [OutgoingPoint]) async -> Sent {
-        await send(kind.request(points, context), count: points.count)
+        await send(
+            kind.request(points, context), count: points.count, hiding: patients(of: points))
+    }
+
+    private func patients(of points: [OutgoingPoint]) -> Set<String> {
+        Set(points.compactMap { $0.patient ?? patient })
     }
 
     /// Sends a request, once more with a renewed token if the first is not taken.
-    private func send(_ plain: HTTPRequest, count: Int) async -> Sent {
+    /// `patients` is who must not be named.
+    private func send(
+        _ plain: HTTPRequest, count: Int, hiding patients: Set<String>
+    ) async -> Sent {
         var tried: AccessToken?
         while true {
             var request = plain
@@ -104,7 +161,10 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             let meaning = kind.meaning(of: answer, to: count)
             fault =
                 meaning == .stored
-                ? nil : "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
+                ? nil
+                : "the server answers HTTP \(answer.status)"
+                    + (answer.words(hiding: patients).map { ": " + $0 }
+                        ?? " with \(answer.content.rawValue)")
             guard meaning == .unauthorized, let token, tried != token else {
                 if let token, answer.status < 300 { await tokens?.accepted(token) }
                 return .answered(answer, meaning)
@@ -125,7 +185,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         guard case .answered(_, let meaning) = await send([]) else { return false }
         switch meaning {
         case .held, .unauthorized, .throttled, .unclear: return false
-        case .stored, .refused, .suspect, .tooLarge: return true
+        case .stored, .refused, .suspect, .partly, .tooLarge: return true
         }
     }
 
@@ -141,7 +201,7 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             throw DestinationProblem(
                 fault ?? "no answer", "check the address, the network and the certificate")
         case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .tooLarge),
-            .answered(_, .suspect), .answered(_, .refused):
+            .answered(_, .suspect), .answered(_, .refused), .answered(_, .partly):
             throw DestinationProblem(
                 fault ?? "no answer",
                 "check that the address is that of a \(Kind.name) server, and that it works")

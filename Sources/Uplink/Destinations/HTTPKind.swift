@@ -28,6 +28,11 @@ public protocol HTTPKind: DestinationKind {
     func meaning(of answer: HTTPAnswer) -> AnswerMeaning
     /// The same of an answer to so many data points, where it counts them.
     func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning
+    /// Of an answer that means ``AnswerMeaning/partly``: which of so many data points were refused, each with the
+    /// server's words; nil if it does not tell. The others are stored.
+    func refused(in answer: HTTPAnswer, count: Int) -> [Int: String]?
+    /// The positions of the data points that such a server takes or refuses together.
+    func series(of points: [OutgoingPoint]) -> [[Int]]
 }
 
 /// What a request may depend on beside its data points.
@@ -46,6 +51,8 @@ public enum AnswerMeaning: Hashable, Sendable {
     case refused
     /// Perhaps one of the data points is wrong: what is refused alone is dead when others are stored.
     case suspect
+    /// Some of the data points are wrong, by the server's own word, and the others are stored.
+    case partly
     /// The request is too large.
     case tooLarge
     /// Too many requests.
@@ -69,7 +76,7 @@ extension AnswerMeaning {
         }
         return switch self {
         case .stored: .entries(Array(repeating: EntryAnswer(.stored), count: count))
-        case .refused: isAlone ? entry(.refused) : .malformed
+        case .refused, .partly: isAlone ? entry(.refused) : .malformed
         case .suspect: isAlone ? entry(.unclear) : .malformed
         case .tooLarge: .tooLarge
         case .throttled:
@@ -144,6 +151,10 @@ extension HTTPKind {
         meaning(of: answer)
     }
 
+    public func refused(in answer: HTTPAnswer, count: Int) -> [Int: String]? { nil }
+
+    public func series(of points: [OutgoingPoint]) -> [[Int]] { [Array(points.indices)] }
+
     public func request(
         ledger entries: [LedgerEntry], _ context: RequestContext
     ) -> HTTPRequest? { nil }
@@ -168,7 +179,8 @@ extension HTTPKind {
             ?? AnswerRow.general.first { $0.matches(answer, words) }
         switch row?.meaning {
         // A page is a proxy's, which has not looked at the data points.
-        case .refused where answer.content == .page, .suspect where answer.content == .page:
+        case .refused where answer.content == .page, .suspect where answer.content == .page,
+            .partly where answer.content == .page:
             return .unclear
         case let meaning: return meaning ?? .unclear
         }

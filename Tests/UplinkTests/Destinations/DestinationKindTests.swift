@@ -149,6 +149,17 @@ import Testing
             "influx", 400, #"{"error":"partial write: points beyond retention policy dropped=1"}"#,
             .held(.tooOld)),
         Answer("influx", 400, #"{"error":"unable to parse 'x': missing fields"}"#, .refused),
+        Answer(
+            "influx", 400, #"{"error":"partial write: unable to parse 'x' dropped=0"}"#, .refused),
+        Answer(
+            "influx", 400, #"{"error":"partial write: max-series limit exceeded dropped=1"}"#,
+            .partly),
+        Answer(
+            "influx", 400, #"{"error":"partial write of line protocol occurred","data":[]}"#,
+            .partly),
+        Answer("influx", 400, #"{"error":"invalid column type for column 'bpm'"}"#, .held(.schema)),
+        Answer("influx", 422, "partial write: max-series limit exceeded dropped=1", .partly),
+        Answer("influx", 400, "<html>partial write</html>", .unclear),
         Answer("influx", 400, "else", .suspect),
         Answer("influx", 401, .unauthorized),
         Answer("influx", 403, .held(.forbidden)),

@@ -28,17 +28,8 @@ extension DeliveryFault: CustomStringConvertible {
         }
     }
 
-    /// A refusal of every sample. Of its words only the beginning is kept, and no digits: a database may
-    /// quote what it was given.
+    /// A refusal of every sample.
     static func refusal(of answer: EntryAnswer) -> DeliveryFault {
-        let line = answer.diagnostics.prefix { !$0.isNewline }.prefix(80)
-        let text = line.map { character -> Character in
-            let isShown = character.isASCII && (character == " " || !character.isWhitespace)
-            guard isShown, (character.asciiValue ?? 0) >= 0x20, character.asciiValue != 0x7F else {
-                return "?"
-            }
-            return character.isNumber ? "#" : character
-        }
-        return .refusesEach(status: answer.status, text: String(text))
+        .refusesEach(status: answer.status, text: ServerWords.shown(answer.diagnostics))
     }
 }

@@ -128,11 +128,82 @@ public struct InfluxKind: HTTPKind {
     public static let answers = [
         AnswerRow(204, .stored),
         AnswerRow(400, contains: "field type conflict", .held(.schema)),
+        AnswerRow(400, contains: "invalid column type", .held(.schema)),
         AnswerRow(400, contains: "beyond retention policy", .held(.tooOld)),
         AnswerRow(422, contains: "retention", .held(.tooOld)),
         AnswerRow(422, contains: "field type conflict", .held(.schema)),
+        AnswerRow(400, contains: "partial write of line protocol", .partly),
         AnswerRow(400, contains: "unable to parse", .refused),
+        AnswerRow(400, contains: "partial write", .partly),
+        AnswerRow(422, contains: "partial write", .partly),
         AnswerRow(400, .suspect),
         AnswerRow(422, .suspect),
     ]
+
+    /// InfluxDB 3 names the lines. The earlier ones say how many points they dropped, for a limit of series for
+    /// one, but not which; and if the points are of two shards, only of one of them.
+    public func refused(in answer: HTTPAnswer, count: Int) -> [Int: String]? {
+        if let lines = InfluxRefusals(answer.body)?.lines, !lines.isEmpty {
+            // What is told of a line that was not sent tells nothing.
+            return lines.keys.allSatisfy({ 0..<count ~= $0 }) ? lines : nil
+        }
+        let words = words(of: answer)
+        guard let mark = words.ranges(of: "dropped=").last,
+            let dropped = Int(words[mark.upperBound...].prefix { $0.isASCII && $0.isNumber }),
+            dropped >= count
+        else { return nil }
+        let said = answer.words ?? words
+        return Dictionary(uniqueKeysWithValues: (0..<count).map { ($0, said) })
+    }
+
+    public func series(of points: [OutgoingPoint]) -> [[Int]] {
+        struct Series: Hashable {
+            var sensor: Int64
+            var patient: String?
+            var isInterval: Bool
+        }
+        return Dictionary(grouping: points.indices) {
+            Series(
+                sensor: points[$0].sensorID, patient: points[$0].patient,
+                isInterval: points[$0].point.isInterval)
+        }.values.sorted { $0[0] < $1[0] }
+    }
+}
+
+/// What InfluxDB 3 says of a write of which it stored a part:
+/// `{"error":"partial write of line protocol occurred","data":[{"line_number":2,"error_message":"…"}]}`.
+private struct InfluxRefusals {
+    /// Why, by the position of the line in the request.
+    private(set) var lines: [Int: String] = [:]
+
+    init?(_ body: [UInt8]) {
+        do {
+            lines = try JSONReader.read(body) { reader throws(JSONReader.Fault) in
+                var lines: [Int: String] = [:]
+                try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+                    guard name == "data" else { return try reader.skip() }
+                    for (number, text) in try reader.listIfAny(Self.line) ?? [] where number > 0 {
+                        lines[Int(clamping: number - 1)] = text
+                    }
+                }
+                return lines
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    private static func line(
+        _ reader: inout JSONReader
+    ) throws(JSONReader.Fault) -> (number: Int64, text: String) {
+        var (number, text) = (Int64(0), "")
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+            switch name {
+            case "line_number": number = try reader.integerIfAny() ?? 0
+            case "error_message": text = try reader.stringIfAny() ?? ""
+            default: try reader.skip()
+            }
+        }
+        return (number, text)
+    }
 }

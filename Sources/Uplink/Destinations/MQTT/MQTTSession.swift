@@ -117,7 +117,7 @@ struct MQTTOutcome: Hashable, Sendable {
                 : .malformed
         }
         switch reason.meaning {
-        case .refused: return entry(.refused)
+        case .refused, .partly: return entry(.refused)
         case .suspect: return entry(.unclear)
         case .tooLarge: return .tooLarge
         case .throttled: return .throttled(retryAfter: nil)

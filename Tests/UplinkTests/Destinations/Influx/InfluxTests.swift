@@ -70,4 +70,154 @@ import Testing
                     == .entries([EntryAnswer(verdict, status: 400, diagnostics: body)]))
         }
     }
+
+    // MARK: - Partial writes
+
+    /// A database at its limit of series: it takes sensor 1 and drops the points of sensor 2.
+    private static func limited(
+        _ says: @escaping @Sendable (_ lines: [Substring], _ dropped: [Int]) -> HTTPAnswer
+    ) -> ScriptedTransport {
+        ScriptedTransport { request in
+            let lines = String(decoding: request.body, as: UTF8.self).split(separator: "\n")
+            let dropped = lines.indices.filter { lines[$0].contains(",sensor=2 ") }
+            return .success(
+                dropped.isEmpty ? HTTPAnswer(status: 204) : says(lines, dropped))
+        }
+    }
+
+    private static func error(_ status: Int, _ text: String) -> HTTPAnswer {
+        HTTPAnswer(
+            status: status, contentType: "application/json",
+            body: Array(#"{"error":"\#(text)"}"#.utf8))
+    }
+
+    private static func points(of sensors: [Int64]) -> [OutgoingPoint] {
+        sensors.enumerated().map { index, sensor in
+            OutgoingPoint(
+                DataPoint(
+                    uuid: SampleIdentity(runNonce: 7, sample: Int64(index)).description,
+                    .heartRate(bpm: 72, at: .epoch + .seconds(index))),
+                patient: "ward-a", sensorID: sensor)
+        }
+    }
+
+    private static func make(_ transport: ScriptedTransport) throws -> any Destination {
+        try KindFixture.make("influx").make(
+            DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
+    }
+
+    /// A healthy strap got 3 of 949 samples through in four minutes beside one that the database refused, and
+    /// `status` said: check network.
+    @Test(
+        "a strap that the database refuses does not hold up the one beside it",
+        arguments: [
+            (
+                400,
+                #"partial write: max-values-per-tag limit exceeded (1/1): measurement=\"heart_rate\" tag=\"sensor\" value=\"2\" dropped=%"#
+            ),
+            (400, "partial write: max-series-per-database limit exceeded: (1) dropped=%"),
+            (
+                422,
+                "failure writing points to database: partial write: max-series-per-database limit exceeded: (1) dropped=%"
+            ),
+        ])
+    func aLimitOfSeries(status: Int, text: String) async throws {
+        let transport = Self.limited { _, dropped in
+            Self.error(status, text.replacing("%", with: "\(dropped.count)"))
+        }
+        let destination = try Self.make(transport)
+        let sensors: [Int64] = [1, 2, 1, 2, 1, 3]
+        guard
+            case .entries(let entries) = await destination.deliver(
+                Self.points(of: sensors), alone: false)
+        else {
+            Issue.record("no entries")
+            return
+        }
+        #expect(entries.map(\.verdict) == sensors.map { $0 == 2 ? .refused : .stored })
+        #expect(entries[1].status == status)
+        #expect(entries[1].diagnostics.contains("limit exceeded"))
+        // The whole batch, then each series once.
+        #expect(transport.requests.count == 4)
+        #expect(await destination.fault == nil)
+        #expect(await destination.partialFault?.contains("limit exceeded") == true)
+        #expect(await destination.partialFault?.contains("ward-a") == false)
+
+        // What is refused altogether is known by one answer.
+        let alone = await destination.deliver(Self.points(of: [2, 2]), alone: false)
+        guard case .entries(let both) = alone else {
+            Issue.record("no entries")
+            return
+        }
+        #expect(both.allSatisfy { $0.verdict == .refused })
+        #expect(transport.requests.count == 5)
+        #expect(await destination.fault?.contains("limit exceeded") == true)
+
+        let healthy = await destination.deliver(Self.points(of: [1]), alone: false)
+        #expect(healthy == .entries([EntryAnswer(.stored)]))
+        #expect(await destination.partialFault == nil)
+    }
+
+    @Test func theLinesThatInfluxDB3NamesAreRefusedAndTheOthersStored() async throws {
+        let transport = Self.limited { lines, dropped in
+            let data = dropped.map {
+                #"{"original_line":"\#(lines[$0])","line_number":\#($0 + 1),"error_message":"too many columns"}"#
+            }.joined(separator: ",")
+            let text = #"{"error":"partial write of line protocol occurred","data":[\#(data)]}"#
+            return HTTPAnswer(status: 400, body: Array(text.utf8))
+        }
+        let destination = try Self.make(transport)
+        let stored = EntryAnswer(.stored)
+        let refused = EntryAnswer(.refused, status: 400, diagnostics: "too many columns")
+        #expect(
+            await destination.deliver(Self.points(of: [1, 2, 1, 2]), alone: false)
+                == .entries([stored, refused, stored, refused]))
+        #expect(transport.requests.count == 1)
+    }
+
+    /// Points of two shards: the count is of one of them.
+    @Test func whereNothingTellsWhichPointsOfASeriesWereDroppedTheBatchIsHalved() async throws {
+        let transport = Self.limited { _, _ in
+            Self.error(400, "partial write: max-series-per-database limit exceeded: (1) dropped=1")
+        }
+        let destination = try Self.make(transport)
+        #expect(await destination.deliver(Self.points(of: [1, 2, 2]), alone: false) == .malformed)
+        #expect(await destination.deliver(Self.points(of: [2, 2]), alone: false) == .malformed)
+        guard case .entries(let one) = await destination.deliver(Self.points(of: [2]), alone: true)
+        else {
+            Issue.record("no entries")
+            return
+        }
+        #expect(one.map(\.verdict) == [.refused])
+    }
+
+    @Test(
+        arguments: [
+            #"{"error":"partial write of line protocol occurred","data":[{"line_number":9}]}"#,
+            #"{"error":"partial write of line protocol occurred","data":[{"line_number":-9223372036854775808}]}"#,
+            #"{"error":"partial write of line protocol occurred","data":null}"#,
+            #"{"error":"partial write: x dropped=0"}"#, #"{"error":"partial write: x dropped=-3"}"#,
+            #"{"error":"partial write: x dropped="}"#, "partial write",
+        ])
+    func anAnswerThatNamesNothingOfOursConvictsNobody(body: String) async throws {
+        let transport = ScriptedTransport { _ in
+            .success(HTTPAnswer(status: 400, body: Array(body.utf8)))
+        }
+        let destination = try Self.make(transport)
+        #expect(await destination.deliver(Self.points(of: [1, 1]), alone: false) == .malformed)
+    }
+
+    @Test func theServersWordsAreShownInOneBoundedLineWithoutPatientsAndNumbers() async throws {
+        let transport = ScriptedTransport { _ in
+            .success(
+                HTTPAnswer(
+                    status: 500, contentType: "application/json",
+                    body: Array(
+                        (#"{"code":"internal error","message":"no room for ward-a at 72\n\u001b[31m"#
+                            + #" \#(String(repeating: "k", count: 60))"}"#).utf8)))
+        }
+        let destination = try Self.make(transport)
+        #expect(await destination.deliver(Self.points(of: [1]), alone: false) == .unclear("500"))
+        #expect(await destination.fault == "the server answers HTTP 500: no room for ... at ##")
+    }
 }

@@ -1,0 +1,61 @@
+/// What a server says went wrong.
+extension HTTPAnswer {
+    /// The server's own sentence in a document that reports an error, or a short plain text; nil if there is none.
+    /// It may quote what was sent.
+    var words: String? {
+        switch content {
+        case .document: (try? JSONReader.read(body, Self.message)) ?? nil
+        case .other: String(decoding: body.prefix(500), as: UTF8.self)
+        case .page, .empty: nil
+        }
+    }
+
+    /// The same for logs and reports, without these patients' identifiers.
+    func words(hiding patients: Set<String>) -> String? {
+        guard var text = words else { return nil }
+        for patient in patients where !patient.isEmpty { text.replace(patient, with: "...") }
+        let shown = ServerWords.shown(text)
+        return shown.isEmpty ? nil : shown
+    }
+
+    /// The members in which servers write it, the one that says most first.
+    private static let members = [
+        "error_description", "message", "msg", "detail", "error", "title", "reason",
+    ]
+
+    private static func message(
+        _ reader: inout JSONReader
+    ) throws(JSONReader.Fault) -> String? {
+        var found: [String: String] = [:]
+        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
+            guard members.contains(name) else { return try reader.skip() }
+            found[name] =
+                try reader.next() == .object ? try message(&reader) : try reader.stringIfAny()
+        }
+        return members.lazy.compactMap { found[$0] }.first { !$0.isEmpty }
+    }
+}
+
+/// A server's words, made fit to be shown.
+enum ServerWords {
+    /// Longest text that is shown, in characters.
+    static let lengthMax = 160
+    /// A longer run of characters without a blank may be a token.
+    static let wordLengthMax = 40
+
+    /// The beginning of the first line: one printable ASCII line, and no digits, for a server may quote what it was
+    /// given.
+    static func shown(_ text: String) -> String {
+        let line = text.prefix { !$0.isNewline }.prefix(lengthMax)
+        let masked = line.map { character -> Character in
+            let isShown = character.isASCII && (character == " " || !character.isWhitespace)
+            guard isShown, (character.asciiValue ?? 0) >= 0x20, character.asciiValue != 0x7F else {
+                return "?"
+            }
+            return character.isNumber ? "#" : character
+        }
+        return masked.split(separator: " ").map { word in
+            word.count > wordLengthMax ? "..." : String(word)
+        }.joined(separator: " ")
+    }
+}
