@@ -164,7 +164,7 @@ extension Delivery {
             }
         }
         if patients.trial != nil {
-            patients.endTrial()
+            patients.endTrial(taken: entries.contains { $0.isTaken } ? now : nil)
             notBefore = now
         }
         if !heldNow.isEmpty {

@@ -22,8 +22,7 @@ extension Delivery {
     public mutating func probedPatient(isMended: Bool, _ now: Uptime) {
         guard case .probingPatient(let patient) = activity else { return }
         activity = .none
-        patients.probed(
-            patient, isMended: isMended, next: now + settings.probePause)
+        patients.probed(patient, isMended: isMended, now, pause: settings.probePause)
     }
 
     /// Forgets what was under way, since its task is gone. Its samples rest as after any other

@@ -232,6 +232,8 @@ public struct Delivery: Sendable {
             notBefore = now
             return
         }
+        // One sample does not wait for others to go with it.
+        if self.patients.trial != nil { notBefore = min(notBefore, now) }
         batch = unresolved.isEmpty ? nil : DeliveryBatch(unresolved)
         if batch == nil { notBefore = self.hasMore ? now : now + settings.interval }
     }

@@ -109,6 +109,45 @@ private struct WardDrive {
         #expect(drive.requests.count == 1)
     }
 
+    /// Eight patients whose practitioner had lost the organization took 458 s to come back.
+    @Test func patientsHeldTogetherComeBackTogetherOneASecond() {
+        let ward = (0..<8).map { "p\($0)" }
+        var refused = Dictionary(uniqueKeysWithValues: ward.map { ($0, Self.noAccess) })
+        refused["other"] = Self.noConsent
+        var drive = WardDrive(
+            (0..<80).map { ward[$0 % 8] } + ["other", "well"], refused: refused)
+        drive.run(seconds: 30)
+        #expect(drive.delivery.heldPatients.count == 9)
+        // One of them is not let in again: the others do not wait for it, and it has one look.
+        let stays = "p3"
+        drive.refused = [stays: Self.noAccess, "other": Self.noConsent]
+        let before = (probes: drive.probes.count, now: drive.now)
+        drive.run(seconds: 90)
+        #expect(drive.delivery.heldPatients == [stays: .wrongPatient, "other": .noConsent])
+        #expect(drive.queue.allSatisfy { $0.patient == stays || $0.patient == "other" })
+        let probes = drive.probes.dropFirst(before.probes)
+        for (one, next) in zip(probes, probes.dropFirst()) {
+            #expect(next.at - one.at >= .seconds(1))
+        }
+        let mended = drive.delivered.filter { $0.at > before.now }.map(\.at)
+        #expect(mended.max()! - mended.min()! < .seconds(10))
+        // With the round over it is one a minute again.
+        let rest = drive.probes.count
+        drive.run(seconds: 600)
+        #expect((9...11).contains(drive.probes.count - rest))
+    }
+
+    @Test func aPatientWhoIsHeldDuringARoundDoesNotEndIt() {
+        var drive = WardDrive(["a", "b", "c"], refused: [:])
+        drive.refused = ["a": Self.noAccess, "b": Self.noAccess, "c": Self.noAccess]
+        drive.claimed = ["b"]
+        drive.run(seconds: 30)
+        drive.refused = ["b": Self.noAccess]
+        drive.run(seconds: 70)
+        #expect(drive.delivery.heldPatients == ["b": .wrongPatient])
+        #expect(drive.numbers(of: "c") == [2])
+    }
+
     @Test func afterTheReasonIsGoneOneSampleIsTriedThenAllGoOnInOrder() {
         var drive = WardDrive(Self.ward, refused: ["a": Self.noConsent])
         drive.run(seconds: 90)
