@@ -191,7 +191,7 @@ struct Fleet {
             case .fetch(let limit): gateways[index].fetch(limit, now)
             case .send(let indices): return send(.answer(indices), index, now)
             case .sendAlone(let position): return send(.answer([position]), index, now)
-            case .checkHealth: return send(.health, index, now)
+            case .checkHealth, .checkSilence: return send(.health, index, now)
             case .probe: return send(.mending, index, now)
             // These are of deliveries that serve many patients.
             case .probePatient, .fetchTrial: return

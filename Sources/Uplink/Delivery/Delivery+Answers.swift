@@ -25,6 +25,7 @@ extension Delivery {
             fail(indices, alone: alone, DeliveryBatch.Complaint(word), &batch, now)
         case .unanswered(let word):
             pace.failed(after: took, count: indices.count)
+            isSilent = mayRace
             fail(
                 indices, alone: alone, DeliveryBatch.Complaint(word), isSilence: true, &batch, now)
         case .malformed:
@@ -118,11 +119,21 @@ extension Delivery {
     /// An exchange that answers slowly is one that many wait for: the pause goes on.
     private mutating func looked(isHealthy: Bool, since: Uptime, _ now: Uptime) {
         activity = .none
+        if isHealthy { isSilent = false }
         if isHealthy, now - since <= settings.quick {
             notBefore = min(notBefore, now)
         } else {
             nextLook = now + lookPause
         }
+    }
+
+    /// The destination was asked, after a request without an answer, for something that it cannot tell while such a
+    /// request is under way.
+    public mutating func checkedSilence(isOver: Bool, _ now: Uptime) {
+        guard activity == .checkingSilence else { return }
+        activity = .none
+        isSilent = !isOver
+        if isSilent { backOff(lookPause, now) }
     }
 
     private mutating func judge(

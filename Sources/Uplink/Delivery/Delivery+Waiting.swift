@@ -102,6 +102,7 @@ extension Delivery {
     /// Rests after a request whose outcome is unknown: as seen at `now`, the exchange works on it.
     mutating func rest(_ now: Uptime) {
         restsUntil = now + settings.resendPause
+        isSilent = mayRace
         backOff(settings.resendPause, now)
     }
 

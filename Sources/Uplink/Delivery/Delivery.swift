@@ -31,6 +31,9 @@ public struct Delivery: Sendable {
         case sendAlone(Int)
         /// See whether the destination works and report ``Delivery/checked(isHealthy:_:)``.
         case checkHealth
+        /// See whether the destination has done with a request that it gave no answer to, and report
+        /// ``Delivery/checkedSilence(isOver:_:)``.
+        case checkSilence
         /// See whether the reason of the hold is gone and report ``Delivery/probed(isMended:_:)``.
         case probe(HoldReason)
         /// Take this patient's oldest sample and report ``Delivery/fetched(_:patients:hasMore:arrivalsPerSecond:_:)``.
@@ -65,7 +68,7 @@ public struct Delivery: Sendable {
     static let roundsMax = 9
 
     enum Activity: Hashable {
-        case none, fetching, checking
+        case none, fetching, checking, checkingSilence
         case looking(since: Uptime)
         case sending([Int], alone: Bool)
         case probing(HoldReason)
@@ -89,6 +92,11 @@ public struct Delivery: Sendable {
     /// Until when the exchange may still be working on a request without a clear answer. Neither the end of a
     /// hold nor a wake cuts this rest short.
     var restsUntil = Uptime.zero
+    /// Whether the destination may store a sample twice that is sent while it still works on an earlier request.
+    let mayRace: Bool
+    /// No answer came to a request, and nothing has shown since that the destination is not at work on it still.
+    /// Each request that is sent meanwhile may be one more that it carries out some day.
+    var isSilent = false
     var isBackingOff = false
     /// When to look, in a long pause, whether the exchange works again.
     var nextLook: Uptime?
@@ -114,15 +122,17 @@ public struct Delivery: Sendable {
     ///   - reason: why it was held.
     ///   - unansweredSince: when a request was sent of which an earlier run never learned what became:
     ///     its samples rest as after any other unclear outcome.
+    ///   - mayRace: ``Destination/mayRace``.
     ///   - choose: picks a pause out of a range: at random, gateways that lost the same
     ///     exchange at the same moment do not all come back at the same moment; by default the longest.
     public init(
         settings: DeliverySettings = DeliverySettings(), heldSince reason: HoldReason? = nil,
-        unansweredSince: Uptime? = nil,
+        unansweredSince: Uptime? = nil, mayRace: Bool = false,
         choosing choose: @escaping @Sendable (ClosedRange<Duration>) -> Duration = { $0.upperBound }
     ) {
         self.settings = settings
         self.choose = choose
+        self.mayRace = mayRace
         pace = DeliveryPace(settings)
         interval = DeliveryInterval(
             shortest: settings.shortestInterval, longest: settings.interval)
@@ -180,6 +190,10 @@ public struct Delivery: Sendable {
             }
             let probe = batch == nil && !isBackingOff ? patients.nextProbe : nil
             return .wait(until: min(notBefore, probe ?? notBefore))
+        }
+        if isSilent {
+            activity = .checkingSilence
+            return .checkSilence
         }
         if batch?.isStale == true { batch = nil }
         let size = batchSize

@@ -58,7 +58,8 @@ public actor DeliveryRunner {
         servesMany = enrollment.terms.kind == .practitionerKey || destination.servesMany
         recordedHold = enrollment.holdReason.flatMap { HoldReason(rawValue: $0) }
         delivery = Delivery(
-            settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince
+            settings: settings, heldSince: recordedHold, unansweredSince: unansweredSince,
+            mayRace: destination.mayRace
         ) {
             .microseconds(
                 Int64.random(in: $0.lowerBound.microseconds...$0.upperBound.microseconds))
@@ -130,6 +131,9 @@ public actor DeliveryRunner {
                 let isHealthy = await destination.isHealthy()
                 plan.resolve(delivery.checked(isHealthy: isHealthy, uptime))
                 await settle()
+            case .checkSilence:
+                let isOver = await destination.isSilenceOver()
+                delivery.checkedSilence(isOver: isOver, uptime)
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)
                 delivery.probed(isMended: isMended, uptime)

@@ -63,6 +63,9 @@ public protocol Destination: Sendable {
     func show(_ state: GatewayState) async
     /// Whether the destination works, apart from what is sent to it.
     func isHealthy() async -> Bool
+    /// Whether it is over with a request that it gave no answer to, as far as can be seen: asked before the same
+    /// samples are sent again where ``mayRace`` says that this matters.
+    func isSilenceOver() async -> Bool
     /// Whether the reason of a hold seems gone, so that one sample may be tried.
     func isMended(_ reason: HoldReason) async -> Bool
     /// The same for one patient's samples, which alone are held.
@@ -104,6 +107,9 @@ extension Destination {
 
     /// They are passed over.
     public func deliver(ledger entries: [LedgerEntry]) async -> LedgerAnswer { .stored }
+
+    /// If it works.
+    public func isSilenceOver() async -> Bool { await isHealthy() }
 
     /// They are not.
     public func mayTakeIntervals() async -> Bool { false }

@@ -22,6 +22,8 @@ struct DeliveryDrive {
     var isHealthy = true
     var isMended = true
     var probes: [Uptime] = []
+    var silenceChecks: [Uptime] = []
+    var isSilenceOver: (Uptime) -> Bool = { _ in true }
     var took = Duration.milliseconds(100)
     let quick = Duration.milliseconds(100)
     /// When the request under way was sent, for a server whose answer depends on it.
@@ -29,9 +31,11 @@ struct DeliveryDrive {
 
     init(
         _ count: Int, settings: DeliverySettings = DeliverySettings(), heldSince: HoldReason? = nil,
+        mayRace: Bool = false,
         choosing choose: @escaping @Sendable (ClosedRange<Duration>) -> Duration = { $0.upperBound }
     ) {
-        delivery = Delivery(settings: settings, heldSince: heldSince, choosing: choose)
+        delivery = Delivery(
+            settings: settings, heldSince: heldSince, mayRace: mayRace, choosing: choose)
         queue = Array(0..<count)
     }
 
@@ -54,6 +58,9 @@ struct DeliveryDrive {
                 healthChecks += 1
                 now += healthTook
                 take(delivery.checked(isHealthy: isHealthy, now))
+            case .checkSilence:
+                silenceChecks.append(now)
+                delivery.checkedSilence(isOver: isSilenceOver(now), now)
             case .probe:
                 probes.append(now)
                 delivery.probed(isMended: isMended, now)

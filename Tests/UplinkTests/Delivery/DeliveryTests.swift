@@ -88,6 +88,46 @@ import Testing
         #expect(drive.delivered == [0, 1])
     }
 
+    /// A table that was locked for 330 s stored one sample six times: each resend left an insert behind it.
+    @Test func afterAnUnansweredRequestNothingIsSentBeforeTheDestinationAnswers() throws {
+        var drive = DeliveryDrive(3, mayRace: true)
+        let unlocked = drive.now + .seconds(330)
+        drive.isSilenceOver = { $0 >= unlocked }
+        // Whatever it says of itself meanwhile, from other tables.
+        drive.isHealthy = false
+        let took = Duration.seconds(60)
+        drive.took = took
+        drive.run(for: .seconds(100)) { _, _ in .unanswered("no answer in time") }
+        #expect(drive.requests.count == 1)
+        drive.took = drive.quick
+        drive.run { indices, _ in .stored(indices) }
+        #expect(drive.requests.map(\.indices) == [[0, 1, 2], [0, 1, 2]])
+        #expect(drive.requests[1].at >= unlocked)
+        #expect(drive.requests[1].at < unlocked + .seconds(60))
+        #expect((4...10).contains(drive.silenceChecks.count))
+        for (one, next) in zip(drive.silenceChecks, drive.silenceChecks.dropFirst()) {
+            #expect(next - one >= .seconds(30))
+        }
+        #expect(drive.delivered == [0, 1, 2])
+    }
+
+    /// An earlier run sent a request and was killed: the same holds for it.
+    @Test func aRequestOfAnEarlierRunIsAskedForBeforeItsSamplesGoOut() {
+        var delivery = Delivery(unansweredSince: .seconds(10), mayRace: true)
+        #expect(delivery.step(.seconds(12)) == .wait(until: .seconds(40)))
+        #expect(delivery.step(.seconds(40)) == .checkSilence)
+        #expect(delivery.step(.seconds(41)) == .wait(until: nil))
+        delivery.checkedSilence(isOver: false, .seconds(50))
+        delivery.wake(.seconds(51))
+        guard case .wait = delivery.step(.seconds(52)) else {
+            Issue.record("it does not wait")
+            return
+        }
+        #expect(delivery.step(.seconds(100)) == .checkSilence)
+        delivery.checkedSilence(isOver: true, .seconds(101))
+        #expect(delivery.step(.seconds(101)) == .fetch(limit: 100))
+    }
+
     /// The connection was missing before, so that a wake ended every pause.
     @Test func aWakeDoesNotEndTheRestOfARequestWhoseTaskIsGone() {
         var delivery = Delivery()

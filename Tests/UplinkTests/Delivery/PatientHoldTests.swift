@@ -40,6 +40,7 @@ private struct WardDrive {
             case .send(let indices): request(indices)
             case .sendAlone(let index): request([index])
             case .checkHealth: _ = delivery.checked(isHealthy: true, now)
+            case .checkSilence: delivery.checkedSilence(isOver: true, now)
             case .probe: delivery.probed(isMended: true, now)
             case .probePatient(let patient, _):
                 probes.append((now, patient))

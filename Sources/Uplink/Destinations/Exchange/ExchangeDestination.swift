@@ -275,6 +275,8 @@ public actor ExchangeDestination: Destination {
     private func readRefusal(_ answer: HTTPAnswer) -> DeliveryAnswer {
         switch answer.status {
         case 413: return .tooLarge
+        // What stands before the exchange had no answer from it.
+        case 502, 504: return .unanswered(String(answer.status))
         case 429, 503:
             return .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
         // A redirect has no document.
@@ -294,7 +296,7 @@ public actor ExchangeDestination: Destination {
 
     // MARK: - Looking around
 
-    /// Whether the exchange and its database answer.
+    /// Whether the exchange and its database answer, the table of observations too.
     public func isHealthy() async -> Bool {
         // Once as it is, once with a renewed token: while a delivery is held, nothing else finds out that the
         // exchange does not know it any more.
@@ -303,6 +305,7 @@ public actor ExchangeDestination: Destination {
             do {
                 try await reader.checkHealth(token: token.secret)
                 await tokens.accepted(token)
+                try await reader.checkObservations(below: fhirTarget, token: token.secret)
                 return true
             } catch .unauthorized {
                 await tokens.refused(token)
@@ -311,6 +314,25 @@ public actor ExchangeDestination: Destination {
             }
         }
         return false
+    }
+
+    /// Whether the exchange answers a question for which it reads observations.
+    public func isSilenceOver() async -> Bool {
+        let token: AccessToken
+        do {
+            token = try await tokens.token()
+        } catch .notNow {
+            return false
+        } catch {
+            // Without an authorization nothing is sent, and a person shall learn that.
+            return true
+        }
+        do {
+            try await reader.checkObservations(below: fhirTarget, token: token.secret)
+            return true
+        } catch {
+            return false
+        }
     }
 
     /// Looks whether the reason of a hold seems gone, and learns what has changed.

@@ -108,6 +108,44 @@ import Testing
         await delivery.exchange.stop()
     }
 
+    /// Profile and health answer while the table of observations is locked.
+    @Test(
+        arguments: [
+            (nil, true), (.hangUp, false), (.status(504), false), (.status(502), false),
+            (.status(500), true), (.status(404), true), (.status(401), true),
+        ] as [(ExchangeFault?, Bool)])
+    func aSilenceIsOverWhenObservationsAreRead(fault: ExchangeFault?, isOver: Bool) async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
+        if let fault { await delivery.exchange.inject(fault, on: [.read], for: .untilCleared) }
+        #expect(await delivery.destination.isSilenceOver() == isOver)
+        #expect(await delivery.exchange.requests.map(\.route) == [.read])
+        #expect(await delivery.destination.isHealthy() == isOver)
+        await delivery.exchange.stop()
+    }
+
+    @Test func afterALostAnswerTheExchangeIsAskedBeforeTheSamplesGoOutAgain() async throws {
+        let delivery = try await DeliveryFixture(samples: 10)
+        await delivery.exchange.inject(.lostAnswer, on: [.bundle])
+        await delivery.exchange.inject(.hangUp, on: [.read], for: .requests(3))
+        try await delivery.drain()
+        try await delivery.checkExactlyOnce(10)
+        let routes = await delivery.exchange.requests.map(\.route)
+        #expect(routes == [.bundle, .read, .read, .read, .read, .bundle])
+        await delivery.exchange.stop()
+    }
+
+    /// A person is to learn that the authorization is gone, also while an answer is missing.
+    @Test func aLostAuthorizationIsSeenBehindAnUnansweredRequest() async throws {
+        let delivery = try await DeliveryFixture(samples: 10)
+        await delivery.exchange.inject(.hangUp, on: [.bundle])
+        _ = await delivery.runner.advance()
+        await delivery.exchange.revokeTokens()
+        await delivery.exchange.cancelInvitations(patient: 40001)
+        try await delivery.drain(seconds: 300)
+        #expect(try await delivery.queue.balance().held == ["enroll-again": 10])
+        await delivery.exchange.stop()
+    }
+
     @Test func aCutNetworkIsWaitedFor() async throws {
         let delivery = try await DeliveryFixture(samples: 60)
         await delivery.exchange.cutNetwork()

@@ -85,6 +85,16 @@ public struct ExchangeReader: Sendable {
             timeout: Self.healthTimeout)
     }
 
+    /// Throws unless the exchange answers a question for which it reads observations: while their table is locked it
+    /// answers all others. Any answer of its own will do, since a request that is answered is not under way.
+    ///
+    /// It is asked for an observation that nobody has, by its number: a glance into an index.
+    func checkObservations(below base: String, token: Secret) async throws(Fault) {
+        let answer = try await ask(
+            base + "Observation?_id=0&_count=1", token: token, Self.healthTimeout)
+        if [502, 503, 504].contains(answer.status) { throw .status(answer.status) }
+    }
+
     /// An exchange that takes longer to read one row is not healthy.
     private static let healthTimeout = Duration.seconds(10)
 
