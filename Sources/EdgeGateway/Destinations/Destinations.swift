@@ -38,7 +38,7 @@ struct Destinations: Sendable {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(
             enrollment: enrollment.id, limit: Enrollments.uploadsLookedAt
-        ).first { $0.outcome == "delivered" }?.at
+        ).first { $0.outcome.hasPrefix("delivered") }?.at
         var straps = 0
         for assignment in try await queue.openAssignments() {
             let isOwn = assignment.enrollmentID == enrollment.id

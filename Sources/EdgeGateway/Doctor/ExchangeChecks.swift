@@ -102,6 +102,12 @@ struct ExchangeChecks {
                 name, "\(enrollment.name): \(fault), \(waiting)",
                 DestinationRegistry.faultRemedy)
         }
+        if let fault = enrollment.partialFault {
+            return .warning(
+                name, "\(enrollment.name) delivers, \(waiting); \(fault)",
+                "the patient consents at the exchange, or ask its operator; the gateway looks every "
+                    + "minute")
+        }
         return .ok(name, "\(enrollment.name) delivers, \(waiting)")
     }
 

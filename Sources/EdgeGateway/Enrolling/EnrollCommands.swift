@@ -127,6 +127,24 @@ struct EnrollmentsCommand: AsyncParsableCommand {
             return Terminal.print("no enrollments yet: edge-gateway enroll LINK")
         }
         Terminal.print(Self.table(enrollments))
+        for line in enrollments.flatMap(Self.notes) { Terminal.print(line) }
+    }
+
+    /// What the table has no column for.
+    static func notes(_ enrollment: EnrollmentReport) -> [String] {
+        let name = GivenName.shown(enrollment.name)
+        var lines: [String] = []
+        if let fault = enrollment.fault { lines.append("\(name): \(fault)") }
+        if let fault = enrollment.partialFault { lines.append("\(name): \(fault)") }
+        for (kind, count) in (enrollment.dataPoints ?? [:]).sorted(by: { $0.key < $1.key })
+        where !count.refused.isEmpty {
+            let refused = count.refused.sorted { $0.key < $1.key }
+                .map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+            lines.append(
+                "\(name): \(kind): \(count.delivered) delivered since the start, refused: \(refused)"
+            )
+        }
+        return lines
     }
 
     static func table(

@@ -19,6 +19,8 @@ struct EnrollmentReport: Codable, Equatable {
     var held: String?
     /// Why its samples are not delivered, if that lasts.
     var fault: String?
+    /// What does not work there while samples are delivered: RR intervals that are not sent.
+    var partialFault: String?
     /// How many patients' samples are held while the others' go on, by reason.
     var heldPatients: [String: Int]?
     var pending: Int
@@ -27,6 +29,15 @@ struct EnrollmentReport: Codable, Equatable {
     var lastDelivery: Date?
     /// When the token in use ends; it is renewed at half its life. Left out where none is needed.
     var tokenExpires: Date?
+    /// What became of the data points of each kind, `heart-rate` and `rr-interval`, since the delivery began.
+    var dataPoints: [String: DataPointsReport]?
+}
+
+/// What became of the data points of one kind.
+struct DataPointsReport: Codable, Equatable {
+    var delivered: Int
+    /// Not taken, and not sent again; by reason.
+    var refused: [String: Int]
 }
 
 /// `POST /v1/enroll`

@@ -56,7 +56,14 @@ struct Enrollments: Sendable {
     func report(on enrollment: Enrollment) async throws -> EnrollmentReport {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
         let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
-            .first { $0.outcome == "delivered" }?.at
+            .first { $0.outcome.hasPrefix("delivered") }?.at
+        let facts = await deliveries.facts(of: enrollment.id)
+        let dataPoints = (facts?.dataPoints.counts ?? [:]).map {
+            (
+                $0.key.rawValue,
+                DataPointsReport(delivered: $0.value.delivered, refused: $0.value.refused)
+            )
+        }
         let held = await deliveries.heldPatients(of: enrollment.id).values
             .reduce(into: [String: Int]()) { $0[$1.rawValue, default: 0] += 1 }
         return EnrollmentReport(
@@ -66,10 +73,13 @@ struct Enrollments: Sendable {
             code: enrollment.terms.code ?? "", resolution: enrollment.terms.resolution,
             state: enrollment.state.rawValue,
             held: enrollment.holdReason, fault: await deliveries.fault(of: enrollment.id),
+            partialFault: facts?.partialFault,
             heldPatients: held.isEmpty ? nil : held,
             pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map { Date($0) },
-            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) })
+            tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) },
+            dataPoints: dataPoints.isEmpty
+                ? nil : Dictionary(uniqueKeysWithValues: dataPoints))
     }
 
     /// How many requests back the last delivery is searched.

@@ -168,6 +168,9 @@ extension StandInExchange {
         }
     }
 
+    /// Takes a code out of the table in which uploads are looked up.
+    public func forgetCode(_ code: String) { forgottenCodes.insert(code) }
+
     /// Withdraws a patient's consent to a code in every study.
     public func withdrawConsent(patient: Int, code: String = "omh:heart-rate:2.0") {
         for key in consents.keys where key.patient == patient && key.code == code {

@@ -117,7 +117,9 @@ extension StandInExchange {
         }
         let system = codings[0]["system"]?.string ?? "None"
         let name = codings[0]["code"]?.string ?? "None"
-        guard seed.codes.contains(where: { $0.system == system && $0.code == name }) else {
+        guard !forgottenCodes.contains(name),
+            seed.codes.contains(where: { $0.system == system && $0.code == name })
+        else {
             throw EntryRefusal(400, "Code not found: system=\(system) code=\(name)")
         }
         guard consentedCodes(of: patient).contains(name) else {

@@ -82,6 +82,7 @@ public actor StandInExchange {
     var poisoned: Set<ExchangeIdentifier> = []
     var refused: Set<String> = []
     var unreadable: Set<Int> = []
+    var forgottenCodes: Set<String> = []
     var pacePerEntry = Duration.zero
     var workers = ExchangeWorkers()
     let accessTokenLifetimeSeconds = 1_209_600

@@ -161,9 +161,10 @@ extension Delivery {
                         outcome: .dead(
                             reason: "refused-\(entry.status)", diagnostics: entry.diagnostics)))
                 isTrial = false
-            case .notWanted:
+            case .notWanted(let why):
+                // Never the whole of a sample.
                 resolved.append(
-                    Resolved(index: index, outcome: .dropped(reason: Self.notConsented)))
+                    Resolved(index: index, outcome: .dropped(reason: why.rawValue)))
             case .held(let why):
                 if let patient = patient(of: index), PatientHolds.ofOnePatient.contains(why) {
                     heldNow.insert(patient)

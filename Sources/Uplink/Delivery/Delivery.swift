@@ -61,9 +61,6 @@ public struct Delivery: Sendable {
         public var outcome: SettledSample.Outcome
     }
 
-    /// What became of a data point that the patient did not consent to. It is never the whole of a
-    /// sample.
-    static let notConsented = "not-consented"
     /// A batch reaches so many times as far at most when nothing in it could be proved.
     static let roundsMax = 9
 

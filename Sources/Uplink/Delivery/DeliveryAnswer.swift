@@ -28,8 +28,9 @@ extension DeliveryAnswer {
     var word: String {
         switch self {
         case .entries(let entries):
-            if entries.allSatisfy({ $0.isTaken || $0.verdict == .notWanted }) {
-                "delivered"
+            if entries.allSatisfy({ $0.isTaken || $0.verdict.isNotWanted }) {
+                entries.contains(where: \.verdict.isNotWanted)
+                    ? "delivered, RR intervals refused" : "delivered"
             } else if entries.contains(where: \.isTaken) {
                 "delivered in part"
             } else {

@@ -17,6 +17,8 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var backlog: Backlog
     /// What does not work there while samples are delivered, in words.
     public var partialFault: String?
+    /// What became of the data points of each kind since the start.
+    public var dataPoints = DataPointBooks()
 
     /// A fault may pass by itself within this time, or within this many attempts.
     static let passingTime = Duration.seconds(60)

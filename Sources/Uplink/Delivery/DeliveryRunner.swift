@@ -14,6 +14,7 @@ public actor DeliveryRunner {
     private var delivery: Delivery
     private let resolution: Resolution
     private var plan = SettlePlan()
+    private var books = DataPointBooks()
     private var requestRecord: UploadRecord?
     private var isAnswered = false
     private var recordedHold: HoldReason?
@@ -78,7 +79,7 @@ public actor DeliveryRunner {
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
                 backlog: backlog,
-                partialFault: partialFault)
+                partialFault: partialFault, dataPoints: books)
         }
     }
 
@@ -129,7 +130,7 @@ public actor DeliveryRunner {
             case .sendAlone(let index): await deliver([index], alone: true)
             case .checkHealth:
                 let isHealthy = await destination.isHealthy()
-                plan.resolve(delivery.checked(isHealthy: isHealthy, uptime))
+                resolve(delivery.checked(isHealthy: isHealthy, uptime))
                 await settle()
             case .checkSilence:
                 let isOver = await destination.isSilenceOver()
@@ -232,7 +233,7 @@ public actor DeliveryRunner {
         let now = uptime
         if case .notSent = answer { await queue.cancelRequest(enrollment: enrollmentID) }
         fault = await destination.fault
-        plan.resolve(delivery.answered(answer, took: now - began, now))
+        resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain
         lastAnswer = answer.word
         if let word = answer.recordWord {
@@ -244,6 +245,11 @@ public actor DeliveryRunner {
         await settle()
         await recordPatients()
         await noteBacklog()
+    }
+
+    private func resolve(_ resolved: [Delivery.Resolved]) {
+        plan.resolve(resolved)
+        books.note(resolved, of: plan.points)
     }
 
     /// Settles what is ready. If the store cannot take it, the batch is forgotten and delivered

@@ -8,8 +8,9 @@ public enum EntryVerdict: Hashable, Sendable {
     case held(HoldReason)
     /// Refused for good: sending the same bytes again cannot help.
     case refused
-    /// Not taken, and not to be offered: RR intervals without a consent to them.
-    case notWanted
+    /// Not taken, and not to be offered: RR intervals, which the patient has not consented to or whose code the
+    /// exchange does not know.
+    case notWanted(HoldReason)
     /// Says nothing about the sample; send it again, later.
     case unclear
 }
@@ -17,6 +18,8 @@ public enum EntryVerdict: Hashable, Sendable {
 extension EntryVerdict {
     /// Whether a person can mend the reason.
     var isHeld: Bool { if case .held = self { true } else { false } }
+    /// Whether the data point is not to be offered.
+    var isNotWanted: Bool { if case .notWanted = self { true } else { false } }
 }
 
 /// What a destination said of one entry.

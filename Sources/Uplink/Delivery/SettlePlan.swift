@@ -148,22 +148,15 @@ struct SettlePlan: Sendable {
         return ready
     }
 
-    /// A sample is dead if any of its data points is, since that one was refused for good; else it is
-    /// delivered if any is. Of a dead one also the data point it died of.
+    /// What became of a sample's heart rate: RR intervals that are refused take nothing from a rate that was
+    /// delivered (``DataPointBooks`` counts them). Of a dead one also the data point it died of.
     private func outcome(
         ofSample index: Int
     ) -> (outcome: SettledSample.Outcome, diedOf: Int?)? {
         if let withheld = withheld[index] { return (withheld, nil) }
-        var result: (outcome: SettledSample.Outcome, diedOf: Int?)?
-        for point in pointsOf[index] {
-            guard let outcome = outcomes[point] else { return nil }
-            switch (result?.outcome, outcome) {
-            case (.dead, _), (.delivered, .dropped): break
-            case (_, .dead): result = (outcome, point)
-            default: result = (outcome, nil)
-            }
-        }
-        return result
+        guard let rate = pointsOf[index].first, let outcome = outcomes[rate] else { return nil }
+        if case .dead = outcome { return (outcome, rate) }
+        return (outcome, nil)
     }
 
     /// The samples that these data points are made of.

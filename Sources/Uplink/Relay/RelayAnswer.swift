@@ -172,7 +172,7 @@ extension EntryVerdict {
             case "stored-before": .storedBefore
             case "held": HoldReason(relayWord: reason).map { .held($0) } ?? .unclear
             case "refused": .refused
-            case "not-wanted": .notWanted
+            case "not-wanted": .notWanted(.noConsent)
             default: .unclear
             }
     }

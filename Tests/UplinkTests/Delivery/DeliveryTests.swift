@@ -147,12 +147,12 @@ import Testing
         delivery.fetched([nil, nil], hasMore: true, .zero)
         #expect(delivery.step(.zero) == .send([0, 1]))
         let resolved = delivery.answered(
-            .entries([.entry(201), EntryAnswer(.notWanted)]), took: .microseconds(1),
+            .entries([.entry(201), EntryAnswer(.notWanted(.noConsent))]), took: .microseconds(1),
             .microseconds(1))
         #expect(
             resolved == [
                 Delivery.Resolved(index: 0, outcome: .delivered),
-                Delivery.Resolved(index: 1, outcome: .dropped(reason: Delivery.notConsented)),
+                Delivery.Resolved(index: 1, outcome: .dropped(reason: "no-consent")),
             ])
         #expect(delivery.holdReason == nil)
         #expect(delivery.step(.microseconds(1)) == .fetch(limit: 100))

@@ -28,7 +28,7 @@ import Testing
 
     private static let dead = SettledSample.Outcome.dead(reason: "refused-422", diagnostics: "x")
     private static let noRate = SettledSample.Outcome.dropped(reason: "zeroRate")
-    private static let noConsent = SettledSample.Outcome.dropped(reason: Delivery.notConsented)
+    private static let noConsent = SettledSample.Outcome.dropped(reason: "no-consent")
 
     @Test func aWindowIsTheAverageOfWhatIsBelievedAndNamedByItsFirstSample() throws {
         let samples = Self.samples([0, 70, 71, 73, 0, 80, 80, 80, 80, 80, 99])
@@ -68,12 +68,12 @@ import Testing
         plan = Self.plan(Self.samples([70], rr: [800, 820]), .raw, intervals: true)
         try #require(plan.points.count == 3)
         plan.resolve([
-            Delivery.Resolved(index: 0, outcome: .delivered),
-            Delivery.Resolved(index: 1, outcome: Self.dead),
+            Delivery.Resolved(index: 0, outcome: Self.dead),
+            Delivery.Resolved(index: 1, outcome: .delivered),
             Delivery.Resolved(index: 2, outcome: .delivered),
         ])
         #expect(plan.ready.map(\.outcome) == [Self.dead])
-        #expect(plan.ready.map(\.sentAs) == [plan.points[1].point.uuid])
+        #expect(plan.ready.map(\.sentAs) == [plan.points[0].point.uuid])
 
         plan = Self.plan(Self.samples([70]), .raw)
         plan.resolve([Delivery.Resolved(index: 0, outcome: .delivered)])
@@ -94,7 +94,9 @@ import Testing
             ([.delivered, .delivered, .delivered], .delivered),
             ([.delivered, noConsent, noConsent], .delivered),
             ([.delivered, .delivered, noConsent], .delivered),
-            ([.delivered, dead, .delivered], dead), ([dead, .delivered, noConsent], dead),
+            // Only the intervals were refused: a heart rate that was delivered counted as dead.
+            ([.delivered, dead, .delivered], .delivered), ([.delivered, dead, dead], .delivered),
+            ([.delivered, dead, nil], nil), ([dead, .delivered, noConsent], dead),
             ([dead, noConsent, noConsent], dead), ([.delivered, .delivered, nil], nil),
             ([nil, .delivered, .delivered], nil),
         ] as [([SettledSample.Outcome?], SettledSample.Outcome?)])

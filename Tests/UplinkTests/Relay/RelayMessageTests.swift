@@ -32,7 +32,8 @@ import Testing
         let entries = [
             EntryAnswer(.stored, status: 201), EntryAnswer(.storedBefore, status: 409),
             EntryAnswer(.held(.noConsent), status: 403, diagnostics: "has not been „consented“"),
-            EntryAnswer(.refused, status: 422), EntryAnswer(.notWanted), EntryAnswer(.unclear),
+            EntryAnswer(.refused, status: 422), EntryAnswer(.notWanted(.noConsent)),
+            EntryAnswer(.unclear),
         ]
         return [
             .entries(entries), .notSent(retryAt: nil), .notSent(retryAt: .seconds(130)),

@@ -7,16 +7,50 @@ import OfflineQueue
 enum IntervalConsent {
     case unknown
     case given(ObservationCode)
-    case refused(until: Uptime)
+    case refused(IntervalRefusal, until: Uptime)
 
     var code: ObservationCode? {
         if case .given(let code) = self { code } else { nil }
     }
 }
 
+/// Why no RR intervals are sent.
+enum IntervalRefusal: Hashable {
+    /// No study of the patient asks for them.
+    case notAsked
+    /// The patient has not consented, or withdrew.
+    case noConsent
+    /// The exchange does not know their code.
+    case codeUnknown
+    /// The exchange does not tell what the patient has consented to.
+    case consentsUnreadable
+
+    /// How long a refusal is believed before the consents are read again: where a person may change it any moment,
+    /// as long as between two looks at any other reason to hold; a study is changed once in its life.
+    var believed: Duration { self == .notAsked ? .seconds(600) : .seconds(60) }
+
+    /// Why an interval was not sent, in the books.
+    var reason: HoldReason { self == .codeUnknown ? .codeUnknown : .noConsent }
+
+    /// What a person is told; nil where nothing is wrong.
+    var words: String? {
+        switch self {
+        case .notAsked: nil
+        case .noConsent:
+            "RR intervals are not sent: the patient has not consented to them, or withdrew"
+        case .codeUnknown: "RR intervals are not sent: the exchange does not know their code"
+        case .consentsUnreadable:
+            "RR intervals are not sent: the exchange does not tell whether the patient has consented "
+                + "to them"
+        }
+    }
+}
+
 extension ExchangeDestination {
-    /// How long a refusal of RR intervals is believed before the consents are read again.
-    static let intervalRefusal = Duration.seconds(3_600)
+    /// RR intervals that are not sent.
+    public var partialFault: String? {
+        if case .refused(let why, _) = intervals { why.words } else { nil }
+    }
 
     /// Whether the patient has consented to them, asked of the exchange unless that is known; true if it
     /// does not say. The patients of a practitioner differ from sample to sample, and so do their consents:
@@ -24,28 +58,32 @@ extension ExchangeDestination {
     public func mayTakeIntervals() async -> Bool {
         guard terms.kind == .invitation else { return false }
         _ = await learnIntervalCode()
-        guard case .refused(let until) = intervals else { return true }
+        guard case .refused(_, let until) = intervals else { return true }
         return clock.read().uptime >= until
     }
 
-    func isWanted(_ point: OutgoingPoint) -> Bool {
-        !point.point.isInterval || intervals.code != nil
+    /// Why a data point is not to be sent; nil if it is.
+    func refusal(of point: OutgoingPoint) -> HoldReason? {
+        guard point.point.isInterval, intervals.code == nil else { return nil }
+        if case .refused(let why, _) = intervals { return why.reason }
+        return .noConsent
     }
 
-    func refuseIntervals() {
-        intervals = .refused(
-            until: clock.read().uptime + Self.intervalRefusal)
+    func refuseIntervals(_ why: IntervalRefusal) {
+        let isNew = if case .refused(why, _) = intervals { false } else { true }
+        if isNew, let words = why.words { logger.notice("\(words)") }
+        intervals = .refused(why, until: clock.read().uptime + why.believed)
     }
 
     /// Reads the consents unless they are known; if they cannot be read, what that means for the samples.
     func learnIntervalCode() async -> DeliveryAnswer? {
         switch intervals {
         case .given: return nil
-        case .refused(let until) where clock.read().uptime < until: return nil
+        case .refused(_, let until) where clock.read().uptime < until: return nil
         default: break
         }
         guard terms.kind == .invitation, let patient = terms.patient else {
-            refuseIntervals()
+            refuseIntervals(.notAsked)
             return nil
         }
         let token: AccessToken
@@ -56,13 +94,19 @@ extension ExchangeDestination {
             return error.answer
         }
         do {
-            let code = try await reader.intervalCode(patient: patient, token: token.secret)
-            if let code {
+            switch try await reader.intervals(of: patient, token: token.secret) {
+            case .consented(let code):
                 intervals = .given(code)
                 forgetWriters()
                 logger.info("RR intervals are consented to")
-            } else {
-                refuseIntervals()
+            case .asked: refuseIntervals(.noConsent)
+            case .notAsked:
+                // What was consented to a moment ago was withdrawn, whether or not a study lists it still.
+                if case .refused(.noConsent, _) = intervals {
+                    refuseIntervals(.noConsent)
+                } else {
+                    refuseIntervals(.notAsked)
+                }
             }
         } catch .unauthorized {
             await tokens.refused(token)
@@ -72,7 +116,7 @@ extension ExchangeDestination {
             return .notSent(retryAt: nil)
         } catch {
             // An exchange that cannot tell takes none; the heart rate does not wait for it.
-            refuseIntervals()
+            refuseIntervals(.consentsUnreadable)
         }
         return nil
     }

@@ -100,8 +100,8 @@ public actor ExchangeDestination: Destination {
         // What is not sent has its answer already.
         var known: [EntryAnswer?] = []
         for point in points {
-            guard isWanted(point) else {
-                known.append(EntryAnswer(.notWanted))
+            if let why = refusal(of: point) {
+                known.append(EntryAnswer(.notWanted(why)))
                 continue
             }
             guard let patient = point.patient ?? terms.patient else {
@@ -145,11 +145,16 @@ public actor ExchangeDestination: Destination {
             if let known { return known }
             guard let answer = answers.next() else { return nil }
             // Withdrawn, or a code this server does not know: no reason to hold the heart rate.
-            guard point.point.isInterval,
-                [.held(.noConsent), .held(.codeUnknown)].contains(answer.verdict)
-            else { return answer }
-            refuseIntervals()
-            return EntryAnswer(.notWanted)
+            guard point.point.isInterval else { return answer }
+            let why: IntervalRefusal
+            switch answer.verdict {
+            case .held(.noConsent): why = .noConsent
+            case .held(.codeUnknown): why = .codeUnknown
+            default: return answer
+            }
+            refuseIntervals(why)
+            return EntryAnswer(
+                .notWanted(why.reason), status: answer.status, diagnostics: answer.diagnostics)
         }
     }
 

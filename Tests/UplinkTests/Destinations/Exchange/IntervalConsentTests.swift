@@ -4,6 +4,22 @@ import Testing
 
 @testable import Uplink
 
+/// Stores heart rates and refuses each interval for good.
+private struct IntervalRefuser: Destination {
+    func deliver(_ points: [OutgoingPoint], alone: Bool) async -> DeliveryAnswer {
+        .entries(
+            points.map {
+                $0.point.isInterval
+                    ? EntryAnswer(.refused, status: 422, diagnostics: "{'omh_data': ['unit']}")
+                    : EntryAnswer(.stored)
+            })
+    }
+
+    func mayTakeIntervals() async -> Bool { true }
+    func isHealthy() async -> Bool { true }
+    func isMended(_ reason: HoldReason) async -> Bool { true }
+}
+
 @Suite("RR intervals go out when, and only when, they are consented to")
 struct IntervalConsentTests {
     private static let code = "omh:rr-interval:1.0"
@@ -77,6 +93,96 @@ struct IntervalConsentTests {
         try await delivery.drain()
         #expect(await Self.counts(delivery.exchange) == (215, 30))
         await delivery.exchange.stop()
+    }
+
+    private static func refusals(
+        _ delivery: DeliveryFixture
+    ) async -> [DataPointBooks.Kind: DataPointBooks.Count] {
+        await delivery.runner.facts.dataPoints.counts
+    }
+
+    /// All intervals were refused and nothing anywhere said so; after the consent came back none was sent for an
+    /// hour.
+    @Test func aWithdrawnConsentIsToldAndAConsentThatComesBackIsFoundWithinAMinute() async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
+        await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
+        try await delivery.record(10, frame: Self.frame)
+        try await delivery.drain()
+        #expect(await delivery.runner.facts.partialFault == nil)
+        #expect(
+            await Self.refusals(delivery) == [
+                .heartRate: .init(delivered: 10), .rrInterval: .init(delivered: 20),
+            ])
+
+        await delivery.exchange.withdrawConsent(patient: 40001, code: Self.code)
+        try await delivery.record(10, frame: Self.frame)
+        try await delivery.drain()
+        let told = await delivery.runner.facts.partialFault
+        #expect(told?.contains("RR intervals are not sent: the patient has not consented") == true)
+        #expect(
+            await Self.refusals(delivery) == [
+                .heartRate: .init(delivered: 20),
+                .rrInterval: .init(delivered: 20, refused: ["no-consent": 20]),
+            ])
+        let outcomes = try await delivery.queue.uploads().map(\.outcome)
+        #expect(outcomes.contains("delivered, RR intervals refused"))
+
+        await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
+        delivery.clock.advance(by: .seconds(60))
+        try await delivery.record(5, frame: Self.frame)
+        try await delivery.drain()
+        #expect(await Self.counts(delivery.exchange) == (25, 30))
+        #expect(await delivery.runner.facts.partialFault == nil)
+        await delivery.exchange.stop()
+    }
+
+    @Test func aCodeThatTheExchangeDoesNotKnowIsToldAndTriedAgainAMinuteLater() async throws {
+        let delivery = try await DeliveryFixture(samples: 0)
+        await delivery.exchange.grantConsent(patient: 40001, code: Self.code)
+        await delivery.exchange.forgetCode(Self.code)
+        try await delivery.record(10, frame: Self.frame)
+        try await delivery.drain()
+        #expect(await Self.counts(delivery.exchange) == (10, 0))
+        let told = await delivery.runner.facts.partialFault
+        #expect(told == "RR intervals are not sent: the exchange does not know their code")
+        #expect(await Self.refusals(delivery)[.rrInterval]?.refused == ["code-unknown": 20])
+        let reads = await Self.consentsRead(delivery.exchange)
+        delivery.clock.advance(by: .seconds(60))
+        try await delivery.record(1, frame: Self.frame)
+        try await delivery.drain()
+        #expect(await Self.consentsRead(delivery.exchange) == reads + 1)
+        #expect(try await delivery.queue.balance().delivered == 11)
+        await delivery.exchange.stop()
+    }
+
+    /// Heart rates that the exchange had stored counted as dead because their intervals were refused.
+    @Test func intervalsThatAreRefusedForGoodTakeNothingFromTheHeartRate() async throws {
+        let scratch = try Scratch()
+        let clock = StillClock()
+        let queue = try SampleQueue(path: scratch.path + "/q.sqlite", clock: clock, bootID: "one")
+        let enrollment = try await queue.enroll(
+            EnrollmentTerms(
+                name: "e", origin: "https://exchange.example",
+                fhirBase: "https://exchange.example/FHIR/R5", patient: "1", device: "2",
+                codeSystem: "s", code: "c", identifierSystem: "i"))
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: enrollment.id)
+        try await queue.append(contentsOf: [
+            Arrival(assignmentID: assignment.id, at: clock.read(), frame: Self.frame)
+        ])
+        try await queue.flush()
+        let runner = DeliveryRunner(
+            enrollment: enrollment, queue: queue, destination: IntervalRefuser(), clock: clock,
+            logger: .quiet)
+        _ = await runner.advance()
+        try await queue.flush()
+        let balance = try await queue.balance()
+        #expect(balance.delivered == 1 && balance.dead == 0 && balance.unsent == 0)
+        #expect(
+            await runner.facts.dataPoints.counts == [
+                .heartRate: .init(delivered: 1), .rrInterval: .init(refused: ["refused-422": 2]),
+            ])
+        try await queue.close()
     }
 
     @Test func consentsThatCannotBeReadHoldUpNoHeartRate() async throws {

@@ -68,13 +68,11 @@ public struct ExchangeReader: Sendable {
         return access
     }
 
-    /// The code the patient has consented to sending RR intervals under; nil without a consent.
-    public func intervalCode(
-        patient: String, token: Secret
-    ) async throws(Fault) -> ObservationCode? {
-        let consents = try await read(
-            ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
-        return PatientAccess.intervalCode(in: consents)
+    /// Whether RR intervals may be sent for the patient.
+    func intervals(of patient: String, token: Secret) async throws(Fault) -> IntervalAccess {
+        IntervalAccess(
+            try await read(
+                ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token))
     }
 
     /// Throws unless the exchange and its database work, as far as can be seen from here. The profile needs

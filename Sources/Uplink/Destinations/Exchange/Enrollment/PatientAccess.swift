@@ -99,14 +99,29 @@ extension PatientAccess {
             patient: patient, code: code, isConsented: isConsented, devices: devices)
     }
 
-    /// The code for RR intervals among those consented to.
-    static func intervalCode(in consents: ConsentsDocument) -> ObservationCode? {
-        let scopes = consents.consolidatedConsentedScopes ?? []
-        return newest(scopes.compactMap(\.observation).filter(\.isRRInterval))
-    }
-
-    private static func newest(_ codes: [ObservationCode]) -> ObservationCode? {
+    fileprivate static func newest(_ codes: [ObservationCode]) -> ObservationCode? {
         codes.max { $0.version.lexicographicallyPrecedes($1.version) }
+    }
+}
+
+/// What the exchange says of a patient's RR intervals.
+enum IntervalAccess: Hashable {
+    /// The patient has consented to sending them under this code.
+    case consented(ObservationCode)
+    /// A study asks for them, and the patient has not consented.
+    case asked
+    case notAsked
+
+    init(_ consents: ConsentsDocument) {
+        func intervals(_ scopes: [ScopeDocument]) -> [ObservationCode] {
+            scopes.compactMap(\.observation).filter(\.isRRInterval)
+        }
+        let studies = (consents.studies ?? []) + (consents.studiesPendingConsent ?? [])
+        if let code = PatientAccess.newest(intervals(consents.consolidatedConsentedScopes ?? [])) {
+            self = .consented(code)
+        } else {
+            self = studies.contains { !intervals($0.asked).isEmpty } ? .asked : .notAsked
+        }
     }
 }
 
