@@ -49,19 +49,20 @@ import Testing
     }
 
     @Test func aThreadEndsWithItsExecutor() async {
-        let threads = {
-            (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
-        }
-        let isRunning = {
-            threads().contains {
-                (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8))
-                    == "ends\n"
-            }
-        }
-        await Task(executorPreference: TaskThread(label: "ends")) { #expect(isRunning()) }.value
+        await Task(executorPreference: TaskThread(label: "ends")) {
+            #expect(Self.isRunning("ends"))
+        }.value
         let until = ContinuousClock.now + .seconds(30)
-        while isRunning(), .now < until { await Task.yield() }
-        #expect(!isRunning())
+        while Self.isRunning("ends"), .now < until { await Task.yield() }
+        #expect(!Self.isRunning("ends"))
+    }
+
+    private static func isRunning(_ label: String) -> Bool {
+        let threads = try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
+        return (threads ?? []).contains {
+            let name = try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)
+            return name == label + "\n"
+        }
     }
 
     @Test func aSleepEndsWithItsTask() async {

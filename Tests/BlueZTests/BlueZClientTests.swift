@@ -14,7 +14,7 @@ import Testing
 
         var clock: UptimeClock {
             UptimeClock(
-                now: { .zero }, sleep: { nap in self.naps.withLock { $0.append(nap) } })
+                now: { .zero }, sleep: { nap, _ in self.naps.withLock { $0.append(nap) } })
         }
     }
 

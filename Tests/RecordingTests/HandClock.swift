@@ -43,7 +43,7 @@ final class HandClock: GatewayClock {
 
     /// The same clock for the radio.
     var forCentral: UptimeClock {
-        UptimeClock(now: { self.read().uptime }, sleep: { await self.sleep($0) })
+        UptimeClock(now: { self.read().uptime }, sleep: { length, _ in await self.sleep(length) })
     }
 
     private func sleep(_ length: Duration) async {

@@ -132,7 +132,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
 
     /// What the table has no column for.
     static func notes(_ enrollment: EnrollmentReport) -> [String] {
-        let name = GivenName.shown(enrollment.name)
+        let name = enrollment.name
         var lines: [String] = []
         if let fault = enrollment.fault { lines.append("\(name): \(fault)") }
         if let fault = enrollment.partialFault { lines.append("\(name): \(fault)") }
