@@ -52,6 +52,7 @@ struct Daemon {
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
             tasks: tasks, services: states)
+        repairModes(logger)
         let control = ControlServer(gateway: gateway, place: place)
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
             Supervised(name: name, states: states, logger: logger) { part() }
@@ -185,6 +186,23 @@ struct Daemon {
                 clock: clock, bootID: bootID, executor: thread, whileSalvaging: { pulse.beat() })
         } catch {
             throw SettingsFault(description: "\(error)")
+        }
+    }
+
+    private func repairModes(_ logger: Logger) {
+        let (open, left) = StateModes(directory: settings.stateDirectory).repair()
+        if !open.isEmpty {
+            logger.notice(
+                "other users had rights to the state directory or to files in it, and have them no longer",
+                metadata: ["count": "\(open.count)"])
+        }
+        if open.contains(where: { $0.contains("/tokens-") }) {
+            logger.warning(
+                "other users may have read tokens; if you do not trust them, enroll again")
+        }
+        for path in left {
+            logger.error(
+                "\(path): other users have rights to it; chown it to this user, and chmod go= it")
         }
     }
 

@@ -14,7 +14,7 @@ struct MachineChecks {
     let settings: Settings
     var reading: ClockReading
 
-    func run() -> [Finding] { [clock(), disk(), wear(), store()] }
+    func run() -> [Finding] { [clock(), disk(), wear(), modes(), store()] }
 
     func clock() -> Finding {
         let name = "clock"
@@ -76,6 +76,21 @@ struct MachineChecks {
             return .ok(name, "\(card) has used up to \(tenths * 10) % of its life")
         }
         return .unknown(name, "this disk does not report its wear")
+    }
+
+    /// The daemon takes others' rights away at each start, if the files are its own.
+    func modes() -> Finding {
+        let name = "state-modes"
+        let directory = tree.root + settings.stateDirectory
+        guard let first = StateModes(directory: directory).open().first else {
+            return tree.exists(settings.stateDirectory)
+                ? .ok(name, "the state directory is for the gateway's user alone")
+                : .unknown(name, "there is no state directory yet", "start the daemon once")
+        }
+        return .fault(
+            name, "other users have rights to \(first.dropFirst(tree.root.count))",
+            "chown it to the gateway's user, then restart the daemon, which takes their rights away"
+        )
     }
 
     func store() -> Finding {

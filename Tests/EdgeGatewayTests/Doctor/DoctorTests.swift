@@ -110,6 +110,32 @@ private final class Tree {
         #expect(checks.store().verdict == .unknown)
     }
 
+    @Test func tokensThatOthersMayReadAreToldAndClosed() async throws {
+        let state = "var/lib/edge-gateway"
+        let tree = try Tree(
+            [
+                state + "/tokens-1.json": "{}", state + "/heart.ndjson": "{}",
+                "elsewhere": "{}",
+            ], links: [state + "/link": "../../../elsewhere"])
+        let path = tree.root.appending(path: state).path
+        for (name, mode) in [("", 0o777), ("/tokens-1.json", 0o666), ("/heart.ndjson", 0o644)] {
+            chmod(path + name, mode_t(mode))
+        }
+        chmod(tree.root.path + "/elsewhere", 0o644)
+        let checks = try await machine(tree.system)
+        #expect(checks.modes().verdict == .fault)
+        #expect(checks.modes().message.contains("/\(state)"))
+        let (open, left) = StateModes(directory: path).repair()
+        #expect(open == [path, path + "/tokens-1.json"] && left.isEmpty)
+        #expect(checks.modes().verdict == .ok)
+        func mode(_ path: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        }
+        #expect(try mode(path) == 0o700 && mode(path + "/tokens-1.json") == 0o600)
+        #expect(try mode(path + "/heart.ndjson") == 0o644)
+        #expect(try mode(tree.root.path + "/elsewhere") == 0o644)
+    }
+
     private func machine(_ tree: SystemTree) async throws -> MachineChecks {
         MachineChecks(
             tree: tree, settings: try SettingsLoader(environment: [:]).load(path: nil),
