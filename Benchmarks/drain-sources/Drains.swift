@@ -22,8 +22,8 @@ struct GatewayDrain {
 
     /// After a start: allocations, the first look at everything.
     private static let settlePause = Duration.seconds(5)
-    /// It looks into its store once a second until then.
-    private static let requestPatience = Duration.seconds(30)
+    /// Until its first request: without a network it rests for a minute at most.
+    private static let requestPatience = Duration.seconds(90)
     /// What the last answer costs the gateway is done by then.
     private static let endPause = Duration.seconds(1)
     /// That it was delivered is written with a commit that follows within 5 s.
@@ -41,21 +41,22 @@ struct GatewayDrain {
     ) async throws {
         try await gateway.start(with: ["EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1"])
         try await DrainWorld.fill(gateway, exchange, [backlog])
-        // After a request whose outcome is unknown, the next start waits for 30 s before it sends
-        // the same samples: time to look at it while it waits.
-        try await waitForRequest(gateway)
+        // After a request that was sent and not answered, the next start waits for 30 s before it sends the same
+        // samples: time to look at it while it waits.
+        await exchange.inject(.hangUp, on: [.bundle], for: .untilCleared)
+        try await exchange.restoreNetwork()
+        try await waitForRequest(at: exchange)
         // What importing took is not to be seen in the memory of the one that delivers.
         await gateway.stop()
-        try await exchange.restoreNetwork()
+        await exchange.clearFaults()
         try await gateway.start()
     }
 
-    private func waitForRequest(_ gateway: GatewayProcess) async throws {
+    private func waitForRequest(at exchange: StandInExchange) async throws {
         let deadline = ContinuousClock.now + Self.requestPatience
         while ContinuousClock.now < deadline {
-            let health = try await gateway.status().health
-            if health.contains(where: { $0.name == "exchange-unreachable" }) { return }
-            try await Task.sleep(for: .milliseconds(100))
+            if await exchange.requests.contains(where: { $0.route == .bundle }) { return }
+            try await Task.sleep(for: .milliseconds(20))
         }
         throw FixtureFault(description: "it tries nothing")
     }

@@ -64,9 +64,9 @@ SOURCES = {
             [(f"{name}, {machine}", goal) for name, goal in IN_THE_VM],
             command,
         ) for machine, folder, command in (
-            ("VM", ".build-vm", "make test-bluez"),
-            ("ARM 4K", ".build-vm-arm64", "make test-arm64"),
-            ("ARM 16K", ".build-vm-arm64-16k", "make test-arm64"),
+            ("VM", ".build-vm", "Tests/RealBlueZ/run"),
+            ("ARM 4K", ".build-vm-arm64", "make test-all RINGS=arm64-machines"),
+            ("ARM 16K", ".build-vm-arm64-16k", "make test-all RINGS=arm64-machines"),
         )
     },
     **{

@@ -4,7 +4,7 @@ import Testbed
 import Testing
 
 /// What a real Home Assistant, which Tests/HomeAssistant/run starts, makes of a real gateway at a real mosquitto.
-@Suite(.serialized, .enabled(if: HomeAssistant.isThere, "make test-home-assistant"))
+@Suite(.serialized, .enabled(if: HomeAssistant.isThere, "make test-all RINGS=home-assistant"))
 struct HomeAssistantTests {
     private static let publisher = "/usr/bin/mosquitto_pub"
     private static let subscriber = "/usr/bin/mosquitto_sub"

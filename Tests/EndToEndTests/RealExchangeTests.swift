@@ -6,7 +6,9 @@ import Testing
 
 /// The real program with simulated straps against a real exchange, which Tests/RealExchange/run starts: each sample
 /// is there once, with the right patient, rate and time, by the exchange's own database.
-@Suite(.serialized, .enabled(if: RealExchange.isThere, "make test-real-exchange EXCHANGE=FOLDER"))
+@Suite(
+    .serialized,
+    .enabled(if: RealExchange.isThere, "make test-all RINGS=real-exchange EXCHANGE=FOLDER"))
 struct RealExchangeTests {
     /// What is delivered before the straps stop, at least.
     private static let samplesMin = 40

@@ -2,20 +2,26 @@ import Testbed
 import Testing
 
 extension TestWorld {
-    /// Runs `body` in a fresh world in the host's time, with quick deliveries and commits, and clears it
-    /// away, whatever happens.
+    /// What makes deliveries and commits quick.
+    static let quick = [
+        "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1", "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
+    ]
+
+    /// Runs `body` in a fresh world with quick deliveries and commits, and clears it away, whatever happens.
+    ///
+    /// - Parameter speed: how many times as fast as the host's its time runs at most; nil for the host's own time.
+    ///   Half a minute before the same samples are sent again, or a minute from one look at a hold to the next,
+    ///   is long in that one.
     static func run(
         straps: Int = 1, settings: [String: String] = [:], starts: Bool = true,
-        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard,
+        version: ExchangeVersion = .head, seed: ExchangeSeed = .standard, speed: Int64? = nil,
         _ body: (TestWorld) async throws -> Void
     ) async throws {
         var setup = Setup()
         setup.straps = straps
         setup.version = version
         setup.seed = seed
-        let quick = [
-            "EDGE_GATEWAY_UPLINK_INTERVAL_SECONDS": "1", "EDGE_GATEWAY_STORAGE_COMMIT_SECONDS": "1",
-        ]
+        setup.speed = speed
         setup.settings = quick.merging(settings) { $1 }
         try await run(setup, starts: starts, body)
     }

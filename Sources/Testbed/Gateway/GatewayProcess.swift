@@ -27,6 +27,8 @@ public actor GatewayProcess {
     /// with a debug build needs a few.
     private static let startSecondsMax = 120.0
     private static let endSecondsMax = 60.0
+    /// How often a daemon that does not answer at its socket yet is asked by a command.
+    private static let commandPause = Duration.seconds(1)
 
     /// - Parameters:
     ///   - binary: the `edge-gateway` to run; nil for the one beside this program.
@@ -89,10 +91,16 @@ public actor GatewayProcess {
         daemon = process
         let clock = ContinuousClock()
         let deadline = clock.now + .seconds(Self.startSecondsMax)
+        var nextCommand = clock.now + Self.commandPause
         while clock.now < deadline, process.isRunning {
-            // 1 means that it answers and is not well yet: no sensors, for instance.
-            if try await command(["status", "--json"]).status <= 1 { return }
-            try await Task.sleep(for: .milliseconds(50))
+            if try await !answer().isEmpty { return }
+            // One in a container has its socket there.
+            if clock.now >= nextCommand {
+                // 1 means that it answers and is not well yet: no sensors, for instance.
+                if try await command(["status", "--json"]).status <= 1 { return }
+                nextCommand = clock.now + Self.commandPause
+            }
+            try await Task.sleep(for: .milliseconds(10))
         }
         throw Fault(description: "the daemon does not answer; its log ends:\n\(logTail())")
     }

@@ -5,7 +5,7 @@ import Synchronization
 /// nothing. Closed when no one holds it any more.
 public final class SlowClient: Sendable {
     private let descriptor: Int32
-    private let text = Mutex("")
+    private let bytes = Mutex<[UInt8]>([])
 
     /// Connects, for up to 5 s while the server has more to accept than its backlog holds (EAGAIN). A refused
     /// connection shows in ``isCutOff()``.
@@ -42,10 +42,9 @@ public final class SlowClient: Sendable {
         while true {
             let count = recv(descriptor, &buffer, buffer.count, 0)
             guard count > 0 else { break }
-            let piece = String(decoding: buffer.prefix(count), as: UTF8.self)
-            text.withLock { $0 += piece }
+            bytes.withLock { $0 += buffer.prefix(count) }
         }
-        return text.withLock { $0 }
+        return bytes.withLock { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Whether the other side has closed the connection.

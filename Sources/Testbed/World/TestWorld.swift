@@ -37,7 +37,7 @@ package struct TestWorld: Sendable {
     /// How long libcurl waits for an answer.
     private static let requestPatience = Duration.seconds(60)
     /// How often the daemon is asked for its status by who waits for something.
-    private static let pollPause = Duration.milliseconds(100)
+    private static let pollPause = Duration.milliseconds(50)
 
     /// The world's time; nil when it is the host's.
     package let clock: FastClock?
@@ -186,16 +186,18 @@ package struct TestWorld: Sendable {
     ///
     /// - Parameters:
     ///   - what: for the failure.
-    ///   - seconds: of the world, at most; a last resort, unless the product promises them.
+    ///   - seconds: of the world, at most, where the product promises them; without it two minutes of the host, as a
+    ///     last resort.
     @discardableResult
     package func eventually(
-        _ what: String, withinSeconds seconds: Int = 120,
+        _ what: String, withinSeconds seconds: Int? = nil,
         _ holds: (GatewayStatus) async throws -> Bool
     ) async throws -> GatewayStatus {
+        let seconds = seconds ?? Int(120 * (clock?.speed ?? 1))
         let end = now + Double(seconds)
         var last: GatewayStatus?
         repeat {
-            let status = try await gateway.status()
+            let status = try await gateway.polledStatus()
             if try await holds(status) { return status }
             last = status
             try await Task.sleep(for: Self.pollPause)
@@ -218,7 +220,7 @@ package struct TestWorld: Sendable {
     private var now: Double { clock?.seconds ?? Double(DispatchTime.now().uptimeNanoseconds) / 1e9 }
 
     /// Stops the straps and waits until what they sent has come through the bus.
-    package func hush(withinSeconds seconds: Int = 180) async throws {
+    package func hush(withinSeconds seconds: Int? = nil) async throws {
         await bluez.setSendsFrames(false)
         // The last frames are still on the bus: until two looks, a hand-over and more apart, agree.
         var received = -1
@@ -231,7 +233,7 @@ package struct TestWorld: Sendable {
     }
 
     /// Stops the straps and waits until everything they sent has been delivered.
-    package func settle(withinSeconds seconds: Int = 180) async throws -> GatewayStatus {
+    package func settle(withinSeconds seconds: Int? = nil) async throws -> GatewayStatus {
         try await hush(withinSeconds: seconds)
         return try await eventually("everything delivered", withinSeconds: seconds) {
             $0.balance.unsent == 0 && $0.balance.buffered == 0 && $0.balance.delivered > 0
