@@ -183,8 +183,10 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         // The store.
         case .clockUntrusted:
             Row(
-                .error, "the clock is not synchronised; samples are kept and held",
-                "timedatectl; or set clock.trust: always if this clock is right")
+                .error,
+                "the clock is not synchronised, or later than clock.latest_year; samples are kept and held",
+                "timedatectl has to say \"System clock synchronized: yes\"; or set clock.trust: always if this clock is right"
+            )
         case .clockUnknown:
             Row(
                 .error,

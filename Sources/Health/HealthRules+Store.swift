@@ -55,7 +55,9 @@ extension HealthRules {
             found.append(
                 HealthCondition(
                     .clockUntrusted,
-                    message: "the clock is not synchronised; samples are kept and held"))
+                    message:
+                        "the clock is not synchronised, or later than clock.latest_year; samples are kept and held"
+                ))
         }
         if store.clockUnknown > 0 {
             found.append(

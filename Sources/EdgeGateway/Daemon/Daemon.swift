@@ -41,9 +41,9 @@ struct Daemon {
         for problem in problems { logger.warning("\(problem.message)") }
         let storeThread = TaskThread(label: "store")
         let radioThread = TaskThread(label: "radio")
-        let clock = SystemClock(trust: settings.clockTrust, uptime: tasks.clock)
+        let clock = SystemClock(settings, uptime: tasks.clock)
         // What mostly calls the store wakes no other thread.
-        let storeClock = SystemClock(trust: settings.clockTrust, uptime: storeThread.clock)
+        let storeClock = SystemClock(settings, uptime: storeThread.clock)
         let notifier = SystemdNotifier()
         let queue = try openQueue(clock: storeClock, storeThread, notifier)
         let central = Central(
@@ -262,6 +262,13 @@ struct Daemon {
                     + (isCounted ? ", which the next start counts" : ""))
         }
         logger.info("stopped")
+    }
+}
+
+extension SystemClock {
+    init(_ settings: Settings, uptime: UptimeClock = .system) {
+        self.init(
+            trust: settings.clockTrust, latestYear: settings.clockLatestYear, uptime: uptime)
     }
 }
 

@@ -21,11 +21,14 @@ struct MachineChecks {
         let wall = Date(reading.wall)
         guard reading.isTrusted else {
             let isEarly = reading.wall < ClockTrust.earliestCredible
+            let isLate = reading.wall >= ClockTrust.end(ofYear: settings.clockLatestYear)
             return .fault(
                 name,
                 isEarly
                     ? "the clock says \(Terminal.time(wall)), before this program was built"
-                    : "the clock is not synchronised; samples are held",
+                    : isLate
+                        ? "the clock says \(Terminal.time(wall)), after clock.latest_year (\(settings.clockLatestYear))"
+                        : "the clock is not synchronised; samples are held",
                 "timedatectl set-ntp true; allow UDP port 123 out; without any network, set the "
                     + "clock, then clock.trust: always")
         }

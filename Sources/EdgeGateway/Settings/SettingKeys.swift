@@ -1,5 +1,6 @@
 import BlueZ
 import GATTHeartRate
+import OfflineQueue
 
 /// One key of the configuration file.
 ///
@@ -71,6 +72,10 @@ extension SettingKey {
             name: "clock.trust", kind: .choice(["kernel", "always"]), fallback: "kernel",
             help: "kernel: times count once NTP has set the clock; always: for machines without NTP"
         ),
+        SettingKey(
+            name: "clock.latest_year", kind: .integer(2026...2199),
+            fallback: "\(ClockTrust.latestYear)",
+            help: "the last year in which a clock is trusted: one beyond it is broken"),
         SettingKey(
             name: "decode.policy", kind: .choice(["strict", "clinical", "lenient"]),
             fallback: "clinical", help: "what to do with disputed heart-rate frames"),

@@ -28,6 +28,8 @@ struct Settings: Sendable {
     var gatewayLabels: String { text("gateway.labels") }
     var logLevel: Logger.Level { Logger.Level(rawValue: text("log.level")) ?? .info }
     var clockTrust: ClockTrust { text("clock.trust") == "always" ? .always : .kernel }
+    /// A wall clock beyond this year is not trusted.
+    var clockLatestYear: Int { integer("clock.latest_year") }
     var batteryLowPercent: Int { integer("sensors.battery_low_percent") }
     var powerOn: String { text("bluetooth.power_on") }
     var notifications: String { text("bluetooth.notifications") }

@@ -56,45 +56,59 @@ enum PlausibleTime {
     static let earliest = UTC(microseconds: 1_262_304_000_000_000)
     /// How far behind this machine's clock another one's may be: a day.
     private static let ahead = Duration.seconds(86_400)
-    /// How long after it was built this program may run, at most, where no clock is trusted: 20 years.
-    private static let lifetime = Duration.seconds(631_152_000)
 
     /// The times that a file or a person may give to a sample: up to a day after now.
     static func range(at reading: ClockReading) -> ClosedRange<UTC> {
         let latest =
-            reading.trustedWall.map { $0 + ahead } ?? ClockTrust.earliestCredible + lifetime
+            reading.trustedWall.map { $0 + ahead } ?? ClockTrust.end(ofYear: ClockTrust.latestYear)
         return earliest...max(latest, earliest)
     }
 }
 
 /// When the wall clock counts.
 public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
-    /// While the kernel says it is synchronised (adjtimex(2), no `STA_UNSYNC`) and it is not before
-    /// ``earliestCredible``.
+    /// While the kernel says it is synchronised (``KernelTime``) and it is credible.
     case kernel
-    /// While it is not before ``earliestCredible``: for machines without NTP.
+    /// While it is credible, which is from ``earliestCredible`` to the end of a year that a person may
+    /// set: for machines without NTP.
     case always
 
     /// 2026-11-01T00:00:00Z, before which this program was not built: an earlier wall clock is the
     /// default of a machine without a battery clock.
     public static let earliestCredible = UTC(microseconds: 1_793_491_200_000_000)
+
+    /// Five years after this program was built; the default of the last year in which a clock is credible. What a
+    /// broken clock dates to 2038 or 2100 would stay at an exchange for good.
+    public static let latestYear = 2031
+
+    /// The first instant after a year.
+    public static func end(ofYear year: Int) -> UTC {
+        UTC(
+            microseconds: CivilDate(year: Int64(year) + 1, month: 1, day: 1).daysSince1970
+                * 86_400_000_000)
+    }
 }
 
 /// The machine's own clocks.
 public struct SystemClock: GatewayClock {
     private let trust: ClockTrust
+    private let end: UTC
     public let uptime: UptimeClock
 
-    /// A clock that believes the wall clock as `trust` says, and sleeps by `uptime`.
-    public init(trust: ClockTrust = .kernel, uptime: UptimeClock = .system) {
+    /// A clock that believes the wall clock as `trust` says, until the end of a year, and sleeps by `uptime`.
+    public init(
+        trust: ClockTrust = .kernel, latestYear: Int = ClockTrust.latestYear,
+        uptime: UptimeClock = .system
+    ) {
         self.trust = trust
+        end = ClockTrust.end(ofYear: latestYear)
         self.uptime = uptime
     }
 
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
     public func read() -> ClockReading {
         Self.read(
-            trust, uptime: { Uptime.now() }, wall: { UTC.now() },
+            trust, before: end, uptime: { Uptime.now() }, wall: { UTC.now() },
             isSynchronised: { KernelTime.isSynchronised })
     }
 
@@ -107,7 +121,8 @@ public struct SystemClock: GatewayClock {
     /// Both clocks at one instant, and whether the wall clock was trusted before it and after: one
     /// that is just being set is not.
     static func read(
-        _ trust: ClockTrust, uptime: () -> Uptime, wall: () -> UTC, isSynchronised: () -> Bool
+        _ trust: ClockTrust, before end: UTC = ClockTrust.end(ofYear: ClockTrust.latestYear),
+        uptime: () -> Uptime, wall: () -> UTC, isSynchronised: () -> Bool
     ) -> ClockReading {
         let wasTrusted = trust == .always || isSynchronised()
         var uptimeRead = uptime()
@@ -121,19 +136,24 @@ public struct SystemClock: GatewayClock {
         let isStillTrusted = wasTrusted && (trust == .always || isSynchronised())
         return ClockReading(
             uptime: uptimeRead, wall: wallRead,
-            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredible)
+            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredible && wallRead < end)
     }
 }
 
 /// The kernel's own word on whether something disciplines its clock.
 enum KernelTime {
-    /// adjtimex(2) with no modes set only reads, needs no privilege, and returns `TIME_ERROR`
-    /// whenever `STA_UNSYNC` is set.
+    /// The largest error of a synchronised clock, µs: systemd's rule, and so that of timedatectl(1). The kernel sets
+    /// the error to this value when the clock is set by hand, and some nine hours after the last correction. Its flag
+    /// `STA_UNSYNC` says less: chrony leaves it set where it is not to write the hardware clock.
+    static let errorMax = 16_000_000
+
+    /// adjtimex(2) with no modes set only reads, and needs no privilege.
     static var isSynchronised: Bool {
         var values = timex()
-        let state = adjtimex(&values)
-        return state >= 0 && state != TIME_ERROR
+        return adjtimex(&values) >= 0 && isSynchronised(maxError: values.maxerror)
     }
+
+    static func isSynchronised(maxError: Int) -> Bool { maxError < errorMax }
 }
 
 /// The name of the running boot.

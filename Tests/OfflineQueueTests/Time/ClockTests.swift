@@ -198,6 +198,30 @@ struct ClockTests {
         )
     }
 
+    /// What such a clock dated stayed at the exchange for good.
+    @Test func aClockBeyondTheYearsOfThisProgramIsNotTrusted() {
+        let end = ClockTrust.end(ofYear: 2031)
+        #expect(end == UTC(microseconds: 1_956_528_000_000_000))
+        func isTrusted(_ wall: UTC, before end: UTC) -> Bool {
+            SystemClock.read(
+                .always, before: end, uptime: { .zero }, wall: { wall }, isSynchronised: { true }
+            ).isTrusted
+        }
+        #expect(isTrusted(end - .seconds(1), before: end))
+        for late in [end, ClockTrust.end(ofYear: 2037), ClockTrust.end(ofYear: 2099)] {
+            #expect(!isTrusted(late, before: end))
+            // A person may say otherwise.
+            #expect(isTrusted(late, before: ClockTrust.end(ofYear: 2199)))
+        }
+    }
+
+    /// chrony without `rtcsync` leaves the kernel's flag set.
+    @Test func aClockIsSynchronisedByTheRuleOfTimedatectl() {
+        #expect(KernelTime.isSynchronised(maxError: 10_000))
+        #expect(KernelTime.isSynchronised(maxError: 15_999_999))
+        #expect(!KernelTime.isSynchronised(maxError: 16_000_000))
+    }
+
     @Test func theMachinesOwnClockReads() throws {
         let first = SystemClock(trust: .always).read()
         let second = SystemClock(trust: .kernel).read()
