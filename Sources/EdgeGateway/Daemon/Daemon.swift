@@ -17,17 +17,11 @@ struct Daemon {
     private static let deliveriesEndMax = Duration.seconds(9)
 
     let settings: Settings
-    /// What is not on a thread of its own runs here.
-    let tasks = TaskThread(label: "tasks")
 
     /// Runs until SIGTERM or SIGINT.
     ///
     /// - Throws: ``SettingsFault`` when it cannot start, in one line with advice.
     func run() async throws {
-        try await withTaskExecutorPreference(tasks) { try await serve() }
-    }
-
-    private func serve() async throws {
         // Files and the socket are for this user alone; the socket's mode is set on its own.
         umask(0o077)
         let problems = settings.problems()
@@ -41,7 +35,7 @@ struct Daemon {
         for problem in problems { logger.warning("\(problem.message)") }
         let storeThread = TaskThread(label: "store")
         let radioThread = TaskThread(label: "radio")
-        let clock = SystemClock(settings, uptime: tasks.clock)
+        let clock = SystemClock(settings)
         // What mostly calls the store wakes no other thread.
         let storeClock = SystemClock(settings, uptime: storeThread.clock)
         let notifier = SystemdNotifier()
@@ -51,7 +45,7 @@ struct Daemon {
         let states = ServiceStates()
         let gateway = Gateway(
             settings: settings, queue: queue, central: central, clock: clock, logger: logger,
-            tasks: tasks, services: states)
+            services: states)
         repairModes(logger)
         let control = ControlServer(gateway: gateway, place: place)
         let supervised = { (name: String, part: @escaping @Sendable () -> any Service) in
@@ -79,14 +73,13 @@ struct Daemon {
             },
             // Without a socket the gateway records all the same, and systemd must not end it for that.
             RetryingServer(
-                server: control, states: gateway.servers, logger: logger, clock: clock.uptime,
+                server: control, states: gateway.servers, logger: logger,
                 onAttempted: { notifier.send("READY=1\nSTATUS=recording") }),
         ]
         if settings.pageListen != nil {
             services.append(
                 RetryingServer(
-                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger,
-                    clock: clock.uptime))
+                    server: PageServer(gateway: gateway), states: gateway.servers, logger: logger))
         }
         // The last one is stopped first: the others may take all the time there is.
         services.append(

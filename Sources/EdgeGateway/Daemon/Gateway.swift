@@ -46,14 +46,12 @@ struct Gateway: Sendable {
     let viewers = Viewers()
 
     /// - Parameters:
-    ///   - tasks: runs the deliveries; nil for Swift's shared pool.
     ///   - services: the parts of the daemon that run or do not, for `status`.
     ///   - failing: called before each step of a change to an enrollment; what it throws makes the step fail.
     ///     For tests.
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
-        logger: Logger, tasks: (any TaskExecutor)? = nil,
-        services: ServiceStates = ServiceStates(),
+        logger: Logger, services: ServiceStates = ServiceStates(),
         failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in }
     ) {
         self.settings = settings
@@ -63,7 +61,7 @@ struct Gateway: Sendable {
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             needsContact: settings.delivery.policy.withheld.contains(.contactLost), logger: logger)
         deliveries = Deliveries(
-            settings: settings, queue: queue, tasks: tasks, clock: clock, logger: logger)
+            settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,

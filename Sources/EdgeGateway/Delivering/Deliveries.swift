@@ -26,7 +26,6 @@ actor Deliveries {
 
     private let settings: Settings
     private let queue: SampleQueue
-    private let tasks: (any TaskExecutor)?
     private let clock: any GatewayClock
     private let logger: Logger
     private var deliveries: [Int64: Delivery] = [:]
@@ -41,12 +40,7 @@ actor Deliveries {
     /// The gateway's state as it was last shown.
     private var shown: GatewayState?
 
-    /// - Parameter tasks: runs the deliveries; nil for Swift's shared pool.
-    init(
-        settings: Settings, queue: SampleQueue, tasks: (any TaskExecutor)? = nil,
-        clock: any GatewayClock, logger: Logger
-    ) {
-        self.tasks = tasks
+    init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
         self.settings = settings
         self.queue = queue
         self.clock = clock
@@ -173,7 +167,7 @@ actor Deliveries {
 
     /// Runs a delivery until it is stopped: one that ends by itself is reported and started again.
     private func keepRunning(_ runner: DeliveryRunner, _ logger: Logger) -> Task<Void, Never> {
-        Task(executorPreference: tasks) { [weak self] in
+        Task { [weak self] in
             await KeepRunning.keepRunning(
                 { await runner.run() },
                 report: { fault in
