@@ -120,10 +120,10 @@ extension ChaosRun {
         try await restartIfDead()
         log.note("mended")
         let begin = clock.seconds
-        var last = try await gateway.polledStatus()
+        var last = try await gateway.status()
         while clock.seconds - begin < Self.drainSecondsMax {
             try await enrollAgain()
-            last = try await gateway.polledStatus()
+            last = try await gateway.status()
             let clockless = try store.clockless()
             if last.balance.buffered == 0, last.balance.unsent == clockless { break }
             try await world.pass(seconds: 20)

@@ -137,7 +137,7 @@ private struct DaemonKiller {
         var asksToStop = [.checkpoint, .runEnded, .closed].contains(point)
         while await run.gateway.isRunning, run.clock.seconds < end {
             // It may be dead by the time it is asked.
-            if let balance = try? await run.gateway.polledStatus().balance {
+            if let balance = try? await run.gateway.status().balance {
                 acknowledged = (balance.stored, balance.delivered)
             }
             if asksToStop, acknowledged.stored > 0 {

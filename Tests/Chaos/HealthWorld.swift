@@ -1,7 +1,7 @@
 import Foundation
 import Testbed
 
-/// What the tests of health need of a world whose time runs thirty times as fast: conditions that take
+/// What the tests of health need of a world whose time runs ten times as fast: conditions that take
 /// minutes to show take seconds.
 extension TestWorld {
     static let device = 70007
@@ -17,7 +17,7 @@ extension TestWorld {
         setup.straps = 2
         setup.heart = try RecordedHeart.steady(milliseconds: 1000)
         setup.linksMax = linksMax
-        setup.speed = 30
+        setup.speed = 10
         setup.hasSmallDisk = onSmallDisk
         setup.settings = settings
         setup.settings["EDGE_GATEWAY_CLOCK_TRUST"] = "kernel"

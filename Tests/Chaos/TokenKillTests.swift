@@ -56,7 +56,7 @@ import Testing
     }
 
     private static func wantsEnrollment(_ run: ChaosRun) async throws -> Bool {
-        try await run.gateway.polledStatus().health.contains { $0.name == "enroll-again" }
+        try await run.gateway.status().health.contains { $0.name == "enroll-again" }
     }
 
     /// Lets the daemon renew its tokens and die at `point`.
@@ -114,9 +114,9 @@ import Testing
             try await Self.eventually("enroll-again", in: run) {
                 try await Self.wantsEnrollment(run)
             }
-            let held = try await run.gateway.polledStatus()
+            let held = try await run.gateway.status()
             try await Self.eventually("recording goes on", in: run) {
-                try await run.gateway.polledStatus().balance.stored > held.balance.stored + 4
+                try await run.gateway.status().balance.stored > held.balance.stored + 4
             }
             // Frames without a pulse are dropped whatever happens, and on a slow machine there are some by now.
             let dropped = held.balance.dropped.filter { $0.key != "zeroRate" }
@@ -142,9 +142,7 @@ import Testing
                 try FileManager.default.createSymbolicLink(at: file, withDestinationURL: aside)
             }
             try await run.restart()
-            let item = try await run.gateway.polledStatus().health.first {
-                $0.name == "enroll-again"
-            }
+            let item = try await run.gateway.status().health.first { $0.name == "enroll-again" }
             #expect(item?.message.contains("the tokens or secrets cannot be read") == true)
             for name in names {
                 let file = state.appending(path: name)

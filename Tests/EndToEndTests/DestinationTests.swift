@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func theExchangeAndAFurtherDestinationGetEverySampleOnceAcrossAKill() async throws {
-        try await TestWorld.run(straps: 2, speed: 10) { fixture in
+        try await TestWorld.run(straps: 2) { fixture in
             try await fixture.put(on: 0)
             try await fixture.eventually("delivered") { $0.balance.delivered >= 3 }
             let path = Self.place(fixture)
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test func aDestinationThatIsStuckOrPausedCostsTheExchangeNothing() async throws {
-        try await TestWorld.run(speed: 10) { fixture in
+        try await TestWorld.run { fixture in
             try await fixture.put(on: 0)
             let path = Self.place(fixture, "stuck.ndjson")
             try await fixture.command(
@@ -310,7 +310,7 @@ import Testing
     }
 
     @Test func aStrapIsPairedAtCloudCareByItsCodeAndItsSamplesArriveThen() async throws {
-        try await TestWorld.run(speed: 10) { fixture in
+        try await TestWorld.run { fixture in
             let script = URL(filePath: #filePath).deletingLastPathComponent()
                 .deletingLastPathComponent().appending(path: "Conformance/cloudcare_front.py")
             let (server, line) = try await ChildProcess.start(

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.serialized) struct FaultTests {
     @Test func aKilledDaemonLosesNothingCommittedAndDeliversNothingTwice() async throws {
-        try await TestWorld.run(speed: 10) { fixture in
+        try await TestWorld.run { fixture in
             try await fixture.put(on: 0)
             var committed = 0
             for round in 1...3 {
@@ -189,8 +189,7 @@ import Testing
             "/bin/mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk])
         try #require(mounted.status == 0)
         var setup = TestWorld.Setup()
-        setup.settings = TestWorld.quick
-        setup.settings["EDGE_GATEWAY_STATE"] = disk + "/state"
+        setup.settings = ["EDGE_GATEWAY_STATE": disk + "/state"]
         setup.straps = 2
         try await TestWorld.run(setup) { fixture in
             try await fixture.put(on: 0)

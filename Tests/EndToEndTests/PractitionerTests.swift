@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func twoStrapsOfTwoPatientsGoThroughOneKeyEachToItsOwn() async throws {
-        try await TestWorld.run(straps: 2, speed: 10) { fixture in
+        try await TestWorld.run(straps: 2) { fixture in
             let report = try await Self.enroll(fixture)
             #expect(report.contains(#""kind" : "practitioner-key""#))
             #expect(!report.contains(Self.secret))
@@ -154,7 +154,7 @@ import Testing
     @Test func aPatientTheKeyMayNoLongerServeIsHeldAloneAndDrainsInOrderOnceMended()
         async throws
     {
-        try await TestWorld.run(straps: 2, speed: 10) { fixture in
+        try await TestWorld.run(straps: 2) { fixture in
             _ = try await Self.enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await fixture.command("pair", address, "--patient", "\(patient)")
@@ -191,7 +191,7 @@ import Testing
     }
 
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
-        try await TestWorld.run(straps: 2, speed: 10) { fixture in
+        try await TestWorld.run(straps: 2) { fixture in
             _ = try await Self.enroll(fixture)
             for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
                 try await fixture.command("pair", address, "--patient", "\(patient)")

@@ -43,7 +43,7 @@ import Testing
 
     @Test func aStrapDeliversThroughARelayAndTheGatewayHoldsNoToken() async throws {
         try await RelayStage.run { stage in
-            try await TestWorld.run(settings: stage.settings, speed: 10) {
+            try await TestWorld.run(settings: stage.settings) {
                 try await Self.deliver($0, stage)
             }
         }
@@ -55,7 +55,7 @@ import Testing
         setting: String
     ) async throws {
         try await RelayStage.run { stage in
-            try await TestWorld.run(settings: stage.settings, speed: 10) { world in
+            try await TestWorld.run(settings: stage.settings) { world in
                 let relay = try await stage.start(
                     exchange: world.exchange.baseURL, practitionerKey: Self.key, device: "70007")
                 _ = try await stage.addWhenItListens(to: world.gateway)
@@ -71,7 +71,7 @@ import Testing
                 await world.bluez.setSendsFrames(true)
                 try await world.gateway.start(
                     with: ["EDGE_GATEWAY_UPLINK_\(setting)": "/nonexistent.pem"])
-                let status = try await world.eventually("not well") { status in
+                let status = try await world.eventually("not well", withinSeconds: 300) { status in
                     status.balance.stored >= delivered + 10
                         && status.health.contains {
                             $0.name == "exchange-unreachable"

@@ -93,6 +93,8 @@ time_t time(time_t *out) {
 int adjtimex(struct timex *state) {
     if (!fast) return (int)syscall(SYS_adjtimex, state);
     state->status = fast->synchronised ? 0 : STA_UNSYNC;
+    // What the kernel says of a clock that was just corrected, and of one that was set by hand.
+    state->maxerror = fast->synchronised ? 10000 : 16000000;
     return fast->synchronised ? TIME_OK : TIME_ERROR;
 }
 
