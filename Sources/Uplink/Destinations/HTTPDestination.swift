@@ -50,44 +50,48 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
         return last
     }
 
-    /// Finds out which data points a server refused that says that it stored the others. Where it does not say
-    /// which, each series goes by itself: to send again what is stored changes nothing at such a server.
+    /// Finds out which data points a server refused that says that it stored others. Those that it names are refused,
+    /// and what is left goes again, each series by itself where it names none: only an answer without a refusal shows
+    /// that they are stored (InfluxDB 1.6.7 also loses good ones beside those that it drops), and to send again what
+    /// is stored changes nothing at such a server.
     private func settle(_ points: [OutgoingPoint], _ answer: HTTPAnswer) async -> DeliveryAnswer {
         let words = answer.words(hiding: patients(of: points))
         partialFault = "some samples are refused\(words.map { ": " + $0 } ?? "")"
-        if let entries = entries(of: answer, count: points.count) { return .entries(entries) }
-        let series = kind.series(of: points)
-        guard series.count > 1 else {
+        var found = [EntryAnswer?](repeating: nil, count: points.count)
+        func note(_ answer: HTTPAnswer, _ positions: [Int]) -> Bool {
+            guard let refused = kind.refused(in: answer, count: positions.count) else {
+                return false
+            }
+            for (index, text) in refused {
+                found[positions[index]] = EntryAnswer(
+                    .refused, status: answer.status, diagnostics: text)
+            }
+            return true
+        }
+        let isNamed = note(answer, Array(points.indices))
+        let rest = points.indices.filter { found[$0] == nil }
+        let groups = isNamed ? (rest.isEmpty ? [] : [rest]) : kind.series(of: points)
+        guard isNamed || groups.count > 1 else {
             return AnswerMeaning.partly.delivery(
                 of: answer, count: points.count, isAlone: points.count == 1,
                 words: kind.words(of: answer))
         }
-        var found = Array(repeating: EntryAnswer(.stored), count: points.count)
-        for positions in series {
+        for positions in groups {
             switch await send(positions.map { points[$0] }) {
             case .stopped(let answer): return answer
-            case .answered(_, .stored): continue
+            case .answered(_, .stored):
+                for position in positions { found[position] = EntryAnswer(.stored) }
             case .answered(let answer, .partly):
-                guard let entries = entries(of: answer, count: positions.count) else {
-                    return .malformed
-                }
-                for (position, entry) in zip(positions, entries) { found[position] = entry }
+                guard note(answer, positions) else { return .malformed }
             case .answered(let answer, let meaning):
                 return meaning.delivery(
                     of: answer, count: points.count, isAlone: false, words: kind.words(of: answer))
             }
         }
-        return .entries(found)
-    }
-
-    private func entries(of answer: HTTPAnswer, count: Int) -> [EntryAnswer]? {
-        guard let refused = kind.refused(in: answer, count: count) else { return nil }
-        if refused.count < count { fault = nil }
-        return (0..<count).map { position in
-            refused[position].map {
-                EntryAnswer(.refused, status: answer.status, diagnostics: $0)
-            } ?? EntryAnswer(.stored)
-        }
+        let entries = found.compactMap(\.self)
+        guard entries.count == points.count else { return .malformed }
+        if entries.contains(where: \.isTaken) { fault = nil }
+        return .entries(entries)
     }
 
     nonisolated var takesLedger: Bool {

@@ -29,7 +29,7 @@ public protocol HTTPKind: DestinationKind {
     /// The same of an answer to so many data points, where it counts them.
     func meaning(of answer: HTTPAnswer, to count: Int) -> AnswerMeaning
     /// Of an answer that means ``AnswerMeaning/partly``: which of so many data points were refused, each with the
-    /// server's words; nil if it does not tell. The others are stored.
+    /// server's words; nil if it does not tell.
     func refused(in answer: HTTPAnswer, count: Int) -> [Int: String]?
     /// The positions of the data points that such a server takes or refuses together.
     func series(of points: [OutgoingPoint]) -> [[Int]]
@@ -51,7 +51,7 @@ public enum AnswerMeaning: Hashable, Sendable {
     case refused
     /// Perhaps one of the data points is wrong: what is refused alone is dead when others are stored.
     case suspect
-    /// Some of the data points are wrong, by the server's own word, and the others are stored.
+    /// Some of the data points are wrong, by the server's own word, and others are stored.
     case partly
     /// The request is too large.
     case tooLarge
