@@ -128,11 +128,12 @@ extension GatewayProcess {
         let client = SlowClient(environment["EDGE_GATEWAY_SOCKET"] ?? "")
         client.send("GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         let deadline = ContinuousClock.now + Self.answerPatience
-        while !client.isCutOff(), ContinuousClock.now < deadline {
-            _ = client.received()
+        while true {
+            let text = client.received()
+            // Refused, or answered whole.
+            if client.isAtEnd || client.isCutOff() || ContinuousClock.now >= deadline { return text }
             try await Task.sleep(for: .milliseconds(2))
         }
-        return client.received()
     }
 
     private static func status(_ json: String) throws -> GatewayStatus {

@@ -6,6 +6,7 @@ import Synchronization
 public final class SlowClient: Sendable {
     private let descriptor: Int32
     private let bytes = Mutex<[UInt8]>([])
+    private let hasEnded = Mutex(false)
 
     /// Connects, for up to 5 s while the server has more to accept than its backlog holds (EAGAIN). A refused
     /// connection shows in ``isCutOff()``.
@@ -41,11 +42,15 @@ public final class SlowClient: Sendable {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = recv(descriptor, &buffer, buffer.count, 0)
+            if count == 0 { hasEnded.withLock { $0 = true } }
             guard count > 0 else { break }
             bytes.withLock { $0 += buffer.prefix(count) }
         }
         return bytes.withLock { String(decoding: $0, as: UTF8.self) }
     }
+
+    /// Whether ``received()`` has seen the end of what the other side sends. That side may still wait for ours.
+    public var isAtEnd: Bool { hasEnded.withLock { $0 } }
 
     /// Whether the other side has closed the connection.
     public func isCutOff() -> Bool {
