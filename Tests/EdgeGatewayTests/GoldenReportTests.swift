@@ -27,7 +27,7 @@ import Testing
         pending: 2, held: ["not-enrolled": 1], dead: 1, dropped: ["zeroRate": 1], buffered: 4,
         balanced: true)
     private static let health = HealthItem(
-        name: "battery-low", severity: "warning", since: noon, sensor: 1,
+        name: "battery-low", severity: "warning", since: noon, seconds: 60, sensor: 1,
         message: "Ada: battery at 9 %",
         advice: "change it")
     private static let problem = ProblemReport(

@@ -173,6 +173,7 @@ extension Central {
         let places = devices[link.address] ?? [:]
         // The first time bluetoothd may have remembered services that it no longer has.
         let isOther = !places.values.contains { $0.offers(service: settings.service) }
+        if !isOther { link.hasAdvertisedService = true }
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
         // There is no person to confirm a bond.
         if link.agent == nil, wantsBond(link) { return true }
@@ -214,7 +215,9 @@ extension Central {
         if isOver, link.isPairPending { return .tooSlow }
         if wantsBond(link) { return .wantsBond }
         if reasons.contains(.error(.slots)) { return .adapterFull }
-        if reasons.contains(.error(.cache)) { return .noHeartRate }
+        if reasons.contains(.error(.cache)) {
+            return .noHeartRate(isAdvertised: link.hasAdvertisedService)
+        }
         if reasons.contains(.subscribeTimeout) {
             return link.agent == nil ? .wantsBond : .unanswered
         }
@@ -273,8 +276,9 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case notHeard
     /// Heard, and not to be connected to.
     case notConnected
-    /// Connected, without the service or the characteristic that was asked for.
-    case noHeartRate
+    /// Connected, without the service or the characteristic that was asked for; whether it advertises the service
+    /// all the same, as a watch does that could send and is not set to.
+    case noHeartRate(isAdvertised: Bool)
     /// It allows no subscription without a bond, and there was no agent.
     case wantsBond
     /// A bond was tried for and refused.

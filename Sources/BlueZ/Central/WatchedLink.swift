@@ -18,6 +18,9 @@ final class WatchedLink {
     var isTemporary: Bool
     /// Watched again while it is being released: starts anew after that.
     var isWantedAgain = false
+    /// During an inspection: it has advertised the service. When bluetoothd knows what a sensor has, it says that
+    /// instead.
+    var hasAdvertisedService = false
     /// Number of the latest inspection, among those of all sensors.
     var inspection = 0
     /// Asks the person who pairs the sensor.

@@ -43,10 +43,11 @@ struct FleetMemory: Codable, Equatable, Sendable {
             entry.labels = report.gateway.labels
             entry.version = report.version
             var known = row(of: host, entry, report.well ? .well : .notWell)
+            // A gateway whose clock is set tells times; another one tells how long ago.
+            known.items = report.time == nil ? report.items.map { $0.dated(at: now) } : report.items
             known.since =
                 report.well
-                ? entry.wellSince ?? now : min(now, report.items.map(\.since).min() ?? now)
-            known.items = report.items
+                ? entry.wellSince ?? now : min(now, known.items.map(\.since).min() ?? now)
             known.sensors = report.sensors
             known.oldestUndeliveredSeconds = report.oldestUndeliveredSeconds
             known.backlog = report.backlog
@@ -154,5 +155,15 @@ struct FleetMemoryFile {
         let file = try OutputFile(path, replaces: true)
         try file.write(Array(try ReportCoding.encoder().encode(memory)))
         try file.finish()
+    }
+}
+
+extension FleetItem {
+    /// The item with its beginning by this machine's clock.
+    fileprivate func dated(at now: Date) -> FleetItem {
+        guard let seconds, 0...1e9 ~= seconds else { return self }
+        var item = self
+        item.since = now.addingTimeInterval(-seconds)
+        return item
     }
 }

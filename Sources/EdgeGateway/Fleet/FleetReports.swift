@@ -9,6 +9,8 @@ struct FleetItem: Codable, Equatable, Sendable {
     var name: String
     var severity: String
     var since: Date
+    /// How long it has lasted, which is right also while the gateway's clock is not set.
+    var seconds: Double?
     /// What happened, one line.
     var detail: String
     /// What to do, one line.
@@ -64,6 +66,7 @@ extension FleetReport {
             items: status.health.map { item in
                 FleetItem(
                     name: item.name, severity: item.severity, since: item.since,
+                    seconds: item.seconds,
                     detail: withoutAddresses(item.message), remedy: withoutAddresses(item.advice),
                     sensor: status.sensors.first { $0.id == item.sensor }?.fleetName)
             },
@@ -71,9 +74,8 @@ extension FleetReport {
                 paired: status.sensors.count,
                 streaming: status.sensors.count - silent.count,
                 silent: silent.map(\.fleetName)),
-            oldestUndeliveredSeconds: status.oldestUnsent.map {
-                max(0, now.timeIntervalSince($0))
-            },
+            oldestUndeliveredSeconds: status.clockTrusted
+                ? status.oldestUnsent.map { max(0, now.timeIntervalSince($0)) } : nil,
             backlog: status.enrollments.map {
                 FleetBacklog(destination: $0.name, kind: "exchange", samples: $0.pending)
             }

@@ -38,7 +38,7 @@ actor HealthMonitor {
     /// What is not well now; empty while all is well.
     func items() async -> [HealthItem] {
         let (reading, conditions, _) = await judge()
-        return conditions.map { HealthItem($0, since: date(of: log.began($0), now: reading)) }
+        return conditions.map { HealthItem($0, since: log.began($0), now: reading) }
     }
 
     /// Remembers what is the case now, and writes what began and what ended into the log.
@@ -67,10 +67,6 @@ actor HealthMonitor {
         snapshot.services = services.faults() + servers.healthFaults
         snapshot.batteryLowPercent = batteryLowPercent
         return (reading, HealthRules.conditions(of: snapshot), counts)
-    }
-
-    private func date(of uptime: Uptime, now: ClockReading) -> Date {
-        Date(now.at(uptime).wall)
     }
 }
 
@@ -101,9 +97,10 @@ struct HealthWatch: Service {
 }
 
 extension HealthItem {
-    init(_ condition: HealthCondition, since: Date) {
+    init(_ condition: HealthCondition, since began: Uptime, now: ClockReading) {
         self.init(
-            name: condition.name.rawValue, severity: condition.name.severity.rawValue, since: since,
+            name: condition.name.rawValue, severity: condition.name.severity.rawValue,
+            since: Date(now.at(began).wall), seconds: (now.uptime - began).inSeconds,
             sensor: condition.strap, message: condition.message, advice: condition.advice)
     }
 }

@@ -28,8 +28,7 @@ struct StatusCommand: AsyncParsableCommand {
         Terminal.print(
             "edge-gateway \(status.version), up \(age): \(status.well ? "well" : "not well")")
         for item in status.health {
-            let since = Terminal.age(-item.since.timeIntervalSinceNow)
-            Terminal.printAlarm("! \(item.name) for \(since): \(item.message)")
+            Terminal.printAlarm("! \(item.name)\(Self.lasting(item)): \(item.message)")
             Terminal.print("    \(item.advice)")
         }
         if !status.sensors.isEmpty {
@@ -52,10 +51,15 @@ struct StatusCommand: AsyncParsableCommand {
             guard let expires = enrollment.tokenExpires else { continue }
             Terminal.print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
         }
-        if let oldest = status.oldestUnsent {
+        if status.clockTrusted, let oldest = status.oldestUnsent {
             Terminal.print(
                 "oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
         }
+    }
+
+    /// How long an item has lasted. The wall clock may have been set since it began.
+    static func lasting(_ item: HealthItem) -> String {
+        item.seconds.map { " for \(Terminal.age($0))" } ?? ""
     }
 
     static func balance(_ balance: BalanceReport) -> String {

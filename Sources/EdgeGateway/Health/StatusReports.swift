@@ -8,7 +8,10 @@ struct HealthItem: Codable, Equatable {
     var name: String
     /// `error`: heartbeats are lost or do not arrive; `warning`: a person acts before they stop.
     var severity: String
+    /// By the wall clock, which may not be set: ``seconds`` is right all the same.
     var since: Date
+    /// How long it has lasted, by the clock that runs since the machine started.
+    var seconds: Double?
     /// The number of the sensor that it is about, if it is about one.
     var sensor: Int64?
     var message: String

@@ -24,6 +24,13 @@ extension InspectionFault {
                     .sensorNotReached, "the sensor was heard, but it cannot be connected",
                     "bring it within 2 m, move 2.4 GHz Wi-Fi and USB 3 devices away, and try again"
                 )
+            case .noHeartRate(isAdvertised: true):
+                (
+                    .noHeartRate,
+                    "it advertises heart rate (0x180D), and has none to send (0x2A37)",
+                    "a watch: switch its heart-rate broadcast on, which is a setting of the watch or "
+                        + "of an activity, and try again while it lasts; a strap: wear it with moist electrodes"
+                )
             case .noHeartRate:
                 (
                     .noHeartRate, "it has no Heart Rate Service (0x180D with 0x2A37)",

@@ -67,7 +67,7 @@ struct CentralFieldTests {
         })
         await stage.start()
         let begun = ContinuousClock.now
-        await #expect(throws: InspectionFault.noHeartRate) {
+        await #expect(throws: InspectionFault.noHeartRate(isAdvertised: true)) {
             try await inspect(stage, agent: Self.agent(of: Stage.strap))
         }
         #expect(ContinuousClock.now - begun < InspectionTime.limit, "not by running out of time")

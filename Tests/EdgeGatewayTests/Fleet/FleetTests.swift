@@ -39,6 +39,24 @@ import Uplink
         #expect(report.backlog.map(\.destination) == ["a\"b\\c\nd", "x\"y"])
     }
 
+    /// "clock-untrusted for 20784 d": the clock of a machine that has just started says 1970.
+    @Test func aClockThatIsNotSetMakesNoItemDecadesOld() throws {
+        var status = StatusReport.sample
+        status.clockTrusted = false
+        status.oldestUnsent = Date(timeIntervalSince1970: 5)
+        let item = HealthItem(
+            name: "clock-untrusted", severity: "error", since: Date(timeIntervalSince1970: 30),
+            seconds: 90, message: "m", advice: "a")
+        status.health = [item]
+        #expect(StatusCommand.lasting(item) == " for 90 s")
+        let report = FleetReport(status, at: Date(timeIntervalSince1970: 120))
+        #expect(report.time == nil && report.oldestUndeliveredSeconds == nil)
+        var memory = FleetMemory()
+        let row = memory.note(.report(report), of: FleetSubject(address: "gw"), at: noon)
+        #expect(row.since == noon.addingTimeInterval(-90))
+        #expect(row.items.map(\.since) == [row.since])
+    }
+
     @Test func aStrapWhoseLinkIsUpAndThatSendsNothingIsSilent() {
         var status = StatusReport.sample
         status.sensors[0].secondsSinceFrame = 11

@@ -1,5 +1,7 @@
+import Basics
 import Foundation
 import Health
+import OfflineQueue
 import Testing
 
 @testable import EdgeGateway

@@ -14,6 +14,16 @@ import Testing
     private static let strap = "C0:00:00:00:00:01"
     private static let passkey: UInt32 = 4711
 
+    /// A watch got the advice for a strap.
+    @Test func aWatchThatAdvertisesHeartRateAndSendsNoneIsToBroadcastIt() {
+        let watch = InspectionFault.noHeartRate(isAdvertised: true).problem(passkeyGiven: false)
+        #expect(watch.message.contains("0x180D") && watch.message.contains("0x2A37"))
+        #expect(watch.advice.contains("switch its heart-rate broadcast on"))
+        let other = InspectionFault.noHeartRate(isAdvertised: false).problem(passkeyGiven: false)
+        #expect(other.advice.contains("no heart-rate sensor"))
+        #expect(watch.code == other.code)
+    }
+
     private struct Place {
         let directory: URL
         let bus: PrivateBus
