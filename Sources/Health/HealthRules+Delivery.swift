@@ -25,7 +25,8 @@ extension HealthRules {
             return [
                 HealthCondition(
                     hold.cause == .consent ? .consentMissing : .deliveryHeld, subject: name,
-                    message: "\(name): \(hold.meaning) (\(hold.reason)); samples are held",
+                    message: "\(name): \(hold.meaning) (\(hold.reason))"
+                        + (hold.detail.map { ": " + $0 } ?? "") + "; samples are held",
                     advice: hold.cause == .paused
                         ? "edge-gateway destination resume \(name)"
                         : "\(hold.remedy); delivery resumes by itself")
@@ -71,10 +72,10 @@ extension HealthRules {
                 .patientHeld, subject: subject, strap: held.strap,
                 message: "\(held.label): \(delivery.name) may not deliver for the patient who "
                     + "wears it (\(held.hold.reason)); samples are held",
-                advice: delivery.kind == .destination
-                    ? held.hold.remedy
-                    : "the patient must share an organization with the practitioner; see "
-                        + "docs/operations.md, \"Why a delivery is held\"")
+                advice: delivery.kind != .destination && held.hold.cause == .access
+                    ? "the patient must share an organization with the practitioner; see "
+                        + "docs/operations.md, \"Why a delivery is held\""
+                    : held.hold.remedy)
         }
     }
 

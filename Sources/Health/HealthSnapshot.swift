@@ -241,9 +241,11 @@ public struct HealthSnapshot: Sendable, Equatable {
             public var remedy: String
             /// Who ends it.
             public var cause: Cause
+            /// What the destination itself said, if that says more.
+            public var detail: String?
 
             /// Who ends the hold, as far as the rules distinguish it.
-            public enum Cause: Sendable { case consent, paused, other }
+            public enum Cause: Sendable { case consent, access, paused, other }
 
             /// A hold with its words.
             public init(

@@ -20,8 +20,9 @@ import Testing
         name: "e1", kind: "practitioner-key", exchange: "https://exchange.example",
         patient: "40001", device: "70007", code: "omh:heart-rate:2.0", resolution: "raw",
         state: "active", held: "device-unknown", fault: "answers 503",
-        heldPatients: ["no-consent": 1], pending: 2, delivered: 7, dead: 1, lastDelivery: noon,
-        tokenExpires: noon)
+        partialFault: "RR intervals are not sent", heldPatients: ["no-consent": 1], pending: 2,
+        delivered: 7, dead: 1, lastDelivery: noon, tokenExpires: noon, tokenRefused: true,
+        dataPoints: ["rr-interval": DataPointsReport(delivered: 8, refused: ["no-consent": 2])])
     private static let balance = BalanceReport(
         received: 12, stored: 10, undecodable: 1, refused: ["queue-full": 1], delivered: 5,
         pending: 2, held: ["not-enrolled": 1], dead: 1, dropped: ["zeroRate": 1], buffered: 4,
@@ -234,7 +235,7 @@ import Testing
         // Reasons, causes and the settings of a kind are keys too.
         let values: Set = [
             "no-consent", "no-contact", "not-enrolled", "queue-full", "zeroRate", "max-age",
-            "database",
+            "database", "rr-interval",
             "floor", "token",
         ]
         for name in Self.reports.keys {

@@ -28,6 +28,32 @@ import Testing
         HealthRules.conditions(of: Self.snapshot(change)).map(\.name)
     }
 
+    /// A patient for whom a device was to be chosen got advice about organizations.
+    @Test func theAdviceForAHeldPatientIsThatOfTheReason() {
+        func advice(_ hold: HealthSnapshot.Delivery.Hold) -> String? {
+            HealthRules.conditions(
+                of: Self.snapshot {
+                    $0.deliveries[0].kind = .practitionerKey
+                    $0.deliveries[0].heldStraps = [.init(strap: 1, label: "Ada", hold: hold)]
+                }
+            ).first { $0.name == .patientHeld }?.advice
+        }
+        #expect(advice(Self.hold("device-not-chosen")) == "ask its operator")
+        #expect(
+            advice(Self.hold("wrong-patient", cause: .access))?.contains("organization") == true)
+    }
+
+    @Test func whatTheDestinationSaidOfAHoldIsShown() {
+        let conditions = HealthRules.conditions(
+            of: Self.snapshot {
+                $0.deliveries[0].hold = Self.hold("moved")
+                $0.deliveries[0].hold?.detail = "the server answers HTTP 301"
+            })
+        #expect(
+            conditions.first?.message.contains("(moved): the server answers HTTP 301; samples")
+                == true, "\(conditions)")
+    }
+
     struct Row: Sendable {
         var name: HealthName
         var change: @Sendable (inout HealthSnapshot) -> Void

@@ -308,9 +308,14 @@ actor Deliveries {
         for delivery in deliveries.values { await delivery.runner.wake() }
     }
 
-    /// When the token in use ends; nil for a delivery that needs none or does not run.
+    /// When the token in use ends; nil if it is refused, and for a delivery that needs none or does not run.
     func tokenExpiry(of enrollment: Int64) async -> UTC? {
         await deliveries[enrollment]?.tokens?.expires
+    }
+
+    /// Whether the token in use is refused, and there is no new one yet.
+    func isTokenRefused(of enrollment: Int64) async -> Bool {
+        await deliveries[enrollment]?.tokens?.isRefused ?? false
     }
 
     /// Why an enrollment's samples are not delivered: its tokens, what ended its delivery, or what has lasted for a

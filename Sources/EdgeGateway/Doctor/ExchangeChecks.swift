@@ -50,6 +50,9 @@ struct ExchangeChecks {
         curl.totalTimeout = Self.timeout
         do throws(TransportFault) {
             let answer = try await CurlTransport(curl).send(HTTPRequest(.get, origin, "/health"))
+            if let redirect = Redirect(answer, of: origin) {
+                return Self.moved(exchange, redirect)
+            }
             return (200..<500).contains(answer.status)
                 ? .ok(name, "\(exchange) answers")
                 : .warning(
@@ -58,6 +61,14 @@ struct ExchangeChecks {
         } catch {
             return .fault(name, "\(exchange): \(error)", Self.remedy(error))
         }
+    }
+
+    static func moved(_ exchange: String, _ redirect: Redirect) -> Finding {
+        .fault(
+            "exchange", "\(exchange) \(redirect)",
+            redirect.advice {
+                "enroll again with --exchange \($0), or with an invitation from there"
+            })
     }
 
     static func remedy(_ fault: TransportFault) -> String {
@@ -92,10 +103,10 @@ struct ExchangeChecks {
         }
         if let held = enrollment.held {
             return .fault(
-                name, "\(enrollment.name) is held: \(held)",
-                HoldReason(rawValue: held) == .noConsent
-                    ? "the patient consents at the exchange; delivery resumes by itself"
-                    : "docs/operations.md, \"Why a delivery is held\"")
+                name,
+                "\(enrollment.name) is held: \(held)" + (enrollment.fault.map { ", \($0)" } ?? ""),
+                HoldReason(rawValue: held).map { "\($0.remedy); delivery resumes by itself" }
+                    ?? "docs/operations.md, \"Why a delivery is held\"")
         }
         if let fault = enrollment.fault {
             return .fault(
@@ -132,7 +143,9 @@ struct ExchangeChecks {
         }
         if let held = destination.held {
             return .fault(
-                name, "\(destination.name) is held: \(held), \(waiting)",
+                name,
+                "\(destination.name) is held: \(held), "
+                    + (destination.fault.map { "\($0), " } ?? "") + waiting,
                 HoldReason(rawValue: held).map { kind?.remedy($0) ?? $0.remedy }
                     ?? "docs/operations.md, \"Why a delivery is held\"")
         }

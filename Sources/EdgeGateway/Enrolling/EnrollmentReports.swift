@@ -29,6 +29,8 @@ struct EnrollmentReport: Codable, Equatable {
     var lastDelivery: Date?
     /// When the token in use ends; it is renewed at half its life. Left out where none is needed.
     var tokenExpires: Date?
+    /// The exchange refuses the token, and there is no new one yet.
+    var tokenRefused: Bool?
     /// What became of the data points of each kind, `heart-rate` and `rr-interval`, since the delivery began.
     var dataPoints: [String: DataPointsReport]?
 }

@@ -78,6 +78,7 @@ struct Enrollments: Sendable {
             pending: balance.unsent, delivered: balance.delivered,
             dead: balance.dead, lastDelivery: last.map { Date($0) },
             tokenExpires: await deliveries.tokenExpiry(of: enrollment.id).map { Date($0) },
+            tokenRefused: await deliveries.isTokenRefused(of: enrollment.id) ? true : nil,
             dataPoints: dataPoints.isEmpty
                 ? nil : Dictionary(uniqueKeysWithValues: dataPoints))
     }

@@ -30,7 +30,12 @@ struct DeliveryHealth: Sendable {
                 HealthSnapshot.Delivery.Hold($0, system: enrollment.terms.system)
             }
             delivery.fault = await deliveries.fault(of: enrollment.id)
-            delivery.faultRemedy = enrollment.terms.faultRemedy
+            let advice = await deliveries.facts(of: enrollment.id)?.faultAdvice
+            delivery.faultRemedy = advice ?? enrollment.terms.faultRemedy
+            if delivery.fault != nil {
+                delivery.hold?.detail = delivery.fault
+                if let advice { delivery.hold?.remedy = advice }
+            }
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment, among: enrollments)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0
@@ -77,6 +82,15 @@ struct DeliveryHealth: Sendable {
 }
 
 extension HealthSnapshot.Delivery.Hold {
+    private static func cause(_ reason: HoldReason?) -> Cause {
+        switch reason {
+        case .noConsent: .consent
+        case .wrongPatient: .access
+        case .paused: .paused
+        default: .other
+        }
+    }
+
     /// The words of a stored reason, with the remedy of that kind of system where it has one. A reason that this
     /// version does not know has only its name.
     fileprivate init(_ stored: String, system: String?) {
@@ -86,6 +100,6 @@ extension HealthSnapshot.Delivery.Hold {
             reason: stored, meaning: reason?.meaning ?? "it takes nothing",
             remedy: reason.map { kind?.remedy($0) ?? $0.remedy }
                 ?? "docs/operations.md, \"Why a delivery is held\"",
-            cause: reason == .noConsent ? .consent : reason == .paused ? .paused : .other)
+            cause: Self.cause(reason))
     }
 }

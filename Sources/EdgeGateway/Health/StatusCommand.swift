@@ -48,8 +48,11 @@ struct StatusCommand: AsyncParsableCommand {
             Terminal.print("coverage today: " + coverage.joined(separator: ", "))
         }
         for enrollment in status.enrollments {
-            guard let expires = enrollment.tokenExpires else { continue }
-            Terminal.print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
+            if enrollment.tokenRefused == true {
+                Terminal.print("token of \(enrollment.name) is refused")
+            } else if let expires = enrollment.tokenExpires {
+                Terminal.print("token of \(enrollment.name) until \(Terminal.time(expires)) UTC")
+            }
         }
         if status.clockTrusted, let oldest = status.oldestUnsent {
             Terminal.print(

@@ -95,6 +95,11 @@ struct PatientCheck: Sendable {
                 code: .exchangeUnreachable,
                 message: "the exchange cannot be asked about the patient: \(fault)",
                 advice: "fix the network, then try again; paired straps go on recording")
+        case .failure(.redirect(let redirect)):
+            throw ProblemReport(
+                code: .exchangeTrouble,
+                message: "the exchange \(redirect)",
+                advice: redirect.advice { "enroll again with --exchange \($0)" })
         case .failure(.status(let status)), .failure(.page(let status)):
             throw ProblemReport(
                 code: .exchangeTrouble,

@@ -8,6 +8,8 @@ public struct DeliveryFacts: Sendable, Hashable {
     public var trouble: Delivery.Trouble?
     /// Why the last attempt delivered nothing, in words without secrets and measurements.
     public var fault: String?
+    /// What a person does about it, where the kind of destination does not say it.
+    public var faultAdvice: String?
     /// What came of the last attempt, in a word: `delivered`, `throttled`, an HTTP status; nil before the
     /// first.
     public var lastAnswer: String?
@@ -24,8 +26,10 @@ public struct DeliveryFacts: Sendable, Hashable {
     static let passingTime = Duration.seconds(60)
     static let passingAttempts = 1
 
-    /// The fault, if it has lasted: a server that is restarted answers one request badly.
+    /// The fault, if it has lasted: a server that is restarted answers one request badly. Of samples that are held,
+    /// what the destination said, if that says more than the reason.
     public func lastingFault(at now: Uptime) -> String? {
+        if case .held(let reason, _) = state { return reason == .enrollAgain ? nil : fault }
         guard let trouble,
             trouble.attempts > Self.passingAttempts
                 || now - trouble.since >= Self.passingTime

@@ -26,6 +26,7 @@ public actor DeliveryRunner {
     /// Why the last attempt delivered nothing. A look, or whatever else the destination does meanwhile, does not
     /// change it.
     private var fault: String?
+    private var faultAdvice: String?
     private var backlog = Backlog()
     private var ledgerDue = Uptime.zero
     private var ledgerFault: String?
@@ -77,6 +78,7 @@ public actor DeliveryRunner {
             if let ledgerFault { partialFault = "gaps are not taken: \(ledgerFault)" }
             return DeliveryFacts(
                 state: delivery.state, trouble: delivery.trouble, fault: fault,
+                faultAdvice: faultAdvice,
                 lastAnswer: lastAnswer, latestDelivery: delivery.latestDelivery,
                 backlog: backlog,
                 partialFault: partialFault, dataPoints: books)
@@ -138,6 +140,8 @@ public actor DeliveryRunner {
             case .probe(let reason):
                 let isMended = await destination.isMended(reason)
                 delivery.probed(isMended: isMended, uptime)
+                // A hold of an earlier run: nothing was said of it yet.
+                if !isMended, fault == nil { await noteFault() }
                 await recordHold()
             case .probePatient(let patient, let reason):
                 let isMended = await destination.isMended(reason, of: patient)
@@ -232,7 +236,7 @@ public actor DeliveryRunner {
         let answer = await destination.deliver(points, alone: alone)
         let now = uptime
         if case .notSent = answer { await queue.cancelRequest(enrollment: enrollmentID) }
-        fault = await destination.fault
+        await noteFault()
         resolve(delivery.answered(answer, took: now - began, now))
         isAnswered = answer.isCertain
         lastAnswer = answer.word
@@ -245,6 +249,11 @@ public actor DeliveryRunner {
         await settle()
         await recordPatients()
         await noteBacklog()
+    }
+
+    private func noteFault() async {
+        fault = await destination.fault
+        faultAdvice = await destination.faultAdvice
     }
 
     private func resolve(_ resolved: [Delivery.Resolved]) {

@@ -55,6 +55,8 @@ public protocol Destination: Sendable {
     /// Why the last attempt delivered nothing, in words for a person, without secrets and measurements;
     /// nil after one that did. Read after ``deliver(_:alone:)``; what is done later may change it.
     var fault: String? { get async }
+    /// What a person does about that fault, where the kind's own words do not say it.
+    var faultAdvice: String? { get async }
     /// What does not work there while samples are delivered, in words for a person.
     var partialFault: String? { get async }
     /// Whether it shows the gateway's state to people.
@@ -86,6 +88,9 @@ extension Destination {
 
     /// Nothing is known to fail.
     public var fault: String? { get async { nil } }
+
+    /// They do.
+    public var faultAdvice: String? { get async { nil } }
 
     /// All of it works.
     public var partialFault: String? { get async { nil } }

@@ -13,10 +13,14 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case deviceUnknown = "device-unknown"
     case deviceNotChosen = "device-not-chosen"
     case heartRateNotAsked = "heart-rate-not-asked"
+    /// The patient is in no study at all.
+    case studyGone = "study-gone"
     /// Also: no code was found yet.
     case codeUnknown = "code-unknown"
     case baseUnknown = "fhir-base-unknown"
     case requestRefused = "request-refused"
+    /// The server redirects.
+    case moved
     case exchangeFault = "exchange-fault"
     /// A person has paused it.
     case paused
@@ -28,16 +32,18 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     case tooOld = "too-old"
     case planExceeded = "plan-exceeded"
     case pairingLost = "pairing-lost"
+    case nameTaken = "name-taken"
 
     /// Whether an exchange can give it, and so a relay for it. A pause, for one, is only a person's: a delivery
     /// that is paused is not started.
     var isOfExchange: Bool {
         switch self {
         case .noConsent, .enrollAgain, .wrongPatient, .patientUnknown, .deviceUnknown,
-            .deviceNotChosen, .heartRateNotAsked, .codeUnknown, .baseUnknown, .requestRefused:
+            .deviceNotChosen, .heartRateNotAsked, .studyGone, .codeUnknown, .baseUnknown,
+            .requestRefused, .moved:
             true
         case .exchangeFault, .paused, .credentialsRefused, .forbidden, .notFound, .schema, .tooOld,
-            .planExceeded, .pairingLost:
+            .planExceeded, .pairingLost, .nameTaken:
             false
         }
     }
@@ -80,6 +86,12 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             )
         case .heartRateNotAsked:
             ("no study of the patient collects heart rate", "ask the study's staff to add it")
+        case .studyGone:
+            (
+                "the patient is in no study any more: it was deleted, or the patient taken out of it",
+                "ask the study's staff to add the patient to a study that collects heart rate; a consent "
+                    + "alone does not help"
+            )
         case .codeUnknown:
             ("the exchange does not know the heart-rate code", "ask the exchange's operator")
         case .baseUnknown:
@@ -91,6 +103,12 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             (
                 "the destination refuses every request of this form",
                 "look for a proxy that changes requests; otherwise report it"
+            )
+        case .moved:
+            (
+                "the server redirects to another address, and nothing is sent there",
+                "if it has moved: enroll again, or add the destination again, with its new address; a "
+                    + "portal of the network that wants a sign-in redirects, too"
             )
         case .exchangeFault:
             (
@@ -129,6 +147,11 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             (
                 "the destination takes no more data under its plan",
                 "the destination's owner makes room or extends the plan"
+            )
+        case .nameTaken:
+            (
+                "another gateway has this one's name there, as after a memory card was copied",
+                "give one of the two a name of its own: add the destination again with another gateway=NAME"
             )
         case .pairingLost:
             (

@@ -24,6 +24,7 @@ struct PatientHolds: Sendable {
     /// Reasons that concern one patient and leave the others of a practitioner alone.
     static let ofOnePatient: Set<HoldReason> = [
         .noConsent, .wrongPatient, .patientUnknown, .deviceNotChosen, .heartRateNotAsked,
+        .studyGone,
     ]
 
     /// Keeps a patient's samples back, or goes on to do so.

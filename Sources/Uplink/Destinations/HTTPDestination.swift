@@ -11,6 +11,9 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     private let patient: String?
     /// Why the last attempt delivered nothing; nil after one that did.
     private(set) var fault: String?
+    private(set) var faultAdvice: String?
+    /// Why the last token was not taken, where the server's words say it.
+    private var tokenFault: (words: String, advice: String)?
     /// What was refused while other data points were stored, and nothing has been stored as a whole since.
     private(set) var partialFault: String?
 
@@ -144,7 +147,8 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
                     request = kind.authorized(plain, by: one.secret)
                     token = one
                 } catch {
-                    fault = "\(kind.tokenHost) gives no access token"
+                    fault = tokenFault?.words ?? "\(kind.tokenHost) gives no access token"
+                    faultAdvice = tokenFault?.advice
                     switch error {
                     case .notNow(let until):
                         return .stopped(.notSent(retryAt: until))
@@ -157,25 +161,48 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
             do {
                 answer = try await transport.send(request)
             } catch {
+                faultAdvice = nil
                 fault = error.description(at: kind.origin.host)
                 return .stopped(
                     error.certainlyNotSent
                         ? .notSent(retryAt: nil) : .unanswered("\(error)"))
             }
             let meaning = kind.meaning(of: answer, to: count)
-            fault =
-                meaning == .stored
-                ? nil
-                : "the server answers HTTP \(answer.status)"
-                    + (answer.words(hiding: patients).map { ": " + $0 }
-                        ?? " with \(answer.content.rawValue)")
+            note(answer, meaning, hiding: patients)
             guard meaning == .unauthorized, let token, tried != token else {
-                if let token, answer.status < 300 { await tokens?.accepted(token) }
+                if let token, answer.status < 300 {
+                    tokenFault = nil
+                    await tokens?.accepted(token)
+                }
                 return .answered(answer, meaning)
             }
             tried = token
             await tokens?.refused(token)
         }
+    }
+
+    /// Keeps in mind what an answer says of the server.
+    private func note(_ answer: HTTPAnswer, _ meaning: AnswerMeaning, hiding patients: Set<String>)
+    {
+        (fault, faultAdvice) = (nil, nil)
+        guard meaning != .stored else { return }
+        if let redirect = Redirect(answer, of: kind.origin) {
+            fault = "the server \(redirect)"
+            faultAdvice = redirect.advice {
+                "add the destination again with url=\($0) and its path"
+            }
+            return
+        }
+        let words = answer.words(hiding: patients)
+        fault =
+            "the server answers HTTP \(answer.status)"
+            + (words.map { ": " + $0 } ?? " with \(answer.content.rawValue)")
+        guard meaning == .unauthorized else { return }
+        tokenFault = ClockDisagreement(answer, now: clock.read()).map {
+            ($0.description, ClockDisagreement.advice)
+        }
+        fault = tokenFault?.words ?? fault
+        faultAdvice = tokenFault?.advice
     }
 
     // MARK: - Looking around, with a request of no data points
@@ -196,14 +223,19 @@ actor HTTPDestination<Kind: HTTPKind>: Destination {
     /// Throws unless the server would take data points, as far as a request of none can tell.
     func probe() async throws(DestinationProblem) {
         switch await send([]) {
+        case .answered(_, .held(.moved)):
+            throw DestinationProblem(
+                fault ?? HoldReason.moved.meaning, faultAdvice ?? HoldReason.moved.remedy)
         case .stopped(.held(let reason, _)), .answered(_, .held(let reason)):
             throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
         case .answered(_, .unauthorized):
             let reason = HoldReason.credentialsRefused
+            if let tokenFault { throw DestinationProblem(tokenFault.words, tokenFault.advice) }
             throw DestinationProblem(reason.meaning, Kind.remedy(reason) ?? reason.remedy)
         case .stopped:
             throw DestinationProblem(
-                fault ?? "no answer", "check the address, the network and the certificate")
+                fault ?? "no answer",
+                faultAdvice ?? "check the address, the network and the certificate")
         case .answered(_, .throttled), .answered(_, .unclear), .answered(_, .tooLarge),
             .answered(_, .suspect), .answered(_, .refused), .answered(_, .partly):
             throw DestinationProblem(

@@ -122,7 +122,7 @@ public struct AnswerRow: Sendable {
 
     /// What HTTP itself says (RFC 9110, RFC 6585), for what a kind's own table leaves out.
     static let general: [AnswerRow] = [
-        AnswerRow(300...399, .held(.requestRefused)),
+        AnswerRow(300...399, .held(.moved)),
         AnswerRow(401, .unauthorized),
         AnswerRow(402, .held(.planExceeded)),
         AnswerRow(403, .held(.forbidden)),

@@ -78,6 +78,14 @@ public struct Origin: Sendable, Hashable {
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
     }
 
+    /// Whether both are one server: a port that is left out is the scheme's own.
+    func isSame(as other: Origin) -> Bool {
+        func port(_ origin: Origin) -> UInt16 {
+            origin.port ?? (origin.scheme == .https ? 443 : 80)
+        }
+        return scheme == other.scheme && host == other.host && port(self) == port(other)
+    }
+
     private static func split(_ authority: some StringProtocol) -> (String, UInt16?)? {
         let text = authority.lowercased()
         guard !text.isEmpty, text.utf8.count <= hostLengthMax + 6 else { return nil }

@@ -42,8 +42,11 @@ public actor RenewingTokens: TokenSource {
     /// The OAuth client the tokens belong to.
     public var clientID: String { renewal.record.clientID }
 
-    /// When the token in use ends. It is renewed long before.
-    public var expires: UTC { renewal.record.pair.expires }
+    /// When the token in use ends; nil if it is refused. It is renewed long before.
+    public var expires: UTC? { renewal.isTokenRefused ? nil : renewal.record.pair.expires }
+
+    /// Whether the token in use is not taken any more, and there is no new one yet.
+    public var isRefused: Bool { renewal.isTokenRefused }
 
     /// A token to use now, renewed before if it is time.
     public func token() async throws(TokenFault) -> AccessToken {

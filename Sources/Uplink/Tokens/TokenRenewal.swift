@@ -93,6 +93,9 @@ public struct TokenRenewal: Sendable {
         return .enrollAgain(retryAt: nextAttempt)
     }
 
+    /// Whether the current pair is not taken any more, whatever its age.
+    var isTokenRefused: Bool { isRefused || isLost }
+
     /// Whether `token` is of a pair granted since the start, and nothing has shown yet that it works.
     func isFirstUse(of token: AccessToken) -> Bool {
         token.generation > 1 && token.generation != acceptedGeneration

@@ -3,6 +3,7 @@ import BlueZ
 import Foundation
 import OfflineQueue
 import Testing
+import Uplink
 
 @testable import EdgeGateway
 
@@ -364,6 +365,19 @@ private final class Tree {
             refused.fault = nil
             #expect(ExchangeChecks.enrollment(refused).message.contains("lets this gateway in"))
         }
+    }
+
+    /// It said "ok: answers" of an exchange that had moved.
+    @Test func doctorNamesTheAddressThatAnExchangeHasMovedTo() throws {
+        let origin = try #require(Origin("https://old.example"))
+        let answer = HTTPAnswer(
+            status: 301, fields: ["location": "https://new.example:8443/health?x=hush"])
+        let redirect = try #require(Redirect(answer, of: origin))
+        let finding = ExchangeChecks.moved("https://old.example", redirect)
+        #expect(finding.verdict == .fault)
+        #expect(finding.message.contains("a redirect to https://new.example:8443"))
+        #expect(finding.remedy.contains("--exchange https://new.example:8443"))
+        #expect(!"\(finding)".contains("hush"))
     }
 
     /// `doctor` had no line at all for a destination that failed while samples waited.

@@ -199,7 +199,7 @@ import Testing
         Answer("webhook", 200, .stored),
         Answer("webhook", 204, .stored),
         Answer("webhook", 200, "<html>", .unclear),
-        Answer("webhook", 302, .held(.requestRefused)),
+        Answer("webhook", 302, .held(.moved)),
         Answer("webhook", 400, .suspect),
         Answer("webhook", 401, .unauthorized),
         Answer("webhook", 403, .held(.forbidden)),

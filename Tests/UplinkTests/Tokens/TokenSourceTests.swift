@@ -22,6 +22,28 @@ import Testing
         return (source, file)
     }
 
+    /// A token that the exchange refused was shown as valid for weeks.
+    @Test func aRefusedTokenHasNoEndUntilThereIsANewOne() async throws {
+        let scratch = try Scratch()
+        let isRefused = Box(true)
+        let transport = EnrollerTests.exchange { target in
+            isRefused.now ? (target == "/o/token/" ? .html(500) : nil) : nil
+        }
+        let clock = StillClock()
+        let (source, _) = try Self.source(transport, scratch, clock)
+        #expect(await source.expires != nil)
+        await source.refused(try await source.token())
+        #expect(await source.isRefused)
+        #expect(await source.expires == nil)
+        await #expect(throws: TokenFault.self) { try await source.token() }
+        #expect(await source.expires == nil)
+        isRefused.set(false)
+        clock.advance(by: .seconds(1_000))
+        _ = try await source.token()
+        #expect(await source.expires == clock.read().wall + .seconds(1_209_600))
+        #expect(await !source.isRefused)
+    }
+
     @Test func manyAskersOfAnOldTokenCauseOneRefresh() async throws {
         let scratch = try Scratch()
         let clock = StillClock()

@@ -6,6 +6,8 @@ public enum DeliveryFault: Error, Hashable, Sendable {
     case transport(TransportFault, host: String)
     /// Every answer is of this HTTP status and holds this.
     case answer(status: Int, AnswerContent)
+    /// The exchange redirects.
+    case redirect(Redirect)
     /// The exchange takes none of the samples, each with this status; its words without digits.
     case refusesEach(status: Int, text: String)
     /// The exchange gives no access token now.
@@ -22,9 +24,18 @@ extension DeliveryFault: CustomStringConvertible {
         case .answer(let status, .empty): "the exchange answers HTTP \(status) with an empty body"
         case .answer(let status, let content):
             "the exchange answers HTTP \(status) with \(content.rawValue)"
+        case .redirect(let redirect): "the exchange \(redirect)"
         case .refusesEach(let status, let text):
             "the exchange stores no sample (\(status)\(text.isEmpty ? "" : ": " + text))"
         case .noToken: "the exchange gives no access token"
+        }
+    }
+
+    /// What a person does about it; nil: what is done about any fault of a network.
+    var advice: String? {
+        guard case .redirect(let redirect) = self else { return nil }
+        return redirect.advice {
+            "enroll again with --exchange \($0), or with an invitation from there"
         }
     }
 

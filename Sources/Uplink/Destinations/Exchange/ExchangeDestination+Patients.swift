@@ -81,7 +81,7 @@ extension ExchangeDestination {
     /// Whether the exchange's own program answered. What stands before it has 502, 503 and 504.
     private static func isAnswer(_ fault: ExchangeReader.Fault) -> Bool {
         switch fault {
-        case .unauthorized, .transport: false
+        case .unauthorized, .transport, .redirect: false
         case .status(let status), .page(let status): status != 429 && !(502...504).contains(status)
         case .unreadable: true
         }
@@ -103,6 +103,28 @@ extension ExchangeDestination {
             default: return answer
             }
             if let patient = point.patient { forgetAttributions(of: [patient]) }
+            return EntryAnswer(
+                .held(reason), status: answer.status, diagnostics: answer.diagnostics)
+        }
+    }
+
+    /// The answers with what stands behind a consent that is missing: the exchange says the same of a patient who has
+    /// not consented and of one who is in no study any more. It is asked once a patient.
+    func withReasons(
+        _ answers: [EntryAnswer], to points: [OutgoingPoint]
+    ) async -> [EntryAnswer] {
+        var reasons: [String: HoldReason] = [:]
+        for (answer, point) in zip(answers, points) where answer.verdict == .held(.noConsent) {
+            guard let patient = point.patient ?? terms.patient, reasons[patient] == nil,
+                let token = try? await tokens.token()
+            else { continue }
+            let found = try? await reader.missingConsent(of: patient, token: token.secret)
+            reasons[patient] = found ?? .noConsent
+        }
+        return zip(answers, points).map { answer, point in
+            guard answer.verdict == .held(.noConsent),
+                let reason = (point.patient ?? terms.patient).flatMap({ reasons[$0] })
+            else { return answer }
             return EntryAnswer(
                 .held(reason), status: answer.status, diagnostics: answer.diagnostics)
         }

@@ -10,6 +10,7 @@ public actor ExchangeDestination: Destination {
     public internal(set) var lastFault: DeliveryFault?
     /// The same in words.
     public var fault: String? { lastFault?.description }
+    public var faultAdvice: String? { lastFault?.advice }
 
     private let origin: Origin
     let tokens: RenewingTokens
@@ -133,7 +134,8 @@ public actor ExchangeDestination: Destination {
         let answer = await post(
             body, count: entries.count, isSingle: isSingle, isInTime: isInTime)
         guard case .entries(let answers)? = answer else { return answer }
-        return .entries(byPatient(spread(answers, over: points, known), to: points, own: own))
+        let spread = byPatient(spread(answers, over: points, known), to: points, own: own)
+        return .entries(await withReasons(spread, to: points))
     }
 
     /// Puts the answers beside the data points they are of.
@@ -208,6 +210,10 @@ public actor ExchangeDestination: Destination {
                 lastFault = .transport(error, host: host)
                 return error.certainlyNotSent
                     ? .notSent(retryAt: nil) : .unanswered("\(error)")
+            }
+            if let redirect = Redirect(answer, of: origin) {
+                lastFault = .redirect(redirect)
+                return .held(.moved, retryAt: nil)
             }
             lastFault = .answer(status: answer.status, answer.content)
             switch answer.status {
@@ -284,9 +290,6 @@ public actor ExchangeDestination: Destination {
         case 502, 504: return .unanswered(String(answer.status))
         case 429, 503:
             return .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
-        // A redirect has no document.
-        case 300..<400 where answer.content != .page:
-            return .held(.requestRefused, retryAt: nil)
         // Anything else that is not a document of the exchange says nothing about the request.
         case _ where !answer.isDocument: return .unclear(String(answer.status))
         case 400:
@@ -294,7 +297,7 @@ public actor ExchangeDestination: Destination {
             let isOurs =
                 text.contains("resource.valueAttachment.data") || text.contains("JSON parse error")
             return isOurs ? .malformed : .held(.requestRefused, retryAt: nil)
-        case 300..<400, 405, 406, 411, 415: return .held(.requestRefused, retryAt: nil)
+        case 405, 406, 411, 415: return .held(.requestRefused, retryAt: nil)
         default: return .unclear(String(answer.status))
         }
     }
@@ -315,6 +318,7 @@ public actor ExchangeDestination: Destination {
             } catch .unauthorized {
                 await tokens.refused(token)
             } catch {
+                if case .redirect = error { lastFault = fault(error) }
                 return false
             }
         }
@@ -348,7 +352,7 @@ public actor ExchangeDestination: Destination {
         case .paused: return true
         case .baseUnknown: return await findBase() ?? false
         // Without tokens a sample is tried, so that this becomes the reason.
-        case .requestRefused, .exchangeFault:
+        case .requestRefused, .moved, .exchangeFault:
             if await isHealthy() { return true }
             if case .enrollAgain = await tokenFault() { return true }
             return false
@@ -395,6 +399,7 @@ public actor ExchangeDestination: Destination {
         switch fault {
         case .unauthorized: .noToken
         case .status(let status): .answer(status: status, .document)
+        case .redirect(let redirect): .redirect(redirect)
         case .page(let status): .answer(status: status, .page)
         case .unreadable: .answer(status: 200, .other)
         case .transport(let fault): .transport(fault, host: host)

@@ -40,9 +40,9 @@ public struct GrantClient: TokenIssuer {
         } catch {
             throw .transport(error)
         }
+        if let redirect = Redirect(answer, of: origin) { throw .redirected(redirect) }
         switch answer.status {
         case 200: return try grant(answer)
-        case 300..<400: throw .redirected
         case 400 where !answer.isDocument: throw .hostNotAccepted
         case 401: throw .unknown
         case 403: throw .cancelled

@@ -10,6 +10,7 @@ actor FirebaseDestination: Destination {
     private let clock: any GatewayClock
     /// Why the last attempt delivered nothing; nil after one that did.
     private(set) var fault: String?
+    private(set) var faultAdvice: String?
     /// Why nothing is shared, though it should be.
     private(set) var partialFault: String?
     /// Whether the share is as the settings ask; nil: not looked at yet.
@@ -200,7 +201,7 @@ actor FirebaseDestination: Destination {
                 await tokens.accepted(token)
                 return .answered(answer, meaning)
             }
-            fault = "the server answers HTTP \(answer.status) with \(answer.content.rawValue)"
+            note(answer, meaning)
             let isOfRules = meaning == .held(.forbidden) && token == known
             if refused != nil { known = token }
             guard answer.status == 401, renews, refused == nil, !isOfRules else {
@@ -208,6 +209,19 @@ actor FirebaseDestination: Destination {
             }
             refused = .answered(answer, meaning)
             await tokens.refused(token)
+        }
+    }
+
+    /// Keeps in mind what an answer says of the server.
+    private func note(_ answer: HTTPAnswer, _ meaning: AnswerMeaning) {
+        if let redirect = FirebaseKind.redirect(answer, of: kind.url.origin) {
+            fault = "the database \(redirect)"
+            faultAdvice = redirect.advice { "add the destination again with url=\($0)" }
+        } else {
+            faultAdvice = nil
+            fault =
+                "the server answers HTTP \(answer.status)"
+                + (answer.words(hiding: []).map { ": " + $0 } ?? " with \(answer.content.rawValue)")
         }
     }
 
@@ -238,6 +252,9 @@ actor FirebaseDestination: Destination {
         }
         switch sent {
         case .answered(_, .stored): break
+        case .answered(_, .held(.moved)):
+            throw DestinationProblem(
+                fault ?? HoldReason.moved.meaning, faultAdvice ?? HoldReason.moved.remedy)
         case .stopped(.held(let reason, _)), .answered(_, .held(let reason)):
             throw DestinationProblem(
                 reason.meaning, FirebaseKind.remedy(reason) ?? reason.remedy)

@@ -1,4 +1,5 @@
 import Basics
+import Foundation
 import OfflineQueue
 
 /// A Firebase Realtime Database: a private history below the user, and perhaps a public stream that a page
@@ -117,8 +118,25 @@ public struct FirebaseKind: DestinationKind {
         answer.content == .page ? "" : String(decoding: answer.body.prefix(500), as: UTF8.self)
     }
 
+    /// A database lives in one region, and another one's server gives its address:
+    /// `{"correctUrl":"https://p-default-rtdb.europe-west1.firebasedatabase.app","error":"Database lives in …"}`.
+    private static func correctAddress(in answer: HTTPAnswer) -> Origin? {
+        struct Elsewhere: Decodable { var correctUrl: String }
+        guard answer.status >= 300, answer.content == .document else { return nil }
+        let elsewhere = try? JSONDecoder().decode(Elsewhere.self, from: Data(answer.body))
+        return elsewhere.flatMap { Origin($0.correctUrl) }
+    }
+
+    /// Where an answer sends clients, in its body or by its status.
+    static func redirect(_ answer: HTTPAnswer, of origin: Origin) -> Redirect? {
+        correctAddress(in: answer).map { Redirect(status: answer.status, target: $0) }
+            ?? Redirect(answer, of: origin)
+    }
+
     static func meaning(of answer: HTTPAnswer) -> AnswerMeaning {
+        if correctAddress(in: answer) != nil { return .held(.moved) }
         // A page is of a proxy or a captive portal, whatever its status says.
+        if 300..<400 ~= answer.status { return .held(.moved) }
         if answer.content == .page { return .unclear }
         let words = words(of: answer)
         return (answers + AnswerRow.general).first { $0.matches(answer, words) }?.meaning

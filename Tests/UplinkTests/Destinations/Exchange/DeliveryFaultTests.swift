@@ -15,7 +15,7 @@ import Testing
             (.status(503), "HTTP 503 with a web page"), (.status(429), "HTTP 429 with a web page"),
             (.status(400), "does not accept this host name"),
             (.status(401), "HTTP 401 with a web page"),
-            (.status(403), "HTTP 403 with a web page"), (.status(302), "HTTP 302 with a web page"),
+            (.status(403), "HTTP 403 with a web page"), (.status(302), "HTTP 302, a redirect to"),
             (.status(511), "HTTP 511 with a web page"), (.status(200), "HTTP 200 with a web page"),
             (.empty(200), "empty"), (.empty(503), "empty"), (.databaseDown, "HTTP 500"),
             (.databaseReadOnly, "422: cannot execute INSERT in a read-only transaction"),

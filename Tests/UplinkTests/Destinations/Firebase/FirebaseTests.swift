@@ -258,7 +258,13 @@ private final class ScriptedFirebase: Sendable {
             (401, #"{"error":"Auth token is expired"}"#, .unauthorized),
             (402, "", .held(.planExceeded)), (404, "", .held(.notFound)), (412, "", .unclear),
             (423, "", .held(.planExceeded)), (429, "", .throttled), (500, "", .unclear),
-            (503, "", .throttled), (200, "<html>", .unclear), (307, "", .held(.requestRefused)),
+            (503, "", .throttled), (200, "<html>", .unclear), (307, "", .held(.moved)),
+            (307, "<html>", .held(.moved)),
+            (
+                404,
+                #"{"correctUrl":"https://p.europe-west1.firebasedatabase.app","error":"region"}"#,
+                .held(.moved)
+            ),
         ])
     func anAnswerMeansThis(status: Int, body: String, meaning: AnswerMeaning) {
         #expect(
@@ -285,6 +291,33 @@ private final class ScriptedFirebase: Sendable {
         ] as [(String, String?)])
     func aTokenNamesItsUserOrNobody(token: String, user: String?) {
         #expect(FirebaseUser.id(ofToken: Secret(token)) == user)
+    }
+
+    /// Firebase's own word on where the database is was thrown away.
+    @Test func aDatabaseInAnotherRegionIsNamedWithWhatToSet() async throws {
+        let firebase = ScriptedFirebase()
+        let transport = ScriptedTransport { request in
+            request.target.hasPrefix("/v1/accounts")
+                ? .success(firebase.answer(request))
+                : .json(
+                    404,
+                    #"{"correctUrl":"https://p-default-rtdb.europe-west1.firebasedatabase.app","#
+                        + #""error":"Database lives in a different region."}"#)
+        }
+        let destination = try DestinationRegistry.destination(
+            "firebase",
+            [
+                "url": "https://p.firebaseio.com", "key": "hush", "email": "gw@clinic.example",
+                "password": "hush",
+            ]
+        ).make(
+            DestinationParts(transport: transport, clock: StillClock(), logger: .quiet))
+        #expect(
+            await destination.deliver([Self.point(72)], alone: false)
+                == .held(.moved, retryAt: nil))
+        let place = "https://p-default-rtdb.europe-west1.firebasedatabase.app"
+        #expect(await destination.fault?.contains("a redirect to \(place)") == true)
+        #expect(await destination.faultAdvice?.contains("url=\(place)") == true)
     }
 
     @Test func anAnonymousUserWhoIsLostIsHeldAndNotReplaced() async throws {

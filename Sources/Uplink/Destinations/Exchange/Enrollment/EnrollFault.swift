@@ -23,7 +23,7 @@ public enum EnrollFault: Error, Hashable, Sendable {
     /// The server does not answer under this host name.
     case hostNotAccepted
     /// The server redirects elsewhere; nothing was sent there.
-    case redirected
+    case redirected(Redirect)
     /// The exchange answered with an error of its own; try again later.
     case serverTrouble(status: Int?)
     /// The exchange's answer could not be understood.
@@ -63,9 +63,11 @@ extension EnrollFault: CustomStringConvertible {
             "the server answers HTTP 400 to everything: most likely the exchange does not accept this "
                 + "host name; use the address under which people open it, or have its operator add the "
                 + "name (ALLOWED_HOSTS)"
-        case .redirected:
-            "the server redirects to another address, which is not followed; use the exchange's own "
-                + "address (https)"
+        case .redirected(let redirect):
+            "the server \(redirect), which is not followed; "
+                + redirect.advice {
+                    "have the link made for \($0), or give a key with --exchange \($0)"
+                }
         case .serverTrouble(let status):
             "the exchange is in trouble\(status.map { " (HTTP \($0))" } ?? ""); try again in a few minutes"
         case .unreadable: "the exchange's answer could not be understood"

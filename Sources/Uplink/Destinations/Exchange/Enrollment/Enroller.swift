@@ -163,7 +163,7 @@ public struct Enroller: Sendable {
             switch error {
             case .unauthorized: throw .refused
             case .status(let status) where status >= 500: throw .serverTrouble(status: status)
-            case .status(let status) where status >= 300 && status < 400: throw .redirected
+            case .redirect(let redirect): throw .redirected(redirect)
             case .status: throw .notAnExchange
             case .page(400): throw .hostNotAccepted
             case .page(let status) where status >= 500 || status == 429:

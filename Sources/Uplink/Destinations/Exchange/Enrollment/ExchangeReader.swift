@@ -8,6 +8,8 @@ public struct ExchangeReader: Sendable {
         case unauthorized
         /// The exchange answered with this HTTP status.
         case status(Int)
+        /// The exchange sends its clients elsewhere.
+        case redirect(Redirect)
         /// A page for people, or nothing, with this HTTP status: of a proxy, or of the server software.
         case page(Int)
         /// The answer could not be understood.
@@ -35,7 +37,6 @@ public struct ExchangeReader: Sendable {
             let answer = try await ask(base, token: nil)
             switch answer.status {
             case 404: continue
-            case 300..<400: throw .status(answer.status)
             case _ where !answer.isDocument: throw .page(answer.status)
             case 200..<500: return base
             default: throw .status(answer.status)
@@ -66,6 +67,16 @@ public struct ExchangeReader: Sendable {
             if !narrowed.isEmpty { access.devices = narrowed }
         }
         return access
+    }
+
+    /// Why samples of a patient who has not consented are not taken: there may be nothing to consent to.
+    func missingConsent(of patient: String, token: Secret) async throws(Fault) -> HoldReason {
+        let consents = try await read(
+            ConsentsDocument.self, "/api/v1/patients/\(patient)/consents", token)
+        let studies = (consents.studies ?? []) + (consents.studiesPendingConsent ?? [])
+        if studies.isEmpty { return .studyGone }
+        return PatientAccess(patient: patient, consents: consents) == nil
+            ? .heartRateNotAsked : .noConsent
     }
 
     /// Whether RR intervals may be sent for the patient.
@@ -128,10 +139,13 @@ public struct ExchangeReader: Sendable {
     ) async throws(Fault) -> HTTPAnswer {
         var request = HTTPRequest(.get, origin, target)
         request.timeout = timeout
+        let answer: HTTPAnswer
         do {
-            return try await transport.send(token.map { request.authorized(by: $0) } ?? request)
+            answer = try await transport.send(token.map { request.authorized(by: $0) } ?? request)
         } catch {
             throw .transport(error)
         }
+        if let redirect = Redirect(answer, of: origin) { throw .redirect(redirect) }
+        return answer
     }
 }

@@ -112,6 +112,32 @@ import Testing
         #expect(transport.requests.allSatisfy { $0.origin.host == "jhe.example" })
     }
 
+    /// "a web page, check DNS", without the address that the exchange had moved to.
+    @Test func aRedirectedInvitationNamesTheNewAddressAndNothingElse() async {
+        let transport = Self.exchange { target in
+            target.contains("invitation")
+                ? .success(
+                    HTTPAnswer(
+                        status: 308, contentType: "text/html",
+                        fields: ["location": "https://me:pw@new.example:8443/x"],
+                        body: Array("<a>".utf8)))
+                : nil
+        }
+        #expect(
+            String(describing: await Self.fault(transport)).contains(
+                "an address that it does not give"))
+        let moved = Self.exchange { target in
+            target.lowercased().contains("fhir")
+                ? .success(
+                    HTTPAnswer(
+                        status: 301,
+                        fields: ["location": "https://New.example:8443/FHIR/R5/?token=hush"])) : nil
+        }
+        let words = String(describing: await Self.fault(moved))
+        #expect(words.contains("HTTP 301, a redirect to https://new.example:8443,"))
+        #expect(!words.contains("hush") && !words.contains("FHIR"))
+    }
+
     @Test(
         "every refusal of an invitation has a message of its own",
         arguments: [
@@ -119,7 +145,8 @@ import Testing
             (.json(401, "{}"), .unknown), (.json(403, "{}"), .cancelled),
             (.json(409, "{}"), .superseded), (.json(410, "{}"), .expired),
             (.html(404), .notAnExchange), (.html(500), .serverTrouble(status: 500)),
-            (.html(301), .redirected), (.html(200), .notAnExchange),
+            (.html(301), .redirected(Redirect(status: 301, target: nil))),
+            (.html(200), .notAnExchange),
             (.json(200, "{}"), .unreadable), (.failure(.dns), .transport(.dns)),
         ] as [(Result<HTTPAnswer, TransportFault>, EnrollFault)])
     func refusals(answer: Result<HTTPAnswer, TransportFault>, fault: EnrollFault) async {
@@ -226,6 +253,26 @@ import Testing
             $0.hasSuffix("profile") ? .json(200, #"{"patient":{"id":"../../o/token"}}"#) : nil
         }
         #expect(await Self.fault(hostile) == .unreadable)
+    }
+
+    /// A study that was deleted was called a consent that is missing.
+    @Test(
+        arguments: [
+            (consents(devices: [7], consented: false), .noConsent), ("{}", .studyGone),
+            (
+                #"{"studies":[],"studiesPendingConsent":[],"consolidatedConsentedScopes":[]}"#,
+                .studyGone
+            ),
+            (#"{"studies":[{"id":1,"scopeConsents":[]}]}"#, .heartRateNotAsked),
+            (
+                #"{"studies":[{"scopeConsents":[{"codingSystem":"s","codingCode":"omh:x:1.0"}]}]}"#,
+                .heartRateNotAsked
+            ),
+        ] as [(String, HoldReason)])
+    func aStudyThatIsGoneIsNoMissingConsent(answer: String, reason: HoldReason) async throws {
+        let transport = Self.exchange { $0.hasSuffix("consents") ? .json(200, answer) : nil }
+        let reader = ExchangeReader(transport: transport, origin: .example)
+        #expect(try await reader.missingConsent(of: "40001", token: Secret("t")) == reason)
     }
 
     @Test func theNewestHeartRateCodeIsTakenAndAVersionlessOneWillDo() throws {
