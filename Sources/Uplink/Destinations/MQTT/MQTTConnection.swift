@@ -78,6 +78,27 @@ actor MQTTConnection {
         return end
     }
 
+    /// What the broker retains under a topic; nil if it does not say so, or not within a moment.
+    func retained(_ topic: String) async -> [UInt8]? {
+        guard let client else { return nil }
+        let found = Received()
+        client.received = { [topic] message in
+            if message.topic == topic { found.payload = message.payload }
+        }
+        defer { client.received = nil }
+        client.subscribe(topic, for: settings.network.connectTimeout)
+        let end = ContinuousClock.now + Self.retainedTimeout
+        client.listen { found.payload != nil || ContinuousClock.now >= end }
+        return found.payload
+    }
+
+    private final class Received {
+        var payload: [UInt8]?
+    }
+
+    /// A retained message follows the answer to the subscription at once.
+    private static let retainedTimeout = Duration.seconds(1)
+
     /// Ends the connection, if there is one; the broker then publishes the will.
     func close() async { client = nil }
 }

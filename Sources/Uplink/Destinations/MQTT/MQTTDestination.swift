@@ -18,6 +18,9 @@ actor MQTTDestination: Destination {
     /// The number of the connection over which the gateway said that it is online.
     private var greeted = 0
     private var upkeep: Task<Void, Never>?
+    private var rivalry = NameRivalry()
+    /// When the connection began; nil after its end was noted.
+    private var opened: Uptime?
     /// Whether the broker itself refused or ended the last connection.
     private var isDismissed = false
     /// Why the last attempt delivered nothing; nil after one that did.
@@ -59,6 +62,7 @@ actor MQTTDestination: Destination {
                 .answer(count: points.count, isAlone: alone)
         }
         let outcome = await connection.publish(writer.messages(points, clock.read()))
+        if let end = outcome.end { connectionEnded(end) }
         note(outcome.firstRefusal)
         return outcome.answer(count: points.count, isAlone: alone && points.count == 1)
     }
@@ -72,11 +76,16 @@ actor MQTTDestination: Destination {
 
     /// Opens the connection, if there is none, and says that the gateway is online.
     private func open() async -> MQTTSession.End? {
+        if let end = await connection.tend() { connectionEnded(end) }
+        guard await isNameFree() else { return .nameTaken }
         switch await connection.open() {
         case .failure(let failure): return failure.end
         case .success(greeted): return nil
         case .success(let number):
-            if let end = await connection.publish(writer.greeting()).firstRefusal { return end }
+            opened = clock.read().uptime
+            let greeting = await connection.publish(writer.greeting())
+            if let end = greeting.end { connectionEnded(end) }
+            if let end = greeting.firstRefusal { return end }
             greeted = number
             stateMessages?.begin()
             keep()
@@ -84,6 +93,42 @@ actor MQTTDestination: Destination {
             if !showingBroke { await publishState() }
             return nil
         }
+    }
+
+    /// Notes why and after how long a connection ended.
+    private func connectionEnded(_ end: MQTTSession.End) {
+        guard let began = opened else { return }
+        opened = nil
+        let now = clock.read().uptime
+        switch end {
+        case .refused(let reason) where reason.code == MQTTReason.takenOver:
+            rivalry.ended(after: now - began, isTakenOver: true, now)
+        case .fault(.cut): rivalry.ended(after: now - began, isTakenOver: false, now)
+        case .refused, .fault, .nameTaken: break
+        }
+    }
+
+    /// Whether no other client has the gateway's name at the broker, as far as is known.
+    private func isNameFree() async -> Bool {
+        guard rivalry.isSuspected else { return true }
+        let now = clock.read().uptime
+        guard now >= rivalry.nextLook else { return false }
+        rivalry.looked(await look(), now)
+        return !rivalry.isSuspected
+    }
+
+    /// Asks the broker whether the gateway is online, under another identifier: with its own it would send away whom
+    /// it asks about.
+    private func look() async -> NameRivalry.Look {
+        guard let status = writer.will?.topic else { return .unknown }
+        var settings = settings
+        settings.will = nil
+        settings.clientID += "-probe"
+        let other = MQTTConnection(settings)
+        var said: [UInt8]?
+        if case .success = await other.open() { said = await other.retained(status) }
+        await other.close()
+        return said.map { $0 == Array("online".utf8) ? .online : .offline } ?? .unknown
     }
 
     private func openOrSay() async -> MQTTSession.End? {
@@ -94,7 +139,10 @@ actor MQTTDestination: Destination {
 
     private func note(_ end: MQTTSession.End?) {
         fault = end?.words(at: address)
-        if case .refused = end { isDismissed = true } else { isDismissed = false }
+        switch end {
+        case .refused, .nameTaken: isDismissed = true
+        case .fault, nil: isDismissed = false
+        }
     }
 
     /// Keeps the connection, and with it the gateway's availability, between deliveries.
@@ -109,7 +157,10 @@ actor MQTTDestination: Destination {
     }
 
     private func tend() async {
-        if case .refused = await connection.tend() { isDismissed = true }
+        if let end = await connection.tend() {
+            connectionEnded(end)
+            if case .refused = end { isDismissed = true }
+        }
         // Whom the broker has sent away it does not want back before the next delivery.
         guard !isDismissed, !Task.isCancelled else { return }
         _ = await open()
@@ -191,6 +242,8 @@ extension MQTTSession.End {
     func words(at address: BrokerAddress) -> String {
         switch self {
         case .refused(let reason): "the broker answers \(reason)"
+        case .nameTaken:
+            "another client has this gateway's name at \(address.shownHost), and nothing is published"
         case .fault(.plainHTTPRefused):
             "a connection without TLS is refused to any host but this one"
         case .fault(.cut):

@@ -71,8 +71,11 @@ public struct MQTTKind: DestinationKind {
             "the broker refuses the topic, or has moved: add the destination with another prefix or url"
         case .planExceeded: "the broker's operator raises the quota of this user"
         case .requestRefused:
-            "another client has this client id, or the broker knows no such version, retained "
-                + "messages or message size: try another gateway or client-id, or version=3.1.1"
+            "the broker does not take this client id, or knows no such version, retained messages or "
+                + "message size: try another client-id, or version=3.1.1"
+        case .nameTaken:
+            "two gateways publish as one, as after a memory card was copied: on one of them add the "
+                + "destination again with another gateway=NAME, and without the client-id of the other"
         default: nil
         }
     }
@@ -192,6 +195,7 @@ public struct MQTTKind: DestinationKind {
             case .held(let reason): Self.remedy(reason) ?? reason.remedy
             default: "look into the broker's log, and try again later"
             }
+        case .nameTaken: Self.remedy(.nameTaken) ?? ""
         case .fault(.dns): "check the host in url, and this machine's name server"
         case .fault(.connect):
             "check host and port in url, the broker's listener and the firewall between"

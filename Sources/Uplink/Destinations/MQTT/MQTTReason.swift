@@ -36,6 +36,9 @@ struct MQTTReason: Hashable, Sendable {
         var meaning: AnswerMeaning
     }
 
+    /// Another client came with the same identifier.
+    static let takenOver = 142
+
     static let table: [Row] = [
         // 16, no matching subscribers: the broker took it, and nobody listens.
         Row(codes: 0...127, packet: .puback, meaning: .stored),
@@ -49,8 +52,7 @@ struct MQTTReason: Hashable, Sendable {
         Row(codes: 136...137, meaning: .throttled),
         // Banned.
         Row(codes: 138...138, meaning: .held(.forbidden)),
-        // Another client came with the same identifier.
-        Row(codes: 142...142, meaning: .held(.requestRefused)),
+        Row(codes: Self.takenOver...Self.takenOver, meaning: .held(.nameTaken)),
         // A topic that is not taken.
         Row(codes: 143...144, meaning: .held(.notFound)),
         Row(codes: 149...149, meaning: .tooLarge),

@@ -21,6 +21,8 @@ struct MQTTSession: Sendable {
     enum End: Hashable, Sendable {
         case fault(TransportFault)
         case refused(MQTTReason)
+        /// Not opened: another client has the gateway's name.
+        case nameTaken
     }
 
     /// Where it stands.
@@ -104,6 +106,7 @@ struct MQTTOutcome: Hashable, Sendable {
         switch end {
         case nil: return .entries(Array(repeating: EntryAnswer(.stored), count: count))
         case .refused(let reason): return answer(of: reason, isAlone: isAlone)
+        case .nameTaken: return .held(.nameTaken, retryAt: nil)
         case .fault(let fault):
             return wasSent ? .unanswered("\(fault)") : .notSent(retryAt: nil)
         }

@@ -172,9 +172,81 @@ import Testing
         let destination = try Self.kind(broker.port).make(Self.parts)
         #expect(
             await destination.deliver([Self.point], alone: false)
-                == .held(.requestRefused, retryAt: nil))
+                == .held(.nameTaken, retryAt: nil))
         #expect(await destination.fault == "the broker answers DISCONNECT 142 (session taken over)")
+        // Nothing that is shown meanwhile sends the other one away either.
+        await destination.show(GatewayState(report: Array("{}".utf8), version: "1", straps: []))
+        #expect(await !destination.isMended(.nameTaken))
         #expect(broker.connections == 1)
+    }
+
+    /// Two gateways of one name took each other's place 47 times a minute, and both were well.
+    @Test(arguments: [true, false, nil] as [Bool?])
+    func aConnectionThatIsCutAgainAndAgainMayBeAnotherGateways(isOnline: Bool?) async throws {
+        let broker = try ScriptedBroker { packet in
+            let text = String(decoding: packet.body, as: UTF8.self)
+            switch packet.head >> 4 {
+            case ScriptedBroker.connect: return ScriptedBroker.connack()
+            case 8:
+                // SUBACK, and what is retained.
+                var bytes: [UInt8] = [0x90, 0x04] + packet.body.prefix(2) + [0, 0]
+                if let isOnline {
+                    let topic = Array("edge-gateway/ward/status".utf8)
+                    let payload = Array((isOnline ? "online" : "offline").utf8)
+                    let body = [0, UInt8(topic.count)] + topic + [0] + payload
+                    bytes += [0x31, UInt8(body.count)] + body
+                }
+                return .bytes(bytes)
+            case ScriptedBroker.publish where text.hasSuffix("online"):
+                return ScriptedBroker.puback(packet)
+            default: return .close
+            }
+        }
+        defer { broker.stop() }
+        let destination = try Self.kind(broker.port).make(Self.parts)
+        for _ in 0..<NameRivalry.cutsMax {
+            let answer = await destination.deliver([Self.point], alone: false)
+            guard case .unanswered = answer else {
+                Issue.record("\(answer)")
+                return
+            }
+        }
+        let answer = await destination.deliver([Self.point], alone: false)
+        if isOnline == false {
+            guard case .unanswered = answer else {
+                Issue.record("\(answer)")
+                return
+            }
+        } else {
+            #expect(answer == .held(.nameTaken, retryAt: nil))
+            #expect(await destination.fault?.contains("has this gateway's name") == true)
+            #expect(broker.connections == NameRivalry.cutsMax + 1)
+        }
+        await destination.finish()
+    }
+
+    @Test func aRivalIsSuspectedAfterQuickCutsInARowAndForgottenWhenItIsGone() {
+        var rivalry = NameRivalry()
+        func cut(_ seconds: Int64, at now: Int64) {
+            rivalry.ended(after: .seconds(seconds), isTakenOver: false, .seconds(now))
+        }
+        for now: Int64 in [1, 2, 3] { cut(1, at: now) }
+        cut(31, at: 40)
+        for now: Int64 in [41, 42, 43] { cut(29, at: now) }
+        #expect(!rivalry.isSuspected)
+        cut(1, at: 44)
+        #expect(rivalry.isSuspected && rivalry.nextLook == .seconds(44))
+        rivalry.looked(.online, .seconds(44))
+        #expect(rivalry.isSuspected && rivalry.nextLook == .seconds(104))
+        rivalry.looked(.offline, .seconds(104))
+        #expect(!rivalry.isSuspected)
+
+        rivalry.ended(after: .seconds(9_999), isTakenOver: true, .seconds(200))
+        #expect(rivalry.isSuspected && rivalry.nextLook == .seconds(260))
+        rivalry.looked(.unknown, .seconds(260))
+        #expect(rivalry.isSuspected && rivalry.nextLook == .seconds(860))
+        rivalry.looked(.unknown, .seconds(860))
+        #expect(!rivalry.isSuspected, "where nothing can be read it is tried again")
     }
 
     @Test func aConnectionThatBrokeIsOpenedAnewAndTheGatewayIsOnlineAgain() async throws {

@@ -35,7 +35,7 @@ import Testing
         Row(.disconnect, 139, .unclear),
         Row(.connack, 140, .unauthorized),
         Row(.disconnect, 141, .unclear),
-        Row(.disconnect, 142, .held(.requestRefused)),
+        Row(.disconnect, 142, .held(.nameTaken)),
         Row(.puback, 144, .held(.notFound)),
         Row(.disconnect, 149, .tooLarge),
         Row(.disconnect, 150, .throttled),
