@@ -131,7 +131,8 @@ extension GatewayProcess {
         while true {
             let text = client.received()
             // Refused, or answered whole.
-            if client.isAtEnd || client.isCutOff() || ContinuousClock.now >= deadline { return text }
+            let isOver = client.isAtEnd || client.isCutOff()
+            if isOver || ContinuousClock.now >= deadline { return text }
             try await Task.sleep(for: .milliseconds(2))
         }
     }
