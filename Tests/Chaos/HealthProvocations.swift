@@ -180,7 +180,7 @@ struct Provocation: Sendable {
             try await world.delivered()
             await world.exchange.withdrawConsent(patient: 40001)
         },
-        "patient-held": Provocation(advice: "share an organization") { world in
+        "patient-held": Provocation(advice: "ask the exchange's operator") { world in
             try await world.recordByKey(patient: 40002)
             try await world.delivered()
             await world.exchange.removePatient(40002)
