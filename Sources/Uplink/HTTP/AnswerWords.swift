@@ -4,7 +4,7 @@ extension HTTPAnswer {
     /// It may quote what was sent.
     var words: String? {
         switch content {
-        case .document: (try? JSONReader.read(body, Self.message)) ?? nil
+        case .document: (try? ReportedError(json: body))?.message
         case .other: String(decoding: body.prefix(500), as: UTF8.self)
         case .page, .empty: nil
         }
@@ -18,21 +18,24 @@ extension HTTPAnswer {
         return shown.isEmpty ? nil : shown
     }
 
-    /// The members in which servers write it, the one that says most first.
-    private static let members = [
-        "error_description", "message", "msg", "detail", "error", "title", "reason",
-    ]
+}
 
-    private static func message(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> String? {
-        var found: [String: String] = [:]
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            guard members.contains(name) else { return try reader.skip() }
-            found[name] =
-                try reader.next() == .object ? try message(&reader) : try reader.stringIfAny()
-        }
-        return members.lazy.compactMap { found[$0] }.first { !$0.isEmpty }
+/// A document that reports an error.
+private struct ReportedError: Decodable {
+    /// The members in which servers write their sentence, the one that says most first. Some put them into an object below
+    /// one of these.
+    private enum CodingKeys: String, CodingKey, CaseIterable {
+        case errorDescription, message, msg, detail, error, title, reason
+    }
+
+    let message: String?
+
+    init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        message = CodingKeys.allCases.lazy.compactMap { key in
+            (try? members.decode(String.self, forKey: key))
+                ?? (try? members.decode(ReportedError.self, forKey: key))?.message
+        }.first { !$0.isEmpty }
     }
 }
 

@@ -133,8 +133,8 @@ struct RelayAnswer: Sendable, Hashable {
     /// Reads what came back, from a relay or from anybody else; nil if it is no answer.
     init?(reading bytes: [UInt8]) {
         guard bytes.count <= Self.bytesMax,
-            let document = try? JSONReader.read(bytes, Document.init(reading:)),
-            document.version == RelayRequest.version, let content = document.content
+            let document = try? Document(json: bytes),
+            document.v == RelayRequest.version, let content = document.content
         else { return nil }
         self.content = content
     }
@@ -188,34 +188,29 @@ extension HoldReason {
     }
 }
 
-/// What is of interest in an answer. Of members with the same name the last one counts.
-private struct Document {
-    var version: Int64?
-    var kind, word, reason: String?
-    var pause: Int64?
-    var entries: [EntryAnswer]?
-
-    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "v": version = try reader.integerIfAny()
-            case "answer": kind = try reader.stringIfAny()
-            case "word": word = try reader.stringIfAny()
-            case "reason": reason = try reader.stringIfAny()
-            case "retry_after_ms": pause = try reader.integerIfAny()
-            case "entries": entries = try reader.listIfAny(Self.entry)
-            default: try reader.skip()
-            }
-        }
+/// What is of interest in an answer.
+private struct Document: Decodable {
+    struct Entry: Decodable, Sendable {
+        @IfAny var verdict: String?
+        @IfAny var reason: String?
+        @IfAny var status: Int?
+        @IfAny var diagnostics: String?
     }
 
+    @IfAny var v: Int64?
+    @IfAny var answer: String?
+    @IfAny var word: String?
+    @IfAny var reason: String?
+    @IfAny var retryAfterMs: Int64?
+    @IfAny var entries: [IfAny<Entry>]?
+
     var content: RelayAnswer.Content? {
-        let pause = pause.map {
+        let pause = retryAfterMs.map {
             RelayAnswer.bounded(.milliseconds(min($0, RelayAnswer.pauseMax.microseconds / 1000)))
         }
         let word = RelayAnswer.plain(word ?? "")
-        switch kind {
-        case "entries": return entries.map { .entries($0) }
+        switch answer {
+        case "entries": return entries.map { .entries($0.map { Self.entry($0.wrappedValue) }) }
         case "not-sent": return .notSent(retryAfter: pause)
         case "throttled": return .throttled(retryAfter: pause)
         case "too-large": return .tooLarge
@@ -228,23 +223,10 @@ private struct Document {
         }
     }
 
-    private static func entry(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> EntryAnswer {
-        var word, reason, diagnostics: String?
-        var status: Int64?
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "verdict": word = try reader.stringIfAny()
-            case "reason": reason = try reader.stringIfAny()
-            case "status": status = try reader.integerIfAny()
-            case "diagnostics": diagnostics = try reader.stringIfAny()
-            default: try reader.skip()
-            }
-        }
-        let isStatus = status.map { 100...599 ~= $0 } ?? false
+    private static func entry(_ entry: Entry?) -> EntryAnswer {
+        let status = entry?.status ?? 0
         return EntryAnswer(
-            EntryVerdict(relayWord: word, reason: reason),
-            status: isStatus ? Int(status ?? 0) : 0, diagnostics: diagnostics ?? "")
+            EntryVerdict(relayWord: entry?.verdict, reason: entry?.reason),
+            status: 100...599 ~= status ? status : 0, diagnostics: entry?.diagnostics ?? "")
     }
 }

@@ -126,32 +126,36 @@ struct RelayRequest: Sendable, Hashable {
     /// Reads what came from a gateway, which may be anybody's.
     init(reading bytes: [UInt8]) throws(Fault) {
         guard bytes.count <= Self.bytesMax else { throw .unreadable }
-        let document: Document
+        let document: Document?
         do {
-            document = try JSONReader.read(bytes, Document.init(reading:))
+            document = try IfAny<Document>(json: bytes).wrappedValue
         } catch {
             throw .unreadable
         }
-        guard document.version == Self.version else { throw .version }
-        let patience = Duration.milliseconds(document.patience ?? 0)
+        guard let document, document.v == Self.version else { throw .version }
+        let patience = Duration.milliseconds(document.patienceMs ?? 0)
         guard RelayPatience.answerRange.contains(patience),
-            document.points.count <= Self.pointsMax, document.straps.count <= Self.pointsMax,
-            !document.isAlone || document.points.count == 1
+            let points = document.points?.elements, points.count <= Self.pointsMax,
+            let straps = document.straps?.elements, straps.count <= Self.pointsMax
         else { throw .value }
+        let isAlone = document.alone ?? false
+        guard !isAlone || points.count == 1 else { throw .value }
         self.init(
-            try document.points.map { point throws(Fault) in
-                try Self.point(point, document.straps)
-            }, isAlone: document.isAlone, patience: patience)
+            try points.map { point throws(Fault) in try Self.point(point, straps) },
+            isAlone: isAlone, patience: patience)
     }
 
     private static func point(
-        _ document: Document.Point, _ straps: [StrapDatasheet]
+        _ document: Document.Point, _ straps: [Document.Strap]
     ) throws(Fault) -> OutgoingPoint {
         guard let id = document.id, isIdentity(id), let patient = document.patient,
             PatientAccess.isPatientID(patient), let content = content(document),
             let index = document.strap, straps.indices.contains(Int(clamping: index))
         else { throw .value }
-        let strap = straps[Int(clamping: index)]
+        let described = straps[Int(clamping: index)]
+        let strap = StrapDatasheet(
+            manufacturer: described.manufacturer, model: described.model,
+            firmware: described.firmware)
         let texts = [strap.manufacturer, strap.model, strap.firmware]
         guard texts.allSatisfy({ ($0 ?? "").utf8.count <= textBytesMax }) else { throw .value }
         return OutgoingPoint(
@@ -164,18 +168,19 @@ struct RelayRequest: Sendable, Hashable {
                 Timestamp.range.contains($0) ? $0 : nil
             }
         }
-        switch (document.bpm, document.tenths, document.ticks) {
+        switch (document.bpm, document.bpmTenths, document.rrTicks) {
         case (let bpm?, nil, nil):
-            guard 0...Int64(UInt16.max) ~= bpm, let at = time(document.at) else { return nil }
+            guard 0...Int64(UInt16.max) ~= bpm, let at = time(document.atUs) else { return nil }
             return .heartRate(bpm: Int(bpm), at: at)
         case (nil, let tenths?, nil):
             guard 0...Int64(UInt16.max) * 10 ~= tenths, let count = document.count,
-                1...countMax ~= count, let from = time(document.from), let to = time(document.to),
+                1...countMax ~= count, let from = time(document.fromUs),
+                let to = time(document.toUs),
                 from < to, to - from <= windowMax
             else { return nil }
             return .averageHeartRate(tenths: Int(tenths), count: Int(count), window: from..<to)
         case (nil, nil, let ticks?):
-            guard 1...Int64(UInt16.max) ~= ticks, let at = time(document.at) else { return nil }
+            guard 1...Int64(UInt16.max) ~= ticks, let at = time(document.atUs) else { return nil }
             return .interval(ticks: UInt16(ticks), end: at)
         default: return nil
         }
@@ -193,67 +198,43 @@ struct RelayRequest: Sendable, Hashable {
     }
 }
 
-/// What is of interest in a request. Of members with the same name the last one counts.
-private struct Document {
-    struct Point {
-        var id, patient: String?
-        var strap, bpm, tenths, count, ticks, at, from, to: Int64?
+/// What is of interest in a request.
+private struct Document: Decodable {
+    struct Point: Decodable, Sendable {
+        @IfAny var id: String?
+        @IfAny var patient: String?
+        @IfAny var strap: Int64?
+        @IfAny var bpm: Int64?
+        @IfAny var bpmTenths: Int64?
+        @IfAny var count: Int64?
+        @IfAny var rrTicks: Int64?
+        @IfAny var atUs: Int64?
+        @IfAny var fromUs: Int64?
+        @IfAny var toUs: Int64?
     }
 
-    var version, patience: Int64?
-    var isAlone = false
-    var points: [Point] = []
-    var straps: [StrapDatasheet] = []
-    /// One more than anybody sends, which shows that there are too many.
-    private static let countMax = RelayRequest.pointsMax + 1
-
-    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "v": version = try reader.integerIfAny()
-            case "patience_ms": patience = try reader.integerIfAny()
-            case "alone": isAlone = try reader.truthIfAny() ?? false
-            case "points":
-                points = try reader.listIfAny(atMost: Self.countMax, Self.point) ?? []
-            case "straps":
-                straps = try reader.listIfAny(atMost: Self.countMax, Self.strap) ?? []
-            default: try reader.skip()
-            }
-        }
+    struct Strap: Decodable, Sendable {
+        @IfAny var manufacturer: String?
+        @IfAny var model: String?
+        @IfAny var firmware: String?
     }
 
-    private static func point(_ reader: inout JSONReader) throws(JSONReader.Fault) -> Point {
-        var point = Point()
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "id": point.id = try reader.stringIfAny()
-            case "patient": point.patient = try reader.stringIfAny()
-            case "strap": point.strap = try reader.integerIfAny()
-            case "bpm": point.bpm = try reader.integerIfAny()
-            case "bpm_tenths": point.tenths = try reader.integerIfAny()
-            case "count": point.count = try reader.integerIfAny()
-            case "rr_ticks": point.ticks = try reader.integerIfAny()
-            case "at_us": point.at = try reader.integerIfAny()
-            case "from_us": point.from = try reader.integerIfAny()
-            case "to_us": point.to = try reader.integerIfAny()
-            default: try reader.skip()
-            }
-        }
-        return point
-    }
+    @IfAny var v: Int64?
+    @IfAny var patienceMs: Int64?
+    @IfAny var alone: Bool?
+    @IfAny var points: FirstOf<Point>?
+    @IfAny var straps: FirstOf<Strap>?
+}
 
-    private static func strap(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> StrapDatasheet {
-        var strap = StrapDatasheet()
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "manufacturer": strap.manufacturer = try reader.stringIfAny()
-            case "model": strap.model = try reader.stringIfAny()
-            case "firmware": strap.firmware = try reader.stringIfAny()
-            default: try reader.skip()
-            }
+/// The first elements of an array, one more than anybody sends, which shows that there are too many: who sends a
+/// hundred thousand shall not cost more.
+private struct FirstOf<Element: Decodable & Sendable>: Decodable, Sendable {
+    private(set) var elements: [Element] = []
+
+    init(from decoder: any Decoder) throws {
+        var list = try decoder.unkeyedContainer()
+        while !list.isAtEnd, elements.count <= RelayRequest.pointsMax {
+            elements.append(try list.decode(Element.self))
         }
-        return strap
     }
 }

@@ -15,13 +15,13 @@ public struct BundleAnswer: Sendable {
 
     /// Reads the answer to a bundle of `count` entries.
     public init(_ body: [UInt8], count: Int) throws(Fault) {
-        let document: Document
+        let document: Document?
         do {
-            document = try JSONReader.read(body, Document.init(reading:))
+            document = try IfAny<Document>(json: body).wrappedValue
         } catch {
             throw .notJSON
         }
-        guard document.resourceType == "Bundle", document.type == "batch-response",
+        guard let document, document.resourceType == "Bundle", document.type == "batch-response",
             let entries = document.entries
         else { throw .notABatchResponse }
         guard entries.count == count else { throw .miscounted }
@@ -29,44 +29,31 @@ public struct BundleAnswer: Sendable {
     }
 }
 
-/// What is of interest in a bundle's answer. Of members with the same name the last one counts, as for
-/// the exchange itself.
-private struct Document {
-    var resourceType: String?
-    var type: String?
+/// What is of interest in a bundle's answer.
+private struct Document: Decodable {
+    @IfAny var resourceType: String?
+    @IfAny var type: String?
     /// Nil if there is no array of them.
-    var entries: [EntryAnswer]?
+    @IfAny var entry: [IfAny<Entry>]?
 
-    init(reading reader: inout JSONReader) throws(JSONReader.Fault) {
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "resourceType": resourceType = try reader.stringIfAny()
-            case "type": type = try reader.stringIfAny()
-            case "entry": entries = try reader.listIfAny(Self.entry)
-            default: try reader.skip()
-            }
-        }
+    struct Entry: Decodable, Sendable {
+        @IfAny var response: Response?
+    }
+
+    struct Response: Decodable, Sendable {
+        @IfAny var status: String?
+        @IfAny var outcome: OperationOutcome?
     }
 
     /// An entry that is not as it should be is read as far as it goes: it becomes unclear by itself
     /// and does not take the others with it.
-    private static func entry(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> EntryAnswer {
-        var status = 0
-        var diagnostics = ""
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            guard name == "response" else { return try reader.skip() }
-            (status, diagnostics) = (0, "")
-            try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-                switch name {
-                case "status": status = number(of: try reader.stringIfAny())
-                case "outcome": diagnostics = try OperationOutcome.diagnostics(&reader)
-                default: try reader.skip()
-                }
-            }
+    var entries: [EntryAnswer]? {
+        entry?.map { entry in
+            let response = entry.wrappedValue?.response
+            return EntryAnswer(
+                status: Self.number(of: response?.status),
+                diagnostics: response?.outcome?.diagnostics ?? "", endpoint: .bundle)
         }
-        return EntryAnswer(status: status, diagnostics: diagnostics, endpoint: .bundle)
     }
 
     /// "201 Created": exactly three digits, then nothing or a blank. 0 for anything else.
@@ -79,24 +66,17 @@ private struct Document {
 }
 
 /// FHIR's way to say what went wrong (R5 OperationOutcome).
-enum OperationOutcome {
-    /// The diagnostics in a single endpoint's error body, empty if it is none.
-    static func diagnostics(_ body: [UInt8]) -> String {
-        (try? JSONReader.read(body, diagnostics)) ?? ""
+struct OperationOutcome: Decodable, Sendable {
+    private struct Issue: Decodable, Sendable {
+        @IfAny var diagnostics: String?
     }
+    @IfAny private var issue: [IfAny<Issue>]?
 
     /// The diagnostics of the first issue, empty if there are none.
-    static func diagnostics(_ reader: inout JSONReader) throws(JSONReader.Fault) -> String {
-        var diagnostics = ""
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            guard name == "issue" else { return try reader.skip() }
-            _ = try reader.listIfAny(atMost: 1) { reader throws(JSONReader.Fault) in
-                try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-                    guard name == "diagnostics" else { return try reader.skip() }
-                    diagnostics = try reader.stringIfAny() ?? ""
-                }
-            }
-        }
-        return diagnostics
+    var diagnostics: String { issue?.first?.wrappedValue?.diagnostics ?? "" }
+
+    /// The diagnostics in a single endpoint's error body, empty if it is none.
+    static func diagnostics(_ body: [UInt8]) -> String {
+        (try? OperationOutcome(json: body))?.diagnostics ?? ""
     }
 }

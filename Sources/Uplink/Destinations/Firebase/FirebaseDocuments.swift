@@ -32,9 +32,7 @@ enum FirebaseDocuments {
 
     /// The share that a user's branch notes; nil: none.
     static func share(noted body: [UInt8]) -> String? {
-        guard var reader = try? JSONReader(body), let id = try? reader.stringIfAny(),
-            FirebaseKind.isShareID(id)
-        else { return nil }
+        guard let id = try? String(json: body), FirebaseKind.isShareID(id) else { return nil }
         return id
     }
 

@@ -176,34 +176,19 @@ private struct InfluxRefusals {
     /// Why, by the position of the line in the request.
     private(set) var lines: [Int: String] = [:]
 
-    init?(_ body: [UInt8]) {
-        do {
-            lines = try JSONReader.read(body) { reader throws(JSONReader.Fault) in
-                var lines: [Int: String] = [:]
-                try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-                    guard name == "data" else { return try reader.skip() }
-                    for (number, text) in try reader.listIfAny(Self.line) ?? [] where number > 0 {
-                        lines[Int(clamping: number - 1)] = text
-                    }
-                }
-                return lines
-            }
-        } catch {
-            return nil
+    private struct Document: Decodable {
+        struct Line: Decodable, Sendable {
+            @IfAny var lineNumber: Int?
+            @IfAny var errorMessage: String?
         }
+        @IfAny var data: [IfAny<Line>]?
     }
 
-    private static func line(
-        _ reader: inout JSONReader
-    ) throws(JSONReader.Fault) -> (number: Int64, text: String) {
-        var (number, text) = (Int64(0), "")
-        try reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "line_number": number = try reader.integerIfAny() ?? 0
-            case "error_message": text = try reader.stringIfAny() ?? ""
-            default: try reader.skip()
-            }
+    init?(_ body: [UInt8]) {
+        guard let document = try? Document(json: body) else { return nil }
+        for case let line? in (document.data ?? []).map(\.wrappedValue) {
+            guard let number = line.lineNumber, number > 0 else { continue }
+            lines[number - 1] = line.errorMessage ?? ""
         }
-        return (number, text)
     }
 }

@@ -185,18 +185,14 @@ public struct PostgRESTKind: HTTPKind {
 
     /// The code, then the server's words.
     public func words(of answer: HTTPAnswer) -> String {
-        guard answer.content == .document, var reader = try? JSONReader(answer.body) else {
+        struct Refused: Decodable {
+            @IfAny var code: String?
+            @IfAny var message: String?
+        }
+        guard answer.content == .document, let refused = try? Refused(json: answer.body) else {
             return ""
         }
-        var code = ""
-        var message = ""
-        try? reader.objectIfAny { reader, name throws(JSONReader.Fault) in
-            switch name {
-            case "code": code = try reader.stringIfAny() ?? ""
-            case "message": message = try reader.stringIfAny() ?? ""
-            default: try reader.skip()
-            }
-        }
+        let (code, message) = (refused.code ?? "", refused.message ?? "")
         return code.isEmpty ? message : "\(code) \(message)"
     }
 
