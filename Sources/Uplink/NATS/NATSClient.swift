@@ -156,7 +156,11 @@ final class NATSClient {
     }
 
     func flush(_ patience: Duration) -> Bool {
-        withoutBrokenPipe { cnats_flush(pointer, max(1, patience.microseconds / 1000)) } == NATS_OK
+        let code = withoutBrokenPipe {
+            cnats_flush(pointer, max(1, patience.microseconds / 1000))
+        }
+        // To libnats a flush is done as well when the connection is lost meanwhile.
+        return code == NATS_OK && isConnected
     }
 
     private func hear(
