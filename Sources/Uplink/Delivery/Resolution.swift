@@ -85,7 +85,9 @@ struct SampleGroup: Sendable {
         }
         guard let last = groups.last, let window = last.window else { return groups }
         let isOver = now.map { $0 - grace >= window.upperBound } ?? false
-        if !range.isEnded, !isOver, last.samples.count < samplesMax { groups.removeLast() }
+        // Where the reading was cut, more of the window may follow however old it is.
+        let isWhole = range.isEnded || isOver && !range.isCut
+        if !isWhole, last.samples.count < samplesMax { groups.removeLast() }
         return groups
     }
 }

@@ -77,6 +77,15 @@ extension PendingSample {
         #expect(Self.sizes(open, now: end + .seconds(120)) == [5], "a long time")
     }
 
+    /// A backlog of hours is read in parts: the minute at the end of a part went out as two averages.
+    @Test func aWindowThatIsReadInPartWaitsForItsRestHoweverOldItIs() {
+        var cut = Self.range([0, 9, 10, 11, 12])
+        let late = UTC(microseconds: Self.minute) + .seconds(86_400)
+        #expect(Self.sizes(cut, now: late) == [2, 3])
+        cut = PendingRange(samples: cut.samples, isEnded: false, isCut: true)
+        #expect(Self.sizes(cut, now: late) == [2])
+    }
+
     @Test func aClockThatIsSetBackMakesAWindowOfItsOwnAndLosesNothing() {
         let range = Self.range([8, 9, 10, 11, 9.5, 9.7, 10.1, 20], isEnded: true)
         #expect(Self.sizes(range) == [2, 2, 2, 1, 1])
