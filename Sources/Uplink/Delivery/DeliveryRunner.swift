@@ -217,7 +217,8 @@ public actor DeliveryRunner {
                     sensor.id,
                     StrapDatasheet(
                         manufacturer: details.manufacturer, model: details.model,
-                        firmware: details.firmware)
+                        firmware: details.firmware,
+                        alias: StrapDatasheet.alias(ofAddress: sensor.address))
                 )
             }, uniquingKeysWith: { first, _ in first })
     }

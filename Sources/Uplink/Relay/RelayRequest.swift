@@ -98,7 +98,7 @@ struct RelayRequest: Sendable, Hashable {
     private func write(_ strap: StrapDatasheet, to json: inout JSONBytes) {
         let details: [(StaticString, String?)] = [
             (#""manufacturer":"#, strap.manufacturer), (#""model":"#, strap.model),
-            (#""firmware":"#, strap.firmware),
+            (#""firmware":"#, strap.firmware), (#""alias":"#, strap.alias),
         ]
         json.raw("{")
         var isFirst = true
@@ -155,8 +155,8 @@ struct RelayRequest: Sendable, Hashable {
         let described = straps[Int(clamping: index)]
         let strap = StrapDatasheet(
             manufacturer: described.manufacturer, model: described.model,
-            firmware: described.firmware)
-        let texts = [strap.manufacturer, strap.model, strap.firmware]
+            firmware: described.firmware, alias: described.alias)
+        let texts = [strap.manufacturer, strap.model, strap.firmware, strap.alias]
         guard texts.allSatisfy({ ($0 ?? "").utf8.count <= textBytesMax }) else { throw .value }
         return OutgoingPoint(
             DataPoint(uuid: id, content), patient: patient, sensorID: index, strap: strap)
@@ -217,6 +217,7 @@ private struct Document: Decodable {
         @IfAny var manufacturer: String?
         @IfAny var model: String?
         @IfAny var firmware: String?
+        @IfAny var alias: String?
     }
 
     @IfAny var v: Int64?

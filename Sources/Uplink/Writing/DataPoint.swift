@@ -9,12 +9,23 @@ public struct StrapDatasheet: Sendable, Hashable {
     public var model: String?
     /// Its firmware (0x2A26).
     public var firmware: String?
+    /// What tells it from others of its model: the end of its address, as messages name it.
+    public var alias: String?
 
     /// What is known of a strap; nothing, by default.
-    public init(manufacturer: String? = nil, model: String? = nil, firmware: String? = nil) {
+    public init(
+        manufacturer: String? = nil, model: String? = nil, firmware: String? = nil,
+        alias: String? = nil
+    ) {
         self.manufacturer = manufacturer
         self.model = model
         self.firmware = firmware
+        self.alias = alias
+    }
+
+    /// The alias of the strap with this address: two of its six octets, which do not give the others away.
+    public static func alias(ofAddress address: String) -> String {
+        String(address.suffix(5)).replacing(":", with: "-")
     }
 }
 

@@ -53,7 +53,7 @@ public struct DataPointWriter: Sendable {
         json.raw(#"","modality":"sensed""#)
         let sheets = [
             ("manufacturer", strap.manufacturer), ("model", strap.model),
-            ("firmware", strap.firmware),
+            ("firmware", strap.firmware), ("strap", strap.alias),
         ]
         var separator: StaticString = #","external_datasheets":["#
         for (type, value) in sheets {

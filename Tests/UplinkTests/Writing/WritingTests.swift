@@ -51,6 +51,21 @@ import Testing
         #expect(written == (try Self.golden(name)), "\(String(decoding: written, as: UTF8.self))")
     }
 
+    /// Two straps of one model on one patient gave the exchange data that nobody could tell apart.
+    @Test func twoStrapsOfOneModelDifferInTheirHeadersWithoutAFullAddress() throws {
+        func header(_ address: String) -> String {
+            var strap = Self.polar
+            strap.alias = StrapDatasheet.alias(ofAddress: address)
+            return String(
+                decoding: DataPointWriter(code: Self.code, strap: strap).dataPoint(Self.point),
+                as: UTF8.self)
+        }
+        let (one, other) = (header("A0:9E:1A:00:12:34"), header("A0:9E:1A:00:12:35"))
+        #expect(one != other)
+        #expect(one.contains("\"urn:x-edge-gateway:strap:12-34\""))
+        #expect(!one.contains("9E") && !one.contains("1A"))
+    }
+
     @Test(
         "averages and RR intervals are written as in the golden files",
         arguments: [("average", average), ("interval", interval)])
