@@ -13,6 +13,11 @@ enum Digests {
         return digest
     }
 
+    /// Bytes as hexadecimal digits.
+    static func hex(_ bytes: some Sequence<UInt8>) -> String {
+        bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+
     /// The 32 bytes of an HMAC with SHA-256 (RFC 2104).
     static func hmacSHA256(key: [UInt8], _ bytes: [UInt8]) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: sha256Bytes)

@@ -61,7 +61,9 @@ import Testing
 
     @Test func aLinkIsTypedPipedOrReadFromAFile() async throws {
         try await TestWorld.run { fixture in
-            try await fixture.command("enroll", await fixture.exchange.invite(patient: 40001))
+            let told = try await fixture.command(
+                "enroll", await fixture.exchange.invite(patient: 40001))
+            #expect(told.contains("delivers omh:heart-rate:2.0 as device 70007"))
             try await fixture.command(
                 "enroll", "-", input: "  \(await fixture.exchange.invite(patient: 40002))\n")
             let file = fixture.gateway.directory.appending(path: "link.txt").path
@@ -71,6 +73,65 @@ import Testing
             // The same patient again: the delivery there is.
             #expect(report.contains(#""name" : "e1""#))
             #expect(report.contains(#""kind" : "invitation""#))
+        }
+    }
+
+    /// An exchange that was set up anew gave the number of a patient to another one, whose invitation was taken for the
+    /// first one's: what waited went to the wrong person.
+    @Test func anInvitationOfSomebodyElseWithTheSameNumberIsNotTakenForTheFirstPatients()
+        async throws
+    {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("a delivery") { $0.balance.delivered > 0 }
+            let exchange = fixture.exchange
+            await exchange.giveNumber(ofPatient: TestWorld.patients[0])
+            await exchange.revokeTokens()
+            let stored = await exchange.storedCount()
+            // The first invitation brings new tokens, which are the other person's.
+            let held = try await fixture.eventually("held") {
+                $0.balance.held["patient-changed", default: 0] > 3
+            }
+            #expect(held.health.contains { $0.name == "delivery-held" })
+            let link = await exchange.invite(patient: TestWorld.patients[0])
+            let asked = try await fixture.gateway.command(["enroll", "-"], input: link)
+            #expect(asked.status == 1)
+            #expect(asked.complaint.contains("another person's when e0 was enrolled"))
+            #expect(!asked.complaint.contains("1990"))
+            // Somebody else: an enrollment of their own; what waits stays where it is.
+            let other = try await fixture.command("enroll", "-", "--person", "other", input: link)
+            #expect(other.contains("enrolled as e1"))
+            try await fixture.command("enroll", "-", "--name", "e1", input: link)
+            #expect(await exchange.storedCount() == stored)
+            // The same person after all: it goes out, each sample once.
+            let again = try await fixture.command(
+                "enroll", "-", "--name", "e0", "--person", "same", input: link)
+            #expect(again.contains("enrolled as e0"))
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
+        }
+    }
+
+    /// Enrolling again without --device gave the samples to another device than the one a person had chosen.
+    @Test func aDeviceThatAPersonChoseStaysWhenThePatientIsEnrolledAgain() async throws {
+        var seed = ExchangeSeed.standard
+        seed.clients[0].devices = []
+        try await TestWorld.run(seed: seed) { fixture in
+            func enroll(_ words: String...) async throws -> Command.Outcome {
+                let link = await fixture.exchange.invite(patient: TestWorld.patients[0])
+                return try await fixture.gateway.command(["enroll", "-"] + words, input: link)
+            }
+            let several = try await enroll()
+            #expect(several.status == 1)
+            #expect(several.complaint.contains("70001 (CareX), 70007 (Edge Gateway)"))
+            #expect(try await enroll("--device", "70001").output.contains("as device 70001"))
+            #expect(try await enroll().output.contains("as device 70001"))
+            await fixture.exchange.setDeviceType(70001, to: "medical_device")
+            let gone = try await enroll()
+            #expect(gone.status == 1)
+            #expect(gone.complaint.contains("no more from device 70001"))
+            #expect(gone.complaint.contains("70007 (Edge Gateway)"))
+            #expect(try await enroll("--device", "70007").output.contains("as device 70007"))
         }
     }
 

@@ -123,7 +123,6 @@ actor Deliveries {
             record: record, file: file, transport: transport, clock: clock, logger: logger)
         let destination = ExchangeDestination(
             terms: enrollment.terms, tokens: tokens, transport: transport, logger: logger,
-            isDeviceChosen: record.isDeviceChosen,
             termsChanged: { [queue, logger] terms in
                 do {
                     try await queue.updateEnrollment(enrollment.id, terms: terms)
@@ -344,6 +343,17 @@ actor Deliveries {
         of patient: String, enrollment: Int64
     ) async -> Result<PatientAccess?, ExchangeReader.Fault>? {
         await deliveries[enrollment]?.exchange?.access(of: patient)
+    }
+
+    /// Has an exchange's delivery take the person whom the exchange names now for the one who was enrolled; nil
+    /// if it does not run.
+    func confirmPerson(of enrollment: Int64) async -> PersonConfirmation? {
+        guard let delivery = deliveries[enrollment], let exchange = delivery.exchange else {
+            return nil
+        }
+        let outcome = await exchange.confirmPerson()
+        if outcome == .confirmed { await delivery.runner.wake() }
+        return outcome
     }
 
     /// Gives a practitioner's enrollment the device and code it does not have yet.

@@ -16,6 +16,7 @@ struct EnrollCommand: AsyncParsableCommand {
               edge-gateway enroll --picture invitation.png
               edge-gateway enroll --web
               edge-gateway enroll --practitioner-key-file key.json --name clinic
+              edge-gateway enroll LINK --moved e1
             """)
 
     @Argument(help: "The invitation link, or - for standard input.")
@@ -53,6 +54,18 @@ struct EnrollCommand: AsyncParsableCommand {
     var device: String?
     @Option(help: ArgumentHelp(Self.resolutionHelp))
     var resolution: String?
+    @Option(
+        help: ArgumentHelp(
+            "Where the patient's number was another person's: same or other.", valueName: "who"))
+    var person: NamedPerson?
+    @Option(
+        help: ArgumentHelp(
+            "The enrollment whose exchange has moved: what waits for it goes to the new address.",
+            valueName: "name"),
+        completion: .enrollmentName)
+    var moved: String?
+    @Flag(help: "With --moved: do not ask for confirmation.")
+    var yes = false
     @OptionGroup var daemon: DaemonOptions
 
     static let resolutionHelp =
@@ -64,6 +77,10 @@ struct EnrollCommand: AsyncParsableCommand {
             throw ValidationError(
                 "give one of LINK, --file, --picture, --web and --practitioner-key-file")
         }
+        guard !web || person == nil && moved == nil else {
+            throw ValidationError("--web takes neither --person nor --moved")
+        }
+        guard moved != nil || !yes else { throw ValidationError("--yes goes with --moved") }
     }
 
     func run() async throws {
@@ -82,12 +99,18 @@ struct EnrollCommand: AsyncParsableCommand {
             Terminal.print(
                 "  next: edge-gateway pair ADDRESS --enrollment \(report.name) --patient ID")
         } else {
-            Terminal.print("  delivers \(report.code); next: edge-gateway scan")
+            let device = report.device.map { " as device \($0)" } ?? ""
+            Terminal.print("  delivers \(report.code)\(device); next: edge-gateway scan")
         }
     }
 
     private func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         let client = try daemon.client()
+        if let moved {
+            try Terminal.confirm(
+                "What waits for \(moved) will be sent to the exchange of the new link or key. "
+                    + "Is it the same one, at a new address?", yes)
+        }
         return try await ProgressLine.during("asking the exchange") {
             try await client.post("/v1/enroll", request, timeout: .seconds(300))
         }
@@ -96,7 +119,7 @@ struct EnrollCommand: AsyncParsableCommand {
     private func request() throws -> EnrollRequest {
         var request = EnrollRequest(
             exchange: exchange, clientID: clientID, verifier: verifier, name: name,
-            device: device, resolution: resolution)
+            device: device, resolution: resolution, person: person?.rawValue, moved: moved)
         if let practitionerKeyFile {
             let key = try CredentialSource.practitionerKey(inFile: practitionerKeyFile)
             request.practitionerKey = key.key.revealed
@@ -111,6 +134,8 @@ struct EnrollCommand: AsyncParsableCommand {
         return request
     }
 }
+
+extension NamedPerson: ExpressibleByArgument {}
 
 struct EnrollmentsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -136,6 +161,13 @@ struct EnrollmentsCommand: AsyncParsableCommand {
         var lines: [String] = []
         if let fault = enrollment.fault { lines.append("\(name): \(fault)") }
         if let fault = enrollment.partialFault { lines.append("\(name): \(fault)") }
+        return lines + refusals(enrollment)
+    }
+
+    /// What the exchange refused while it took other data points of the same frames.
+    static func refusals(_ enrollment: EnrollmentReport) -> [String] {
+        let name = enrollment.name
+        var lines: [String] = []
         for (kind, count) in (enrollment.dataPoints ?? [:]).sorted(by: { $0.key < $1.key })
         where !count.refused.isEmpty {
             let refused = count.refused.sorted { $0.key < $1.key }

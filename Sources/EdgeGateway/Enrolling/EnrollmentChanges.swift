@@ -152,6 +152,34 @@ struct EnrollmentChanges: Sendable {
         }
     }
 
+    /// Has a delivery take the person whom the exchange names now for the one who was enrolled.
+    ///
+    /// - Throws: ``ProblemReport``; then nothing was changed.
+    func confirmPerson(of enrollment: Enrollment) async throws {
+        let fault = try await alone {
+            guard let answer = await deliveries.confirmPerson(of: enrollment.id) else {
+                throw ProblemReport(
+                    code: .enrollAgain, message: "the delivery does not run",
+                    advice:
+                        "edge-gateway destination resume \(enrollment.terms.name), if it is paused; "
+                        + "else enroll again with --person same")
+            }
+            return answer
+        }
+        switch fault {
+        case .confirmed: logger.notice("a person confirmed whose number the patient's is")
+        case .otherNumber:
+            throw ProblemReport(
+                code: .patientChanged, message: "the tokens are for another patient's number",
+                advice: "enroll again with an invitation of the right patient")
+        case .notAsked(let why):
+            throw ProblemReport(
+                code: .exchangeUnreachable,
+                message: "the exchange cannot be asked about the patient: \(why)",
+                advice: "try again when it answers; nothing was changed")
+        }
+    }
+
     // MARK: - Tokens and deliveries
 
     /// Where the tokens of an enrollment are, whether there are any or not.

@@ -58,12 +58,27 @@ struct EnrollRequest: Codable {
     var device: String?
     /// `raw`, `10s` or `60s`; what there was, or `raw`, if left out.
     var resolution: String?
+    /// `same` or `other`, as ``NamedPerson`` has it.
+    var person: String?
+    /// The enrollment whose exchange is at this address now.
+    var moved: String?
 
     // The coder's way with capitals in a row would make it client_i_d.
     enum CodingKeys: String, CodingKey {
-        case link, practitionerKey, exchange, verifier, name, device, resolution
+        case link, practitionerKey, exchange, verifier, name, device, resolution, person, moved
         case clientID = "clientId"
     }
+}
+/// Who somebody says a patient is whose number was another person's when it was enrolled.
+enum NamedPerson: String, CaseIterable {
+    /// The one who was enrolled; the exchange's record of them was corrected.
+    case same
+    /// Somebody else.
+    case other
+}
+/// `POST /v1/confirm-patient`
+struct ConfirmPatientRequest: Codable {
+    var enrollment: String
 }
 /// `POST /v1/enroll-web`
 struct WebEnrollRequest: Codable {

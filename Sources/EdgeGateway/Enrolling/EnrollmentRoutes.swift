@@ -15,6 +15,11 @@ struct EnrollmentRoutes {
                 try await enrolling.enroll(enroll)
             }
         }
+        router.post("v1/confirm-patient") { [enrolling] request, _ in
+            try await Answers.answer(request) { (ask: ConfirmPatientRequest) in
+                try await enrolling.confirmPerson(ask)
+            }
+        }
         router.post("v1/enroll-web") { [webEnrolling] request, _ in
             try await Answers.answer(request) { (ask: WebEnrollRequest) in
                 try await webEnrolling.begin(ask)

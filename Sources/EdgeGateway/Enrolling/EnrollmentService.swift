@@ -17,6 +17,7 @@ struct EnrollmentService: Sendable {
     func enroll(_ request: EnrollRequest) async throws -> EnrollmentReport {
         try Self.check(resolution: request.resolution)
         try GivenName.check(request.name)
+        try Self.check(person: request.person)
         switch (request.link, request.practitionerKey) {
         case (let link?, nil): return try await store(try await redeem(link, request), request)
         case (nil, let key?): return try await enroll(key: Secret(key), request)
@@ -40,6 +41,13 @@ struct EnrollmentService: Sendable {
             advice: "raw: a data point per frame; 10s or 60s: averages")
     }
 
+    private static func check(person: String?) throws {
+        guard let person, NamedPerson(rawValue: person) == nil else { return }
+        throw ProblemReport(
+            code: .badRequest, message: "person is same or other",
+            advice: "same: the one who was enrolled; other: somebody else with the number")
+    }
+
     private func redeem(_ text: String, _ request: EnrollRequest) async throws -> Enrolled {
         let link: InvitationLink
         do {
@@ -52,7 +60,6 @@ struct EnrollmentService: Sendable {
         wishes.server = try exchange(of: request)
         wishes.clientID = request.clientID
         wishes.verifier = request.verifier.map { Secret($0) }
-        wishes.device = request.device
         do {
             return try await enroller(wishes).enroll(link)
         } catch {
@@ -92,28 +99,15 @@ struct EnrollmentService: Sendable {
     private func store(
         _ enrolled: Enrolled, _ request: EnrollRequest
     ) async throws -> EnrollmentReport {
-        guard let access = enrolled.access else {
+        guard let access = enrolled.access, let account = enrolled.account else {
             throw ProblemReport(
                 code: .notEnrolled, message: "the exchange names no patient",
                 advice: "ask for an invitation of the patient")
         }
-        guard let device = enrolled.device else {
-            let choices = access.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
-            throw ProblemReport(
-                code: .chooseDevice,
-                message: access.devices.isEmpty
-                    ? "the patient's studies take heart rate from no personal device"
-                    : "the patient's studies take heart rate from several devices: \(choices)",
-                advice: access.devices.isEmpty
-                    ? "ask the study's staff to add a data source of type personal device"
-                    : "enroll again with --device ID")
-        }
         let existing = try await queue.enrollments()
         let origin = "\(enrolled.tokens.origin)"
-        let same = existing.first {
-            $0.terms.kind == .invitation && $0.terms.origin == origin
-                && $0.terms.patient == access.patient
-        }
+        let same = try Self.enrollment(of: account, at: origin, among: existing, request)
+        let device = try Self.device(access, request.device, same)
         var terms = EnrollmentTerms(
             name: try EnrollmentName.choose(
                 asked: request.name, insteadOf: same, beside: existing),
@@ -121,11 +115,110 @@ struct EnrollmentService: Sendable {
             clientID: enrolled.tokens.clientID, patient: access.patient, device: device.id,
             codeSystem: access.code.system, code: access.code.code,
             identifierSystem: settings.identifierSystem)
+        terms.patientFingerprint = account.fingerprint()
+        terms.isDeviceChosen = device.isByPerson
         terms.resolution =
             request.resolution ?? same?.terms.resolution ?? terms.resolution
         return try await begin(
             terms, insteadOf: same, .tokens(enrolled.tokens),
             hold: access.isConsented ? nil : .noConsent)
+    }
+
+    /// Which enrollment is that of an account's person; nil if a new one begins.
+    ///
+    /// - Throws: ``ProblemReport`` when the number was another person's, and nobody has said who it is.
+    static func enrollment(
+        of account: PatientAccount, at origin: String, among existing: [Enrollment],
+        _ request: EnrollRequest
+    ) throws -> Enrollment? {
+        let invited = existing.filter {
+            $0.terms.kind == .invitation && $0.terms.patient == account.patient
+        }
+        guard let name = request.moved else {
+            return try enrollment(
+                of: account, among: invited.filter { $0.terms.origin == origin }, request)
+        }
+        guard let moved = invited.named(name),
+            try enrollment(of: account, among: [moved], request) != nil
+        else { throw notMoved(name) }
+        return moved
+    }
+
+    private static func notMoved(_ name: String) -> ProblemReport {
+        ProblemReport(
+            code: .unknownEnrollment,
+            message: "\(name) is not the enrollment of the same patient or key",
+            advice:
+                "edge-gateway enrollments lists them; at an exchange that has moved the patient keeps "
+                + "the number, and a key its client")
+    }
+
+    private static func enrollment(
+        of account: PatientAccount, among known: [Enrollment], _ request: EnrollRequest
+    ) throws -> Enrollment? {
+        let named = known.first { $0.terms.name == request.name }
+        let theirs = known.filter { $0.terms.patientFingerprint.map(account.matches) ?? true }
+        let likely = named ?? theirs.first ?? known.last
+        switch request.person.flatMap({ NamedPerson(rawValue: $0) }) {
+        case .same: return likely
+        case .other: return theirs.first
+        case nil:
+            guard let likely, !theirs.contains(likely) else { return likely }
+            throw ProblemReport(
+                code: .patientChanged,
+                message: "at the exchange the patient's number was another person's when "
+                    + "\(likely.terms.name) was enrolled",
+                advice:
+                    "ask the study's staff who has the number. Somebody else: enroll again with "
+                    + "--person other; what waits stays with \(likely.terms.name). The same person, whose "
+                    + "record was corrected: --person same")
+        }
+    }
+
+    /// The device that data are attributed to: the earlier one while it fits.
+    ///
+    /// - Throws: ``ProblemReport`` when a person has to choose.
+    static func device(
+        _ access: PatientAccess, _ asked: String?, _ earlier: Enrollment?
+    ) throws -> DeviceChoice {
+        let before = earlier.flatMap { earlier in
+            earlier.terms.device.map {
+                DeviceChoice(id: $0, isByPerson: earlier.terms.isDeviceChosen)
+            }
+        }
+        if let device = access.device(asked: asked, earlier: before) { return device }
+        let choices = access.devices.map { "\($0.id) (\($0.name))" }.joined(separator: ", ")
+        guard !access.devices.isEmpty else {
+            throw ProblemReport(
+                code: .chooseDevice,
+                message: "the patient's studies take heart rate from no personal device",
+                advice: "ask the study's staff to add a data source of type personal device")
+        }
+        let message =
+            if let asked {
+                "the patient's studies do not take heart rate from device \(asked)"
+            } else if let before, before.isByPerson {
+                "the patient's studies take heart rate no more from device \(before.id), which was chosen"
+            } else {
+                "the patient's studies take heart rate from several devices"
+            }
+        throw ProblemReport(
+            code: .chooseDevice, message: "\(message); they take it from: \(choices)",
+            advice: "enroll again with --device ID")
+    }
+
+    /// Takes the person whom the exchange names now for the one who was enrolled.
+    func confirmPerson(_ request: ConfirmPatientRequest) async throws -> EnrollmentReport {
+        guard let enrollment = try await enrollments.named(request.enrollment),
+            enrollment.terms.kind == .invitation
+        else {
+            throw ProblemReport(
+                code: .unknownEnrollment, message: "this is not the enrollment of one patient",
+                advice: "edge-gateway enrollments lists them; one by an invitation is meant")
+        }
+        try await changes.confirmPerson(of: enrollment)
+        let confirmed = try await enrollments.named(enrollment.terms.name)
+        return try await enrollments.report(on: confirmed ?? enrollment)
     }
 
     // MARK: - Without an invitation
@@ -147,11 +240,19 @@ struct EnrollmentService: Sendable {
             throw notEnrolled(error, at: origin)
         }
         let existing = try await queue.enrollments()
-        let same = existing.first {
-            $0.terms.kind == .practitionerKey && $0.terms.origin == "\(origin)"
-                && (request.name == nil
-                    ? $0.terms.clientID == enrolled.tokens.clientID
-                    : $0.terms.name == request.name)
+        let keys = existing.filter { $0.terms.kind == .practitionerKey }
+        let same: Enrollment?
+        if let name = request.moved {
+            guard let moved = keys.named(name), moved.terms.clientID == enrolled.tokens.clientID
+            else { throw Self.notMoved(name) }
+            same = moved
+        } else {
+            same = keys.first {
+                $0.terms.origin == "\(origin)"
+                    && (request.name == nil
+                        ? $0.terms.clientID == enrolled.tokens.clientID
+                        : $0.terms.name == request.name)
+            }
         }
         var terms = EnrollmentTerms(
             name: try EnrollmentName.choose(
@@ -160,6 +261,7 @@ struct EnrollmentService: Sendable {
             clientID: enrolled.tokens.clientID, device: request.device ?? same?.terms.device,
             codeSystem: same?.terms.codeSystem, code: same?.terms.code,
             identifierSystem: settings.identifierSystem)
+        terms.isDeviceChosen = request.device != nil || same?.terms.isDeviceChosen ?? false
         terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
         return try await begin(terms, insteadOf: same, .tokens(enrolled.tokens))
     }

@@ -55,6 +55,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case exchangeTrouble = "exchange-trouble"
     case noHeartRateStudy = "no-heart-rate-study"
     case patientRefused = "patient-refused"
+    case patientChanged = "patient-changed"
     case tokensNotStored = "tokens-not-stored"
     case tokensNotErased = "tokens-not-erased"
     case strapRecords = "strap-records"
@@ -111,7 +112,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .noHeartRate,
             .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseDevice,
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
-            .exchangeTrouble, .noHeartRateStudy, .patientRefused, .tokensNotStored,
+            .exchangeTrouble, .noHeartRateStudy, .patientRefused, .patientChanged, .tokensNotStored,
             .tokensNotErased, .strapRecords, .strapChanged, .destinationRefuses,
             .ownDestination, .samplesWait, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,

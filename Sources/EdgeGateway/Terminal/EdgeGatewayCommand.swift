@@ -23,7 +23,7 @@ struct EdgeGatewayCommand: AsyncParsableCommand {
         version: GatewayVersion.text,
         subcommands: [
             RunCommand.self, ScanCommand.self, PairCommand.self, ForgetCommand.self,
-            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self,
+            SensorsCommand.self, EnrollCommand.self, EnrollmentsCommand.self, ConfirmCommand.self,
             DestinationCommand.self, EraseCommand.self,
             StatusCommand.self, GapsCommand.self, HistoryCommand.self, QueueCommand.self,
             WatchCommand.self, ShareCommand.self, FleetCommand.self, RelayCommand.self,

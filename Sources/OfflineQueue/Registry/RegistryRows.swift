@@ -147,6 +147,7 @@ extension EnrollmentTerms {
             patient, device, codeSystem, code, identifierSystem,
             resolution, system, settings, takesEveryStrap,
             keep.map { max(0, $0.microseconds) },
+            patientFingerprint, isDeviceChosen,
         ]
     }
 }
@@ -178,6 +179,8 @@ extension Enrollment {
         terms.settings = row["settings"]
         terms.takesEveryStrap = row["takes_every_strap"] ?? false
         terms.keep = (row["keep_us"] as Int64?).map { .microseconds($0) }
+        terms.patientFingerprint = row["patient_fingerprint"]
+        terms.isDeviceChosen = row["device_is_chosen"] ?? false
         // An unknown word cannot be a licence to send.
         state = State(rawValue: row["state"] ?? "") ?? .enrollAgain
         created = row["created_wall_us"]

@@ -85,9 +85,9 @@ extension SampleQueue {
                 sql: """
                     INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
                         device, code_system, code, identifier_system, resolution, system, settings,
-                        takes_every_strap, keep_us, state, created_wall_us, id, hold_reason,
-                        hold_since_wall_us)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
+                        takes_every_strap, keep_us, patient_fingerprint, device_is_chosen,
+                        state, created_wall_us, id, hold_reason, hold_since_wall_us)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
                     """,
                 arguments: terms.arguments + [
                     wall, id, hold?.bounded, hold == nil ? nil : wall,
@@ -148,7 +148,8 @@ extension SampleQueue {
                 UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
                     client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
                     identifier_system = ?, resolution = ?, system = ?, settings = ?,
-                    takes_every_strap = ?, keep_us = ?
+                    takes_every_strap = ?, keep_us = ?, patient_fingerprint = ?,
+                    device_is_chosen = ?
                 WHERE id = ?
                 """, arguments: terms.arguments + [id])
         if terms.takesEveryStrap { try db.addToOpenAssignments(id, present) }

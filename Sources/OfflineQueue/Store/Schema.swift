@@ -26,6 +26,7 @@ enum Schema {
     /// Boots and runs; sensors, enrollments and assignments; what was erased.
     ///
     /// - `run.is_imported`: its samples came from another store.
+    /// - `enrollment.patient_fingerprint`: which person the exchange's number means. `.device_is_chosen`: by a person.
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
     ///   `.takes_every_strap`: it is a further destination of every assignment that begins. `.keep_us`: how long samples
     ///   wait for it as a further destination.
@@ -79,7 +80,9 @@ enum Schema {
             fhir_base TEXT NOT NULL,
             client_id TEXT,
             patient TEXT,
+            patient_fingerprint TEXT,
             device TEXT,
+            device_is_chosen INTEGER NOT NULL DEFAULT 0,
             code_system TEXT,
             code TEXT,
             identifier_system TEXT NOT NULL,

@@ -5,6 +5,7 @@ extension StandInExchange {
     private func patientJSON(_ patient: ExchangePatient) -> ExchangeJSON {
         [
             "id": .integer(patient.id), "jheUserId": .integer(patient.userID), "identifiers": [],
+            "birthDate": .string(patient.birthDate),
             "organizations": [
                 [
                     "id": .integer(patient.organization), "name": "Lifespan Lab", "type": "edu",

@@ -37,6 +37,15 @@ extension StandInExchange {
     /// Every question about this patient's consents is a 500 page; everything else goes on.
     public func breakConsents(of patient: Int) { unreadable.insert(patient) }
 
+    /// Gives a patient's number to somebody else, as an exchange does whose database was made anew. Whoever holds the
+    /// patient's tokens reads and writes under that number; ``revokeTokens(alsoRefreshTokens:)`` takes them away.
+    public func giveNumber(ofPatient number: Int) {
+        guard let index = seed.patients.firstIndex(where: { $0.id == number }) else { return }
+        seed.patients[index].userID += 1000
+        seed.patients[index].email = "new-\(seed.patients[index].email)"
+        seed.patients[index].birthDate = "1990-12-24"
+    }
+
     /// How long the server works on one entry. A worker busy for over 30 s is killed; and two
     /// workers with the same identifiers race, which leaves orphans.
     public func setPace(perEntry pace: Duration) { pacePerEntry = pace }

@@ -23,6 +23,8 @@ public struct ExchangePatient: Sendable, Hashable {
     public var email: String
     /// The organization the person belongs to.
     public var organization: Int
+    /// As in ISO 8601.
+    public var birthDate = "1971-03-05"
 }
 
 /// A data source: what the exchange shows as a FHIR Device.

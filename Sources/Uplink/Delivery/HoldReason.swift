@@ -8,6 +8,8 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     /// The authorization is lost.
     case enrollAgain = "enroll-again"
     case wrongPatient = "wrong-patient"
+    /// The patient's number means another person than when it was enrolled.
+    case patientChanged = "patient-changed"
     case patientUnknown = "patient-unknown"
     /// Also: no device was found yet.
     case deviceUnknown = "device-unknown"
@@ -38,9 +40,9 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
     /// that is paused is not started.
     var isOfExchange: Bool {
         switch self {
-        case .noConsent, .enrollAgain, .wrongPatient, .patientUnknown, .deviceUnknown,
-            .deviceNotChosen, .heartRateNotAsked, .studyGone, .codeUnknown, .baseUnknown,
-            .requestRefused, .moved:
+        case .noConsent, .enrollAgain, .wrongPatient, .patientChanged, .patientUnknown,
+            .deviceUnknown, .deviceNotChosen, .heartRateNotAsked, .studyGone, .codeUnknown,
+            .baseUnknown, .requestRefused, .moved:
             true
         case .exchangeFault, .paused, .credentialsRefused, .forbidden, .notFound, .schema, .tooOld,
             .planExceeded, .pairingLost, .nameTaken:
@@ -70,6 +72,12 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             (
                 "the tokens belong to another patient than the samples",
                 "enroll again with an invitation of the right patient"
+            )
+        case .patientChanged:
+            (
+                "the exchange gives the patient's number to another person than at the enrollment",
+                "ask the study's staff who has the number; if only the patient's record was corrected: "
+                    + "edge-gateway confirm patient NAME"
             )
         case .patientUnknown:
             ("the exchange no longer knows the patient", "ask the exchange's operator")
@@ -107,8 +115,8 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
         case .moved:
             (
                 "the server redirects to another address, and nothing is sent there",
-                "if it has moved: enroll again, or add the destination again, with its new address; a "
-                    + "portal of the network that wants a sign-in redirects, too"
+                "if it has moved: edge-gateway enroll LINK --moved NAME, or add the destination again, with "
+                    + "its new address; a portal of the network that wants a sign-in redirects, too"
             )
         case .exchangeFault:
             (

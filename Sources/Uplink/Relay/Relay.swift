@@ -91,7 +91,7 @@ public actor Relay {
             guard
                 let worker = ExchangeDestination(
                     terms: terms, tokens: tokens, transport: CurlTransport(settings.curl),
-                    clock: clock, logger: logger, isDeviceChosen: settings.device != nil)
+                    clock: clock, logger: logger)
             else { continue }
             idle.append(workers.count)
             workers.append(worker)
@@ -112,11 +112,13 @@ public actor Relay {
     }
 
     private static func terms(_ settings: RelaySettings) -> EnrollmentTerms {
-        EnrollmentTerms(
+        var terms = EnrollmentTerms(
             name: "relay", kind: .practitionerKey, origin: settings.origin.description,
             fhirBase: settings.origin.description + String(ExchangeReader.fhirBases[0].dropLast()),
             device: settings.device, codeSystem: settings.code?.system, code: settings.code?.code,
             identifierSystem: settings.identifierSystem)
+        terms.isDeviceChosen = settings.device != nil
+        return terms
     }
 
     /// How it is.

@@ -77,8 +77,6 @@ public struct TokenRecord: Sendable, Hashable, Codable {
     public var credential: Credential
     /// The current pair.
     public var pair: TokenPair
-    /// Whether a person chose the device that data are attributed to.
-    public var isDeviceChosen = false
 
     /// The tokens of a client at an exchange.
     public init(origin: Origin, clientID: String, credential: Credential, pair: TokenPair) {

@@ -146,9 +146,7 @@ public struct TokenRenewal: Sendable {
         _ outcome: Result<TokenRecord, EnrollFault>, _ now: ClockReading
     ) {
         switch outcome {
-        case .success(var record):
-            record.isDeviceChosen = self.record.isDeviceChosen
-            install(record)
+        case .success(let record): install(record)
         case .failure(.unknown), .failure(.cancelled), .failure(.expired), .failure(.superseded),
             .failure(.refused):
             lose(now.uptime)

@@ -33,7 +33,7 @@ struct DeliveryFixture {
     init(
         samples: Int, through script: NetworkFaultScript? = nil,
         settings: DeliverySettings = DeliverySettings(), resolution: Resolution = .raw,
-        seed: ExchangeSeed = .standard
+        seed: ExchangeSeed = .standard, knowsPerson: Bool = false
     ) async throws {
         scratch = try Scratch()
         exchange = try await StandInExchange.start(
@@ -43,20 +43,22 @@ struct DeliveryFixture {
         let enrolled = try await Enroller(transport: transport, clock: clock).enroll(link)
         let access = try #require(enrolled.access)
         #expect(access.isConsented)
-        #expect(enrolled.device?.id == "70007")
+        let device = try #require(access.device(asked: nil, earlier: nil))
+        #expect(device.id == "70007")
 
         let file = TokenFile(path: scratch.path + "/tokens.json")
         try file.save(enrolled.tokens)
         queue = try SampleQueue(
             path: scratch.path + "/queue.sqlite", clock: clock, bootID: UUID().uuidString)
-        enrollment = try await queue.enroll(
-            EnrollmentTerms(
-                name: "clinic", origin: enrolled.tokens.origin.description,
-                fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
-                clientID: enrolled.tokens.clientID, patient: access.patient,
-                device: enrolled.device?.id, codeSystem: access.code.system,
-                code: access.code.code, identifierSystem: "https://gw.example/ids",
-                resolution: resolution.rawValue))
+        var terms = EnrollmentTerms(
+            name: "clinic", origin: enrolled.tokens.origin.description,
+            fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
+            clientID: enrolled.tokens.clientID, patient: access.patient,
+            device: device.id, codeSystem: access.code.system,
+            code: access.code.code, identifierSystem: "https://gw.example/ids",
+            resolution: resolution.rawValue)
+        if knowsPerson { terms.patientFingerprint = enrolled.account?.fingerprint() }
+        enrollment = try await queue.enroll(terms)
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01",
             details: SensorDetails(manufacturer: "Polär Electro", model: "H10", firmware: "3.1.1"))

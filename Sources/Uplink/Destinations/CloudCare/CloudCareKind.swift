@@ -103,7 +103,7 @@ public struct CloudCareKind: HTTPKind {
         var id = ""
         for (index, byte) in digest.prefix(16).enumerated() {
             if [4, 6, 8, 10].contains(index) { id += "-" }
-            id += String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
+            id += Digests.hex([byte])
         }
         return id
     }

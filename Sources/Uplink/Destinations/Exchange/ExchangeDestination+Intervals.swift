@@ -109,7 +109,7 @@ extension ExchangeDestination {
                 }
             }
         } catch .unauthorized {
-            await tokens.refused(token)
+            await refused(token)
             return .notSent(retryAt: nil)
         } catch .transport(let fault) {
             lastFault = .transport(fault, host: host)

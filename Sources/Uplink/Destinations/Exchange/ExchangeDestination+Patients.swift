@@ -19,6 +19,16 @@ enum FoundAttributions: Sendable {
     case stopped(DeliveryAnswer)
 }
 
+/// What came of confirming the person behind a patient's number.
+public enum PersonConfirmation: Sendable, Hashable {
+    /// It is known now.
+    case confirmed
+    /// The tokens are for another number than the enrollment's.
+    case otherNumber
+    /// The exchange could not be asked.
+    case notAsked(String)
+}
+
 /// A practitioner's enrollment serves many patients, each with studies and consents of their own.
 extension ExchangeDestination {
     /// As many patients as are remembered at a time.
@@ -162,12 +172,78 @@ extension ExchangeDestination {
                 await tokens.accepted(token)
                 return .success(access)
             } catch .unauthorized {
-                await tokens.refused(token)
+                await refused(token)
             } catch {
                 return .failure(error)
             }
         }
         return .failure(.unauthorized)
+    }
+
+    // MARK: - Whose number it is
+
+    /// The answer that stands for an attempt while it is not known that the number of the enrollment's patient means the
+    /// person who was enrolled; nil when it does. The exchange is asked once after a start, a hold or a refused token.
+    func doubtOfPerson() async -> DeliveryAnswer? {
+        guard terms.kind == .invitation, terms.patientFingerprint != nil, !isPersonKnown else {
+            return nil
+        }
+        let answer = await account()
+        if case .success = answer { lastFault = nil }
+        switch answer {
+        case .success(let account?) where account.patient != terms.patient:
+            return .held(.wrongPatient, retryAt: nil)
+        case .success(let account?) where isSamePerson(account):
+            isPersonKnown = true
+            return nil
+        case .success: return .held(.patientChanged, retryAt: nil)
+        case .failure(.unauthorized):
+            lastFault = .noToken
+            return await tokenFault()?.answer ?? .notSent(retryAt: nil)
+        case .failure(.redirect(let redirect)):
+            lastFault = .redirect(redirect)
+            return .held(.moved, retryAt: nil)
+        case .failure(let fault):
+            lastFault = self.fault(fault)
+            return .notSent(retryAt: nil)
+        }
+    }
+
+    /// Whether an account is that of the person who was enrolled, as far as one can tell.
+    func isSamePerson(_ account: PatientAccount) -> Bool {
+        terms.patientFingerprint.map(account.matches) ?? true
+    }
+
+    /// The patient's account behind the token; nil inside when it is no patient's.
+    private func account() async -> Result<PatientAccount?, ExchangeReader.Fault> {
+        // Once as it is, once with a renewed token.
+        for _ in 0..<2 {
+            guard let token = try? await tokens.token() else { return .failure(.unauthorized) }
+            do {
+                let account = try await reader.account(token: token.secret)
+                await tokens.accepted(token)
+                return .success(account)
+            } catch .unauthorized {
+                await refused(token)
+            } catch {
+                return .failure(error)
+            }
+        }
+        return .failure(.unauthorized)
+    }
+
+    /// Takes the person whom the exchange names now for the one who was enrolled, after somebody has said so.
+    public func confirmPerson() async -> PersonConfirmation {
+        switch await account() {
+        case .success(let account?) where account.patient == terms.patient:
+            var confirmed = terms
+            confirmed.patientFingerprint = account.fingerprint()
+            update(confirmed)
+            await termsChanged(confirmed)
+            return .confirmed
+        case .success: return .otherNumber
+        case .failure(let fault): return .notAsked(self.fault(fault).description)
+        }
     }
 
     /// Takes the device and the code that the enrollment does not have yet. What it has stays: it

@@ -29,20 +29,18 @@ public actor ExchangeDestination: Destination {
     /// Under which device and code the samples of a practitioner's patients go out, where the enrollment
     /// has none of its own.
     var knownAttributions: [String: Attribution] = [:]
-    /// Whether a person chose the device, which is then never replaced by another.
-    private let isDeviceChosen: Bool
+    /// Whether the exchange has said, since something may have changed there, that the patient's number means the
+    /// person who was enrolled.
+    var isPersonKnown = false
 
     /// A gateway has a handful of straps; beyond this the writers are made anew.
     static let pointWritersMax = 64
 
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
     /// out anew and is to be kept. Nil when the terms name no server.
-    ///
-    /// `isDeviceChosen` says that a person chose the device: if the exchange no longer takes it, samples
-    /// are held rather than delivered as another's.
     public init?(
         terms: EnrollmentTerms, tokens: RenewingTokens, transport: any HTTPTransport,
-        clock: any GatewayClock = SystemClock(), logger: Logger, isDeviceChosen: Bool = false,
+        clock: any GatewayClock = SystemClock(), logger: Logger,
         termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
     ) {
         guard let origin = Origin(terms.origin) else { return nil }
@@ -53,7 +51,6 @@ public actor ExchangeDestination: Destination {
         self.clock = clock
         self.logger = logger
         self.termsChanged = termsChanged
-        self.isDeviceChosen = isDeviceChosen
     }
 
     /// The exchange's host, as messages name it.
@@ -68,6 +65,13 @@ public actor ExchangeDestination: Destination {
         knownAttributions = [:]
         forgetWriters()
         intervals = .unknown
+        isPersonKnown = false
+    }
+
+    /// Notes that the exchange does not take the token: it may have been made anew, with other people.
+    func refused(_ token: AccessToken) async {
+        isPersonKnown = false
+        await tokens.refused(token)
     }
 
     func forgetWriters() { pointWriters = [:] }
@@ -88,6 +92,7 @@ public actor ExchangeDestination: Destination {
     func deliver(
         _ points: [OutgoingPoint], alone: Bool, isInTime: (@Sendable () -> Bool)?
     ) async -> DeliveryAnswer? {
+        if let answer = await doubtOfPerson() { return answer }
         if points.contains(where: \.point.isInterval), let answer = await learnIntervalCode() {
             return answer
         }
@@ -219,8 +224,10 @@ public actor ExchangeDestination: Destination {
             switch answer.status {
             // A page with this status is a proxy's: no reason to give up a token.
             case 401 where answer.isDocument:
-                await tokens.refused(token)
+                await refused(token)
                 lastFault = .noToken
+                // Whose samples these are is asked before they are sent with another token.
+                if let answer = await doubtOfPerson() { return answer }
             case 404:
                 switch await findBase() {
                 case true?: break
@@ -316,7 +323,7 @@ public actor ExchangeDestination: Destination {
                 try await reader.checkObservations(below: fhirTarget, token: token.secret)
                 return true
             } catch .unauthorized {
-                await tokens.refused(token)
+                await refused(token)
             } catch {
                 if case .redirect = error { lastFault = fault(error) }
                 return false
@@ -346,6 +353,7 @@ public actor ExchangeDestination: Destination {
 
     /// Looks whether the reason of a hold seems gone, and learns what has changed.
     public func isMended(_ reason: HoldReason) async -> Bool {
+        isPersonKnown = false
         switch reason {
         case .enrollAgain: return (try? await tokens.token()) != nil
         // A delivery that runs was resumed.
@@ -408,19 +416,21 @@ public actor ExchangeDestination: Destination {
 
     private func rediscover(_ reason: HoldReason) async -> Bool {
         guard let token = try? await tokens.token() else { return false }
-        let patient: String?
+        let account: PatientAccount?
         do {
-            patient = try await reader.patient(token: token.secret)
+            account = try await reader.account(token: token.secret)
         } catch {
-            if error == .unauthorized { await tokens.refused(token) }
+            if error == .unauthorized { await refused(token) }
             return false
         }
         // Stored samples belong to the patient of the enrollment and to no other.
-        guard let patient, patient == terms.patient else { return false }
-        guard reason != .wrongPatient,
+        guard let account, account.patient == terms.patient else { return false }
+        // A sample is tried, so that this becomes the reason.
+        guard isSamePerson(account) else { return reason != .patientChanged }
+        guard reason != .wrongPatient, reason != .patientChanged,
             let access = try? await reader.access(
-                patient: patient, clientID: await tokens.clientID, token: token.secret)
-        else { return reason == .wrongPatient }
+                patient: account.patient, clientID: await tokens.clientID, token: token.secret)
+        else { return [.wrongPatient, .patientChanged].contains(reason) }
         await adopt(access)
         guard access.isConsented else { return false }
         return terms.device != nil
@@ -433,7 +443,7 @@ public actor ExchangeDestination: Destination {
         changed.code = access.code.code
         let isDeviceGone = !access.devices.contains { $0.id == terms.device }
         // A person's choice is not replaced: the data would be attributed to something else in silence.
-        if isDeviceGone, !isDeviceChosen, access.devices.count == 1 {
+        if isDeviceGone, !terms.isDeviceChosen, access.devices.count == 1 {
             changed.device = access.devices[0].id
         }
         guard changed != terms else { return }

@@ -73,10 +73,7 @@ enum FirebaseDocuments {
     /// The first 12 hexadecimal digits of the SHA-256 of an identifier: from identifiers one could guess those
     /// that come.
     static func digest(of uuid: String) -> String {
-        Digests.sha256(Array(uuid.utf8)).prefix(6).map {
-            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
-        }
-        .joined()
+        Digests.hex(Digests.sha256(Array(uuid.utf8)).prefix(6))
     }
 }
 

@@ -146,10 +146,7 @@ struct WebhookKey: Sendable {
 
     /// The first half of the SHA-256 of a body, in hexadecimal.
     static func digest(of body: [UInt8]) -> String {
-        Digests.sha256(body).prefix(16).map {
-            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
-        }
-        .joined()
+        Digests.hex(Digests.sha256(body).prefix(16))
     }
 
     /// `v1,` and the base64 of the HMAC-SHA256 of `id.seconds.body`.

@@ -141,32 +141,27 @@ import Testing
             let tokens = RenewingTokens(
                 record: enrolled.tokens, file: TokenFile(path: scratch.path + "/tokens.json"),
                 transport: transport, clock: StillClock(), logger: .quiet)
+            var terms = EnrollmentTerms(
+                name: "e1", origin: enrolled.tokens.origin.description,
+                fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
+                clientID: "gw", patient: "40001", device: "70008",
+                codeSystem: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0",
+                identifierSystem: "urn:x")
+            terms.isDeviceChosen = isChosen
             let destination = try #require(
                 ExchangeDestination(
-                    terms: EnrollmentTerms(
-                        name: "e1", origin: enrolled.tokens.origin.description,
-                        fhirBase: enrolled.tokens.origin.description + enrolled.fhirBase,
-                        clientID: "gw", patient: "40001", device: "70008",
-                        codeSystem: "https://w3id.org/openmhealth", code: "omh:heart-rate:2.0",
-                        identifierSystem: "urn:x"),
-                    tokens: tokens, transport: transport, clock: StillClock(), logger: .quiet,
-                    isDeviceChosen: isChosen))
+                    terms: terms, tokens: tokens, transport: transport, clock: StillClock(),
+                    logger: .quiet))
             _ = await destination.isMended(.deviceUnknown)
             #expect(await destination.terms.device == (isChosen ? "70008" : "70007"))
         }
     }
 
-    @Test func aChoiceOfADeviceIsKeptWithTheTokens() async throws {
-        var settings = EnrollSettings()
-        settings.device = "70007"
-        let chosen = try await EnrollerTests.enroll(EnrollerTests.exchange(), settings: settings)
-        #expect(chosen.tokens.isDeviceChosen)
-        let single = try await EnrollerTests.enroll(EnrollerTests.exchange())
-        #expect(!single.tokens.isDeviceChosen)
+    @Test func tokensThatWereSetAsideArePutBackOrRemoved() async throws {
+        let chosen = try await EnrollerTests.enroll(EnrollerTests.exchange())
         let scratch = try Scratch()
         let file = TokenFile(path: scratch.path + "/tokens.json")
         try file.save(chosen.tokens)
-        #expect(try file.load().isDeviceChosen == true)
         try file.setAside()
         #expect(throws: TokenFile.Fault.missing) { try file.load() }
         try file.putBack()

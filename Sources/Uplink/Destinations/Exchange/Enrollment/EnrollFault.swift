@@ -32,8 +32,6 @@ public enum EnrollFault: Error, Hashable, Sendable {
     case notAPatient
     /// No study of this patient asks for heart rate.
     case heartRateNotAsked
-    /// The device the technician named is not among the exchange's candidates.
-    case noSuchDevice
     /// The exchange could not be reached.
     case transport(TransportFault)
 }
@@ -74,7 +72,6 @@ extension EnrollFault: CustomStringConvertible {
         case .notAPatient: "the account behind this invitation is not a patient's"
         case .heartRateNotAsked:
             "no study of this patient collects heart rate; ask the study's staff to add it"
-        case .noSuchDevice: "the exchange does not offer that device to this patient's studies"
         case .transport(let fault): "the exchange could not be reached: \(fault)"
         }
     }

@@ -13,8 +13,6 @@ public struct EnrollSettings: Sendable {
     public var verifier: Secret?
     /// See `clientID`. When nil, the address the exchange registers by itself is used.
     public var redirectURI: String?
-    /// The device to attribute data to, by the exchange's identifier, when there are several.
-    public var device: String?
 
     /// No additions.
     public init() {}
@@ -28,8 +26,8 @@ public struct Enrolled: Sendable {
     public var fhirBase: String
     /// The patient with code and devices; nil for a practitioner key, which serves many patients.
     public var access: PatientAccess?
-    /// The device to attribute data to, unless a person has to choose among `access.devices`.
-    public var device: DeviceCandidate?
+    /// The patient's account; nil for a practitioner key.
+    public var account: PatientAccount?
 }
 
 /// Turns an invitation link or a practitioner key into an enrollment.
@@ -67,20 +65,18 @@ public struct Enroller: Sendable {
             })
         else { throw .notAnExchange }
 
-        var tokens = try await firstTokens(link, client)
-        tokens.isDeviceChosen = settings.device != nil
+        let tokens = try await firstTokens(link, client)
         let token = tokens.pair.access
-        let found = try await translating { () throws(ExchangeReader.Fault) -> PatientAccess?? in
-            guard let patient = try await reader.patient(token: token) else { return .none }
-            return .some(
-                try await reader.access(
-                    patient: patient, clientID: tokens.clientID, token: token))
+        let account = try await translating { () throws(ExchangeReader.Fault) in
+            try await reader.account(token: token)
         }
-        guard let answer = found else { throw .notAPatient }
-        guard let access = answer else { throw .heartRateNotAsked }
-        return Enrolled(
-            tokens: tokens, fhirBase: fhirBase, access: access,
-            device: try choose(among: access.devices))
+        guard let account else { throw .notAPatient }
+        let access = try await translating { () throws(ExchangeReader.Fault) in
+            try await reader.access(
+                patient: account.patient, clientID: tokens.clientID, token: token)
+        }
+        guard let access else { throw .heartRateNotAsked }
+        return Enrolled(tokens: tokens, fhirBase: fhirBase, access: access, account: account)
     }
 
     /// Enrolls with a practitioner's API key, the base64 of `client id:client secret`.
@@ -107,7 +103,7 @@ public struct Enroller: Sendable {
                 tokens: TokenRecord(
                     origin: origin, clientID: clientID,
                     credential: .practitionerKey(clientID: clientID, secret: secret), pair: pair),
-                fhirBase: fhirBase, access: nil, device: nil)
+                fhirBase: fhirBase, access: nil, account: nil)
         case .refused: throw .keyRefused
         case .unclear: throw .serverTrouble(status: nil)
         case .notSent(let fault): throw .transport(fault)
@@ -146,12 +142,6 @@ public struct Enroller: Sendable {
         case .unclear: throw .serverTrouble(status: nil)
         case .notSent(let fault): throw .transport(fault)
         }
-    }
-
-    private func choose(among devices: [DeviceCandidate]) throws(EnrollFault) -> DeviceCandidate? {
-        guard let wanted = settings.device else { return devices.count == 1 ? devices[0] : nil }
-        guard let device = devices.first(where: { $0.id == wanted }) else { throw .noSuchDevice }
-        return device
     }
 
     private func translating<Value: Sendable>(

@@ -55,8 +55,12 @@ struct FlexibleID: Decodable, Hashable {
 struct ProfileDocument: Decodable {
     struct Patient: Decodable {
         var id: FlexibleID
+        var birthDate: String?
     }
 
+    /// Of the account.
+    var id: FlexibleID?
+    var email: String?
     var patient: Patient?
 }
 

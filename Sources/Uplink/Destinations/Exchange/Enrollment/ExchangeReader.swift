@@ -45,9 +45,9 @@ public struct ExchangeReader: Sendable {
         return nil
     }
 
-    /// The patient behind `token`; nil when the account is no patient's.
-    public func patient(token: Secret) async throws(Fault) -> String? {
-        try await read(ProfileDocument.self, "/api/v1/users/profile", token).patient?.id.text
+    /// The patient's account behind `token`; nil when the account is no patient's.
+    public func account(token: Secret) async throws(Fault) -> PatientAccount? {
+        PatientAccount(try await read(ProfileDocument.self, "/api/v1/users/profile", token))
     }
 
     /// What may be delivered for `patient`; nil when no study of theirs asks for heart rate.

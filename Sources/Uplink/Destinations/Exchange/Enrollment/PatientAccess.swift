@@ -61,7 +61,34 @@ public struct DeviceCandidate: Sendable, Hashable, Codable {
     }
 }
 
+/// The device that data are attributed to, and whether a person chose it.
+public struct DeviceChoice: Sendable, Hashable {
+    /// The exchange's identifier of the device.
+    public var id: String
+    /// Then it is never replaced by another.
+    public var isByPerson: Bool
+
+    /// A choice.
+    public init(id: String, isByPerson: Bool) {
+        self.id = id
+        self.isByPerson = isByPerson
+    }
+}
+
 extension PatientAccess {
+    /// The device for a patient who enrolls: the one that is `asked` for, or the `earlier` one while the exchange takes
+    /// it, or the only one. Nil: a person has to choose among ``devices``.
+    public func device(asked: String?, earlier: DeviceChoice?) -> DeviceChoice? {
+        func isOffered(_ id: String) -> Bool { devices.contains { $0.id == id } }
+        if let asked {
+            return isOffered(asked) ? DeviceChoice(id: asked, isByPerson: true) : nil
+        }
+        if let earlier, earlier.isByPerson || isOffered(earlier.id) {
+            return isOffered(earlier.id) ? earlier : nil
+        }
+        return devices.count == 1 ? DeviceChoice(id: devices[0].id, isByPerson: false) : nil
+    }
+
     /// Whether an exchange can have a patient with this identifier: its own are numbers of its database
     /// (docs/exchange.md).
     public static func isExchangeID(_ text: String) -> Bool {

@@ -77,7 +77,8 @@ import Testing
         #expect(enrolled.access?.patient == "40001")
         #expect(enrolled.access?.code.code == "omh:heart-rate:2.0")
         #expect(enrolled.access?.isConsented == true)
-        #expect(enrolled.device == DeviceCandidate(id: "70007", name: "D70007"))
+        #expect(enrolled.access?.devices == [DeviceCandidate(id: "70007", name: "D70007")])
+        #expect(enrolled.account?.patient == "40001")
         #expect(enrolled.tokens.pair.access == Secret("ACCESS"))
         #expect(enrolled.tokens.pair.refresh == Secret("REFRESH"))
         #expect(enrolled.tokens.pair.lifetime == .seconds(1_209_600))
@@ -219,18 +220,40 @@ import Testing
             default: nil
             }
         }
-        #expect(try await Self.enroll(narrowed).device?.id == "70007")
+        #expect(try await Self.enroll(narrowed).access?.devices.map(\.id) == ["70007"])
 
         let offered = Self.exchange { $0.hasSuffix("/consents") ? .json(200, consents) : nil }
-        let enrolled = try await Self.enroll(offered)
-        #expect(enrolled.device == nil)
-        #expect(enrolled.access?.devices.map(\.id) == ["70001", "70004", "70007"])
+        let access = try #require(try await Self.enroll(offered).access)
+        #expect(access.devices.map(\.id) == ["70001", "70004", "70007"])
+    }
 
-        var settings = EnrollSettings()
-        settings.device = "70004"
-        #expect(try await Self.enroll(offered, settings: settings).device?.id == "70004")
-        settings.device = "9"
-        #expect(await Self.fault(offered, settings: settings) == .noSuchDevice)
+    /// Enrolling again took the only device that fits now, in the place of one that a person had chosen.
+    @Test func theDeviceStaysWhileItFitsAndNoneReplacesOneThatAPersonChose() throws {
+        func device(
+            _ offered: [String], asked: String? = nil, earlier: String? = nil,
+            byPerson: Bool = false
+        ) -> DeviceChoice? {
+            PatientAccess(
+                patient: "40001", code: .omhHeartRate, isConsented: true,
+                devices: offered.map { DeviceCandidate(id: $0, name: "") }
+            ).device(
+                asked: asked,
+                earlier: earlier.map { DeviceChoice(id: $0, isByPerson: byPerson) })
+        }
+        #expect(device(["1"]) == DeviceChoice(id: "1", isByPerson: false))
+        #expect(device(["1", "2"]) == nil)
+        #expect(device([]) == nil)
+        #expect(device(["1", "2"], asked: "2") == DeviceChoice(id: "2", isByPerson: true))
+        #expect(device(["1", "2"], asked: "3") == nil)
+        for byPerson in [false, true] {
+            let kept = device(["1", "2"], earlier: "2", byPerson: byPerson)
+            #expect(kept == DeviceChoice(id: "2", isByPerson: byPerson))
+        }
+        #expect(device(["1"], earlier: "2") == DeviceChoice(id: "1", isByPerson: false))
+        #expect(device(["1"], earlier: "2", byPerson: true) == nil)
+        #expect(
+            device(["1"], asked: "1", earlier: "2", byPerson: true)
+                == DeviceChoice(id: "1", isByPerson: true))
     }
 
     @Test func anInvitationWithoutConsentEnrollsAndSaysSo() async throws {
@@ -241,7 +264,7 @@ import Testing
         let enrolled = try await Self.enroll(transport)
         #expect(enrolled.access?.isConsented == false)
         #expect(enrolled.access?.code.code == "omh:heart-rate:2.0")
-        #expect(enrolled.device?.id == "70007")
+        #expect(enrolled.access?.devices.map(\.id) == ["70007"])
     }
 
     @Test func accountsThatCannotDeliverHeartRateAreRefused() async {

@@ -1,0 +1,42 @@
+import ArgumentParser
+
+struct ConfirmCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "confirm",
+        abstract: "Says that something which has changed is as it should be.",
+        subcommands: [ConfirmPatientCommand.self])
+}
+
+struct ConfirmPatientCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "patient",
+        abstract: "Says that the exchange's patient is the person who was enrolled.",
+        discussion: """
+            For a delivery that is held as patient-changed: the account behind the patient's number \
+            has another id or birth date than when it was enrolled. The samples that wait are \
+            delivered to it then. Ask the study's staff first: an exchange that was restored or set \
+            up anew may have given the number to somebody else. Then enroll that person with \
+            `enroll LINK --person other`; the samples of the first one can be exported or erased.
+
+            Example: edge-gateway confirm patient e1
+            """)
+
+    @Argument(help: "The enrollment's name.", completion: .enrollmentName)
+    var enrollment: String
+    @Flag(help: "Do not ask for confirmation.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try daemon.client()
+        try Terminal.confirm(
+            "Deliver what waits in \(enrollment) to the person who has the patient's number now?",
+            yes)
+        let report: EnrollmentReport = try await client.post(
+            "/v1/confirm-patient", ConfirmPatientRequest(enrollment: enrollment),
+            timeout: .seconds(120))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(
+            "\(report.name): the patient is confirmed; its samples are delivered within a minute")
+    }
+}

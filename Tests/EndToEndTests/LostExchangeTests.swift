@@ -1,0 +1,37 @@
+import Foundation
+import Testbed
+import Testing
+
+/// An exchange that was restored from a backup, or is at another address.
+@Suite(.serialized) struct LostExchangeTests {
+    /// A second enrollment began at the new address, and the first one's samples waited for ever.
+    @Test func whatWaitsForAnExchangeThatHasMovedGoesToItsNewAddress() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("deliveries") { $0.balance.delivered >= 2 }
+            await fixture.exchange.cutNetwork()
+            let moved = try await StandInExchange.start()
+            try await fixture.eventually("waiting") { $0.balance.pending >= 4 }
+            let link = await moved.invite(patient: TestWorld.patients[0])
+            let unasked = try await fixture.gateway.command(
+                ["enroll", "-", "--moved", "e0"], input: link)
+            #expect(unasked.status == 2)
+            // Another patient's invitation moves nothing.
+            let other = try await fixture.gateway.command(
+                ["enroll", "-", "--moved", "e0", "--yes"],
+                input: await moved.invite(patient: TestWorld.patients[1]))
+            #expect(other.status != 0)
+            #expect(other.complaint.contains("e0 is not the enrollment of the same patient"))
+            let told = try await fixture.command(
+                "enroll", "-", "--moved", "e0", "--yes", input: link)
+            #expect(told.contains("enrolled as e0 at \(moved.baseURL)"))
+            try await fixture.eventually("all of it") {
+                let stored = await moved.storedCount()
+                return $0.balance.pending <= 2 && stored >= 4
+            }
+            #expect(await moved.duplicates.isEmpty)
+            #expect(try await fixture.command("enrollments").contains("e0"))
+            await moved.stop()
+        }
+    }
+}
