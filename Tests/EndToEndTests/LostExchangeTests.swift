@@ -4,6 +4,29 @@ import Testing
 
 /// An exchange that was restored from a backup, or is at another address.
 @Suite(.serialized) struct LostExchangeTests {
+    /// What was delivered since the backup was gone there, counted as delivered here, and could not be sent again.
+    @Test func whatABackupLacksIsDeliveredAgainByOneCommand() async throws {
+        try await TestWorld.run { fixture in
+            try await fixture.put(on: 0)
+            try await fixture.eventually("deliveries") { $0.balance.delivered >= 8 }
+            let lost = await fixture.exchange.storedCount() - 2
+            await fixture.exchange.restoreBackup(rows: 2)
+            let refused = try await fixture.gateway.command(
+                ["queue", "redeliver", "--since", "2020-01-01"])
+            #expect(refused.status == 2)
+            #expect(refused.complaint.contains("--yes"))
+            let told = try await fixture.command(
+                "queue", "redeliver", "--since", "2020-01-01", "--yes")
+            #expect(told.contains("wait for e0 again"))
+            let status = try await fixture.settle()
+            await fixture.expectExactlyOnce(status.balance)
+            #expect(status.balance.delivered >= lost + 2)
+            let later = try await fixture.command(
+                "queue", "redeliver", "--since", "2100-01-01", "--yes")
+            #expect(later.contains("nothing was delivered to e0 since then"))
+        }
+    }
+
     /// A second enrollment began at the new address, and the first one's samples waited for ever.
     @Test func whatWaitsForAnExchangeThatHasMovedGoesToItsNewAddress() async throws {
         try await TestWorld.run { fixture in

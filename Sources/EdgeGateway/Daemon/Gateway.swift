@@ -38,6 +38,7 @@ struct Gateway: Sendable {
     let gaps: GapService
     let store: QueueService
     let assigning: AssignService
+    let redelivery: RedeliveryService
     let deadLetters: DeadLetterService
     let imports: ImportService
     let history: HistoryService
@@ -126,6 +127,9 @@ struct Gateway: Sendable {
         assigning = AssignService(
             queue: queue, enrollments: enrollments, patients: patients,
             changes: enrollmentChanges, deliveries: deliveries, logger: logger)
+        redelivery = RedeliveryService(
+            queue: queue, enrollments: enrollments, deliveries: deliveries,
+            policy: settings.delivery.policy, logger: logger)
         imports = ImportService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, session: importSession,
             logger: logger)

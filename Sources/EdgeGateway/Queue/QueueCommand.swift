@@ -10,6 +10,7 @@ struct QueueCommand: AsyncParsableCommand {
             QueueStatusCommand.self, QueueListCommand.self, QueueVerifyCommand.self,
             QueueExportCommand.self, QueueImportCommand.self, QueueDeadCommand.self,
             QueueReleaseCommand.self, QueueAssignCommand.self, QueueDiscardCommand.self,
+            QueueRedeliverCommand.self,
             QueueDrainCommand.self, QueuePurgeCommand.self, QueueAcknowledgeCommand.self,
         ])
 }

@@ -176,6 +176,24 @@ struct DiscardRequest: Codable {
     var assignment: Int64
 }
 
+/// `POST /v1/queue/redeliver`
+struct RedeliverRequest: Codable {
+    /// The only enrollment, if left out.
+    var enrollment: String?
+    var since: Date
+    /// Only says what would be sent.
+    var countOnly: Bool?
+}
+
+struct RedeliverReport: Codable, Equatable {
+    var enrollment: String
+    var samples: Int
+    /// When the first of them was measured; left out if there are none.
+    var first: Date?
+    /// When the first delivered sample was measured that is still kept; left out if there is none.
+    var keptSince: Date?
+}
+
 /// `POST /v1/queue/purge`
 struct PurgeRequest: Codable {
     /// Delivered and dropped samples that are older than this go; 0 or left out: all of them.

@@ -5,6 +5,7 @@ import Hummingbird
 struct QueueRoutes {
     let store: QueueService
     let assigning: AssignService
+    let redelivery: RedeliveryService
     let deadLetters: DeadLetterService
     let imports: ImportService
     let history: HistoryService
@@ -40,6 +41,11 @@ struct QueueRoutes {
         router.post("v1/queue/discard") { [assigning] request, _ in
             try await Answers.answer(request) { (ask: DiscardRequest) in
                 try await assigning.discard(ask)
+            }
+        }
+        router.post("v1/queue/redeliver") { [redelivery] request, _ in
+            try await Answers.answer(request) { (ask: RedeliverRequest) in
+                try await redelivery.redeliver(ask)
             }
         }
         router.post("v1/queue/purge") { [store] request, _ in

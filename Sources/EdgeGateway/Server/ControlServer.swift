@@ -67,7 +67,8 @@ struct ControlServer: ReopenedServer {
             webEnrolling: gateway.webEnrolling
         ).add(to: router)
         QueueRoutes(
-            store: gateway.store, assigning: gateway.assigning, deadLetters: gateway.deadLetters,
+            store: gateway.store, assigning: gateway.assigning, redelivery: gateway.redelivery,
+            deadLetters: gateway.deadLetters,
             imports: gateway.imports, history: gateway.history
         ).add(to: router)
         GapRoutes(gaps: gateway.gaps).add(to: router)

@@ -65,14 +65,14 @@ struct DeliveryBooks: Sendable, Hashable {
         try db.count(count, .dropped, reason, segment: segment, destination: further ?? 0)
     }
 
-    /// Takes one of those back, which was delivered after all.
-    func takeBack(_ db: Database, droppedFor reason: String) throws {
+    /// Takes some of those back, as if they had been delivered.
+    func takeBack(_ db: Database, _ count: Int = 1, droppedFor reason: String) throws {
         try db.execute(
             sql: """
-                UPDATE loss SET count = count - 1
+                UPDATE loss SET count = count - ?
                 WHERE segment = ? AND destination = ? AND kind = 'dropped' AND reason = ?
-                """, arguments: [segment, further ?? 0, reason])
-        try move(db, delivered: 1, dropped: -1)
+                """, arguments: [count, segment, further ?? 0, reason])
+        try move(db, delivered: count, dropped: -count)
     }
 
     // MARK: - Dead letters
@@ -157,6 +157,70 @@ struct DeliveryBooks: Sendable, Hashable {
         try move(db, through: through, dropped: count)
         return DroppedRange(
             books: self, ids: (min(cursor, through - 1) + 1)...through, reason: reason)
+    }
+
+    // MARK: - Delivering again
+
+    func delivered(_ db: Database) throws -> Int {
+        try Int.fetchOne(
+            db.cachedStatement(sql: "SELECT delivered FROM \(table) WHERE \(row)"),
+            arguments: rowArguments) ?? 0
+    }
+
+    /// How many samples were dropped, by reason.
+    func losses(_ db: Database) throws -> [String: Int] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT reason, count FROM loss
+                    WHERE segment = ? AND destination = ? AND kind = 'dropped'
+                    """), arguments: [segment, further ?? 0])
+        return Dictionary(
+            rows.map { ($0[0] ?? "", $0[1] ?? 0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Whether the segment still has its first row.
+    func isUnpruned(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT pruned_through < first_sample FROM segment WHERE id = ?"),
+            arguments: [segment]) ?? false
+    }
+
+    /// The rows of the segment in a range, each with whether it has a dead letter here.
+    var settledSQL: String {
+        """
+        SELECT \(SampleColumn.listOfP), EXISTS (SELECT 1 FROM \(letters) d
+            WHERE d.sample = p.id\(further == nil ? "" : " AND d.destination = ?4"))
+        FROM sample p WHERE p.id BETWEEN ?1 AND ?2 AND p.segment = ?3 ORDER BY p.id
+        """
+    }
+
+    func settledArguments(_ ids: ClosedRange<Int64>) -> StatementArguments {
+        [ids.lowerBound, ids.upperBound, segment] + (further.map { [$0] } ?? [])
+    }
+
+    /// Has rows wait for the destination as dead letters do that were put back.
+    func insertRedeliveries(
+        _ db: Database, of ids: ClosedRange<Int64>, except damaged: Set<Int64>
+    ) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO \(letters) (sample, segment, reason, diagnostics,
+                    is_requeued\(further == nil ? "" : ", destination"))
+                SELECT p.id, p.segment, '\(SampleQueue.redelivered)', '',
+                    1\(further == nil ? "" : ", ?4")
+                FROM sample p WHERE p.id BETWEEN ?1 AND ?2 AND p.segment = ?3
+                    AND NOT EXISTS (SELECT 1 FROM \(letters) d
+                        WHERE d.sample = p.id\(further == nil ? "" : " AND d.destination = ?4"))
+                """, arguments: settledArguments(ids))
+        for sample in damaged { try deleteRedelivery(db, sample) }
+    }
+
+    private func deleteRedelivery(_ db: Database, _ sample: Int64) throws {
+        try db.execute(
+            sql: "DELETE FROM \(letters) WHERE \(letter) AND reason = '\(SampleQueue.redelivered)'",
+            arguments: letterArguments(sample))
     }
 
     // MARK: - Where they stand

@@ -207,20 +207,25 @@ extension SampleQueue.Walk {
                     reason: "damaged", diagnostics: "the stored row fails its checksum"))
             return
         }
-        samples.append(
-            PendingSample(
-                id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
-                assignmentID: segment.assignmentID, patient: segment.patient,
-                runNonce: segment.runNonce, time: time, frame: row.frame,
-                flags: UInt32(truncatingIfNeeded: row.flags),
-                identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther))
+        samples.append(PendingSample(row, time, of: segment))
     }
 }
 
-/// A segment with samples to send, and all its samples have in common.
+extension PendingSample {
+    init(_ row: SampleRow, _ time: UTC, of segment: PendingSegment) {
+        self.init(
+            id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
+            assignmentID: segment.assignmentID, patient: segment.patient,
+            runNonce: segment.runNonce, time: time, frame: row.frame,
+            flags: UInt32(truncatingIfNeeded: row.flags),
+            identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther)
+    }
+}
+
+/// A segment of a delivery, and what its samples have in common.
 struct PendingSegment: Sendable {
     var id: Int64
-    /// Sample ids from the cursor's next to the last.
+    /// Sample ids: from the cursor's next to the last, or of what is done with.
     var pending: ClosedRange<Int64>
     var assignmentID: Int64
     var runNonce: UInt64
@@ -231,8 +236,21 @@ struct PendingSegment: Sendable {
     /// Whether the delivery is a further one of the segment's assignment.
     var isFurther: Bool
 
+    /// Those with samples to send.
     static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
-        try pendingSQL.flatMap { sql in
+        try segments(db, pendingSQL, enrollment)
+    }
+
+    /// Those with kept samples that the delivery is done with, oldest first.
+    static func settled(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
+        try segments(db, settledSQL, enrollment)
+            .sorted { $0.pending.lowerBound < $1.pending.lowerBound }
+    }
+
+    private static func segments(
+        _ db: Database, _ statements: [String], _ enrollment: Int64
+    ) throws -> [PendingSegment] {
+        try statements.flatMap { sql in
             try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [enrollment])
                 .compactMap { PendingSegment(row: $0, id: $0[0], from: 1) }
         }
@@ -246,21 +264,29 @@ struct PendingSegment: Sendable {
             : "a.patient"
     }
 
-    private static let pendingSQL = [
-        ("segment s", "s", "a.enrollment", false),
-        ("further_delivery d JOIN segment s ON s.id = d.segment", "d", "d.destination", true),
-    ].map { from, books, destination, isFurther in
-        """
-        SELECT s.id, \(books).settled_through + 1, s.last_sample, s.assignment, r.nonce,
-            b.wall_offset_us, a.sensor, \(patientSQL(isFurther: isFurther)), s.identity_shift,
-            \(isFurther)
-        FROM \(from)
-        JOIN assignment a ON a.id = s.assignment
-        JOIN run r ON r.id = s.run
-        JOIN boot b ON b.id = r.boot
-        WHERE \(books).settled_through < s.last_sample AND \(destination) = ?
-            AND b.wall_offset_us IS NOT NULL
-        """
+    private static let pendingSQL = sql { ("\($0).settled_through", "s.last_sample") }
+    private static let settledSQL = sql { ("s.pruned_through", "\($0).settled_through") }
+
+    /// The statements for assignments whose own destination it is, and for the others; `ends` gives the columns after
+    /// and through which the samples lie.
+    private static func sql(_ ends: (String) -> (after: String, through: String)) -> [String] {
+        [
+            ("segment s", "s", "a.enrollment", false),
+            ("further_delivery d JOIN segment s ON s.id = d.segment", "d", "d.destination", true),
+        ].map { from, books, destination, isFurther in
+            let (after, through) = ends(books)
+            return """
+                SELECT s.id, \(after) + 1, \(through), s.assignment, r.nonce,
+                    b.wall_offset_us, a.sensor, \(patientSQL(isFurther: isFurther)),
+                    s.identity_shift, \(isFurther)
+                FROM \(from)
+                JOIN assignment a ON a.id = s.assignment
+                JOIN run r ON r.id = s.run
+                JOIN boot b ON b.id = r.boot
+                WHERE \(after) < \(through) AND \(destination) = ?
+                    AND b.wall_offset_us IS NOT NULL
+                """
+        }
     }
 
     /// From a row of ``SampleQueue/requeuedSQL``.

@@ -46,6 +46,14 @@ extension StandInExchange {
         seed.patients[index].birthDate = "1990-12-24"
     }
 
+    /// Puts back a backup that has the first `count` stored rows: the others are gone, and their identifiers are new
+    /// again.
+    public func restoreBackup(rows count: Int) {
+        let kept = Set(observations.prefix(count).map(\.id))
+        observations.removeAll { !kept.contains($0.id) }
+        identifierOwners = identifierOwners.filter { kept.contains($0.value) }
+    }
+
     /// How long the server works on one entry. A worker busy for over 30 s is killed; and two
     /// workers with the same identifiers race, which leaves orphans.
     public func setPace(perEntry pace: Duration) { pacePerEntry = pace }

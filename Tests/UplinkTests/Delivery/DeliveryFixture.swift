@@ -119,6 +119,15 @@ struct DeliveryFixture {
         }
     }
 
+    /// Has what was delivered since `time` wait again.
+    func redeliver(since time: UTC, _ resolution: Resolution = .raw) async throws -> Int {
+        let policy = DeliveryPolicy()
+        return try await queue.redeliver(
+            Redelivery(
+                destination: enrollment.id, since: time, window: resolution.window,
+                withheld: { policy.reason(toWithhold: $0) }))
+    }
+
     func checkExactlyOnce(_ count: Int) async throws {
         #expect(await exchange.storedCount(patient: 40001) == count)
         #expect(await exchange.duplicates.isEmpty)
