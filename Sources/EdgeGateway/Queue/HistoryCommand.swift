@@ -63,7 +63,14 @@ struct HistoryCommand: AsyncParsableCommand {
             }
             let report: HistoryReport = try await client.get(path)
             if daemon.json { return try Terminal.printJSON(report) }
-            return Terminal.print(QueueText.uploads(report))
+            Terminal.print(QueueText.uploads(report))
+            // A request counts as delivered while the RR intervals in it are refused.
+            let enrollments: [EnrollmentReport] = try await client.get("/v1/enrollments")
+            for enrollment in enrollments
+            where report.uploads.contains(where: { $0.enrollment == enrollment.name }) {
+                for line in EnrollmentsCommand.refusals(enrollment) { Terminal.print(line) }
+            }
+            return
         }
         var path = "/v1/history/hours?hours=\(last ?? 24)"
         if let sensor { path += "&sensor=\(try await client.sensorID(sensor))" }
