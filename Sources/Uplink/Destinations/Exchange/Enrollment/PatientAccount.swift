@@ -5,33 +5,51 @@
 public struct PatientAccount: Sendable {
     /// The patient's identifier at the exchange.
     public let patient: String
-    /// What tells one person from another.
-    private let traits: Secret
+    /// What tells one person from another; nil where the exchange does not say.
+    private let account: Secret?
+    private let birthDate: Secret?
+    private let address: Secret?
 
     /// Nil when the account is no patient's.
     init?(_ profile: ProfileDocument) {
         guard let patient = profile.patient else { return nil }
         self.patient = patient.id.text
-        // A birth date stays; an address changes, and stands in only where there is no birth date.
-        let born = patient.birthDate ?? profile.email?.lowercased() ?? ""
-        traits = Secret([patient.id.text, profile.id?.text ?? "", born].joined(separator: "\n"))
+        account = (profile.id?.text).map { Secret($0) }
+        birthDate = patient.birthDate.map { Secret($0) }
+        address = profile.email.map { Secret($0.lowercased()) }
     }
 
-    /// A new fingerprint of the person, made with a salt of its own: a salt and a hash, both hexadecimal.
+    /// A new fingerprint of the person: a salt of its own, and a hash of each thing that is known, hexadecimal, with
+    /// colons between them.
     public func fingerprint() -> String {
-        fingerprint(salt: Digests.hex((0..<Self.saltBytes).map { _ in UInt8.random(in: 0...255) }))
+        let salt = (0..<Self.saltBytes).map { _ in UInt8.random(in: 0...255) }
+        return fingerprint(salt: Digests.hex(salt)).joined(separator: ":")
     }
 
-    /// Whether this is the person of whom a fingerprint was made.
+    /// Whether this can be the person of whom a fingerprint was made. Only what both tell counts: a server that is updated
+    /// may say more of its accounts, or less. An address changes, and counts only beside an unknown birth date.
     public func matches(_ fingerprint: String) -> Bool {
-        let salt = fingerprint.prefix { $0 != ":" }
-        return fingerprint == self.fingerprint(salt: String(salt))
+        let before = fingerprint.split(separator: ":", omittingEmptySubsequences: false)
+            .map(String.init)
+        guard before.count == 4 else { return false }
+        let now = self.fingerprint(salt: before[0])
+        func isSame(_ part: Int) -> Bool? {
+            before[part].isEmpty || now[part].isEmpty ? nil : before[part] == now[part]
+        }
+        return isSame(1) ?? true && isSame(2) ?? isSame(3) ?? true
     }
 
     private static let saltBytes = 16
 
-    private func fingerprint(salt: String) -> String {
-        let hash = Digests.hmacSHA256(key: [UInt8](salt.utf8), [UInt8](traits.revealed.utf8))
-        return salt + ":" + Digests.hex(hash)
+    private func fingerprint(salt: String) -> [String] {
+        /// Few digits of what could be guessed: they tell two people apart, and leave several guesses right.
+        func hash(_ trait: Secret?, digits: Int) -> String {
+            guard let trait else { return "" }
+            let hash = Digests.hmacSHA256(key: [UInt8](salt.utf8), [UInt8](trait.revealed.utf8))
+            return String(Digests.hex(hash).prefix(digits))
+        }
+        return [
+            salt, hash(account, digits: 16), hash(birthDate, digits: 3), hash(address, digits: 4),
+        ]
     }
 }
