@@ -190,7 +190,7 @@ struct RedeliverReport: Codable, Equatable {
     var samples: Int
     /// When the first of them was measured; left out if there are none.
     var first: Date?
-    /// When the first delivered sample was measured that is still kept; left out if there is none.
+    /// When the oldest delivered sample that the store still has was measured; left out if it has none.
     var keptSince: Date?
 }
 

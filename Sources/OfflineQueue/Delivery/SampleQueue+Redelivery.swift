@@ -31,7 +31,7 @@ public struct Redelivery: Sendable {
         public var samples = 0
         /// The time of the first of them; nil if there are none.
         public var first: UTC?
-        /// The time of the first delivered sample that is still kept; nil if there is none.
+        /// The time of the oldest delivered sample that the store still has; nil if it has none.
         public var keptSince: UTC?
 
         /// Nothing.

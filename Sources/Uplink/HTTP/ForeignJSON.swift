@@ -2,7 +2,7 @@ import Foundation
 
 /// A member of foreign JSON: nil where it is missing, null or of another type.
 ///
-/// A server that answers one member in another form than it should takes the others not with it.
+/// One member that has the wrong form leaves the others readable.
 @propertyWrapper
 struct IfAny<Value: Decodable & Sendable>: Decodable, Sendable {
     var wrappedValue: Value?

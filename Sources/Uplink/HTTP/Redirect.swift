@@ -8,7 +8,7 @@ public struct Redirect: Sendable, Hashable {
     /// Whether that is the server itself, by another path.
     public var isWithin = false
 
-    /// A redirect by this answer of `origin`; nil if it is none.
+    /// Reads a redirect by `origin` from its answer; nil if the answer is not one.
     public init?(_ answer: HTTPAnswer, of origin: Origin) {
         guard 300..<400 ~= answer.status else { return nil }
         status = answer.status

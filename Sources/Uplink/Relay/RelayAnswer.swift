@@ -188,7 +188,7 @@ extension HoldReason {
     }
 }
 
-/// What is of interest in an answer.
+/// The members of an answer that are read.
 private struct Document: Decodable {
     struct Entry: Decodable, Sendable {
         @IfAny var verdict: String?

@@ -198,7 +198,7 @@ struct RelayRequest: Sendable, Hashable {
     }
 }
 
-/// What is of interest in a request.
+/// The members of a request that are read.
 private struct Document: Decodable {
     struct Point: Decodable, Sendable {
         @IfAny var id: String?
@@ -227,8 +227,8 @@ private struct Document: Decodable {
     @IfAny var straps: FirstOf<Strap>?
 }
 
-/// The first elements of an array, one more than anybody sends, which shows that there are too many: who sends a
-/// hundred thousand shall not cost more.
+/// The first elements of an array. One more than a gateway sends is enough to see that there are too many, so that an
+/// array of a hundred thousand costs no more.
 private struct FirstOf<Element: Decodable & Sendable>: Decodable, Sendable {
     private(set) var elements: [Element] = []
 

@@ -20,7 +20,7 @@ import Testing
         #"{"text":7,"number":8}"#, #"{"text":null,"number":8,"list":{}}"#,
         #"{"number":8,"truth":"yes"}"#,
         #"{"text":[{"text":"x"}],"number":8.0,"more":[[[]]]}"#, #"{"text":"\uD83D","number":8}"#,
-    ]) func aMemberOfAnotherTypeTakesTheOthersNotWithIt(text: String) throws {
+    ]) func aMemberOfTheWrongTypeLeavesTheOthersReadable(text: String) throws {
         let document = try Document(json: Array(text.utf8))
         #expect(document.number == 8)
         #expect(document.text == nil && document.truth == nil && document.list == nil)
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: ["", "{", "[1 2]", "{a:1}", "tru", "\"", "[] []", "'a'", "\u{0}"])
-    func whatIsNoJSONIsRefused(text: String) {
+    func textThatIsNotJSONIsRefused(text: String) {
         #expect(throws: (any Error).self) { try Document(json: Array(text.utf8)) }
     }
 

@@ -29,7 +29,7 @@ public struct BundleAnswer: Sendable {
     }
 }
 
-/// What is of interest in a bundle's answer.
+/// The members of a bundle's answer that are read.
 private struct Document: Decodable {
     @IfAny var resourceType: String?
     @IfAny var type: String?
@@ -75,7 +75,7 @@ struct OperationOutcome: Decodable, Sendable {
     /// The diagnostics of the first issue, empty if there are none.
     var diagnostics: String { issue?.first?.wrappedValue?.diagnostics ?? "" }
 
-    /// The diagnostics in a single endpoint's error body, empty if it is none.
+    /// The diagnostics in a single endpoint's error body; empty if the body is no OperationOutcome.
     static func diagnostics(_ body: [UInt8]) -> String {
         (try? OperationOutcome(json: body))?.diagnostics ?? ""
     }

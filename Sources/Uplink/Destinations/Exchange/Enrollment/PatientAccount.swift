@@ -36,13 +36,14 @@ public struct PatientAccount: Sendable {
         func isSame(_ part: Int) -> Bool? {
             before[part].isEmpty || now[part].isEmpty ? nil : before[part] == now[part]
         }
-        return isSame(1) ?? true && isSame(2) ?? isSame(3) ?? true
+        return (isSame(1) ?? true) && (isSame(2) ?? isSame(3) ?? true)
     }
 
     private static let saltBytes = 16
 
     private func fingerprint(salt: String) -> [String] {
-        /// Few digits of what could be guessed: they tell two people apart, and leave several guesses right.
+        /// Of a trait that could be guessed only a few digits are kept: enough to tell two people apart, and too few to
+        /// confirm a guess.
         func hash(_ trait: Secret?, digits: Int) -> String {
             guard let trait else { return "" }
             let hash = Digests.hmacSHA256(key: [UInt8](salt.utf8), [UInt8](trait.revealed.utf8))
