@@ -27,6 +27,9 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// The rebuilt time may be off by more than ``TimedFrame/uncertaintyMicrosecondsMax``.
     public static let uncertainTime = Plausibility(rawValue: 1 << 6)
 
+    /// Those of a rate that is none: a person's heart has no such rate.
+    public static let withoutRate: Plausibility = [.zeroRate, .outOfRange]
+
     /// Every flag there is.
     public static let all: Plausibility = [
         .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump, .estimatedTime,

@@ -79,8 +79,9 @@ public struct RecordingHealth: Sendable {
                     strap.withoutRateTime = uptime - without.since
                     strap.rateFault = without.fault.meaning
                 }
-                strap.unstoredTime = history.unstoredTime(
-                    of: sensor.id, now: counts, at: uptime)
+                strap.unstoredTime = min(
+                    history.unstoredTime(of: sensor.id, now: counts, at: uptime),
+                    session.sendingTime(at: uptime))
             }
             guard let link = links.first(where: { $0.address == address }) else {
                 return strap
@@ -120,6 +121,7 @@ extension HealthHistory.Counts {
         for id in enrollments {
             deliveries[id] = HealthHistory.Backlog(
                 settled: totals.settled[id] ?? 0, pending: totals.pending[id] ?? 0)
+        case .implausible(let bpm): "its rate is \(bpm), which no heart has"
         }
     }
 }

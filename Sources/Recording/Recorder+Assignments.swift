@@ -69,12 +69,25 @@ extension Recorder {
         settleIntakes()
     }
 
-    /// The last frame that waits, decoded: the proof of life.
+    /// The last measurement with a rate that a heart can have, of the frames that wait: the proof of life.
     public func firstMeasurement(of address: String) -> HeartRateMeasurement? {
-        guard let held = held[address] else { return sessions[address]?.latest }
-        return held.frames.reversed().lazy
-            .compactMap { try? HeartRateMeasurement(frame: $0.bytes, policy: self.policy) }
-            .first { $0.bpm > 0 }
+        measurements(of: address).first {
+            Plausibility.judge($0).isDisjoint(with: .withoutRate)
+        }
+    }
+
+    /// The last measurement, whatever its rate.
+    public func lastMeasurement(of address: String) -> HeartRateMeasurement? {
+        measurements(of: address).first { _ in true }
+    }
+
+    private func measurements(of address: String) -> some Sequence<HeartRateMeasurement> {
+        let frames = held[address]?.frames ?? []
+        let known = held[address] == nil ? sessions[address]?.latest : nil
+        return [known].compactMap { $0 }
+            + frames.reversed().compactMap {
+                try? HeartRateMeasurement(frame: $0.bytes, policy: policy)
+            }
     }
 
     /// When the first frame that waits arrived, with which the sensor's next assignment begins; nil if none waits.

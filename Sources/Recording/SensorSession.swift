@@ -3,13 +3,15 @@ import GATTHeartRate
 import OfflineQueue
 
 /// Why a frame has no heart rate.
-public enum RateFault: Sendable {
+public enum RateFault: Sendable, Equatable {
     /// It cannot be decoded.
     case unreadable
     /// The sensor does not touch skin.
     case contactLost
     /// The rate is 0.
     case noPulse
+    /// No heart has this rate.
+    case implausible(bpm: UInt16)
 }
 
 /// What is known of one worn sensor while the daemon runs: turns its frames into arrivals.
@@ -35,6 +37,8 @@ public struct SensorSession: Sendable {
     private var interruptions = Interruptions()
     /// When the last frame arrived, decodable or not.
     public private(set) var latestArrival: Uptime?
+    /// Since when frames have come without a silence between them.
+    private var sendingSince: Uptime?
     /// Why the last frame had no heart rate, and since when no frame has had one; nil while they do.
     public private(set) var rateFault: (fault: RateFault, since: Uptime)?
     /// When the last frame was sent.
@@ -80,6 +84,14 @@ public struct SensorSession: Sendable {
     /// How long nothing has come.
     public func silentTime(at uptime: Uptime) -> Duration { uptime - (latestArrival ?? began) }
 
+    /// How long it has been sending.
+    public func sendingTime(at uptime: Uptime) -> Duration {
+        sendingSince.map { uptime - $0 } ?? .zero
+    }
+
+    /// Up to this a silence is usual for it.
+    private var pauseMax: Duration { max(SampleQueue.silenceMax, (cadence ?? .zero) * 3) }
+
     /// How much of the last quarter of an hour is without a heart rate while the strap comes and goes; nil while it does
     /// not.
     public var missingTime: Duration? { interruptions.isMany ? interruptions.missing : nil }
@@ -103,6 +115,7 @@ public struct SensorSession: Sendable {
     mutating func take(
         _ frame: [UInt8], uptime: Uptime, now: ClockReading, policy: DecodePolicy
     ) -> [Arrival] {
+        if latestArrival.map({ uptime - $0 > pauseMax }) ?? true { sendingSince = uptime }
         latestArrival = uptime
         _ = doubling.note(frame, at: uptime.microseconds)
         return receive(intake.take(frame, at: uptime.microseconds), now, policy)
@@ -166,12 +179,14 @@ public struct SensorSession: Sendable {
             latest = measurement
             _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
             let plausibility = judge.judge(measurement, at: uptime.microseconds)
-            note(RateFault(plausibility, needsContact: needsContact), at: uptime)
+            let fault = RateFault(
+                plausibility, bpm: measurement.bpm, needsContact: needsContact)
+            note(fault, at: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
                     plausibility, anomalies: measurement.anomalies, uncertainty: uncertainty),
-                isLate: uncertainty != nil)
+                lacking: fault?.cause, isLate: uncertainty != nil)
         } catch {
             note(.unreadable, at: uptime)
             return Arrival(
@@ -186,8 +201,7 @@ public struct SensorSession: Sendable {
         rateFault = fault.map { ($0, since) }
         latestFrame = uptime
         if fault == nil {
-            interruptions.dataCame(
-                at: uptime, pauseMax: max(SampleQueue.silenceMax, (cadence ?? .zero) * 3))
+            interruptions.dataCame(at: uptime, pauseMax: pauseMax)
         }
     }
 
@@ -210,11 +224,13 @@ public struct SensorSession: Sendable {
 }
 
 extension RateFault {
-    fileprivate init?(_ plausibility: Plausibility, needsContact: Bool) {
+    fileprivate init?(_ plausibility: Plausibility, bpm: UInt16, needsContact: Bool) {
         if needsContact, plausibility.contains(.contactLost) {
             self = .contactLost
         } else if plausibility.contains(.zeroRate) {
             self = .noPulse
+        } else if !plausibility.isDisjoint(with: .withoutRate) {
+            self = .implausible(bpm: bpm)
         } else {
             return nil
         }

@@ -76,3 +76,14 @@ struct SilenceCause: Equatable {
         return cause != before
     }
 }
+
+extension RateFault {
+    /// What the ledger of gaps calls frames that come without a heart rate.
+    var cause: GapCause {
+        switch self {
+        case .unreadable: .undecodable
+        case .contactLost: .noContact
+        case .noPulse, .implausible: .noRate
+        }
+    }
+}

@@ -1,5 +1,6 @@
 import Basics
 import Foundation
+import GATTHeartRate
 import GRDB
 import OfflineQueue
 import Testbed
@@ -149,6 +150,7 @@ struct ChaosStore {
                         SELECT s.assignment, b.boot_id, p.uptime_us, b.boot_id, p.uptime_us
                         FROM sample p JOIN segment s ON s.id = p.segment
                         JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                        WHERE p.flags & \(Self.lackingRate) = 0
                         """), isGap: false)
             var begins: [Int64: UTC] = [:]
             for row in try Row.fetchAll(
@@ -178,6 +180,9 @@ struct ChaosStore {
         }
         return holes
     }
+
+    /// Samples without a heart rate cover no time.
+    private static let lackingRate = Plausibility.withoutRate.union(.contactLost).rawValue
 
     /// A silence that is no gap: three times the cadence of the straps (docs/operations.md), 2.5 s and what a
     /// busy host adds to the arrivals by which the gateway measures it; and what is lost in computing the truth.

@@ -282,6 +282,29 @@ import Testing
         try await stage.end()
     }
 
+    /// `pair` said "first heartbeat: 255 bpm".
+    @Test func aRateThatNoHeartHasIsNoProofOfLife() async throws {
+        let stage = try await Stage()
+        let band = "C0:00:00:00:00:07"
+        #expect(await stage.recorder.beginPairing(band))
+        func take(_ bpm: UInt8, at second: Double) async {
+            await stage.recorder.take([
+                .frame(
+                    SensorFrame(
+                        address: band, bytes: [0, bpm], uptime: .zero + .seconds(second),
+                        connectionNumber: 1))
+            ])
+        }
+        await take(255, at: 101)
+        #expect(await stage.recorder.firstMeasurement(of: band) == nil)
+        #expect(await stage.recorder.lastMeasurement(of: band)?.bpm == 255)
+        await take(71, at: 102)
+        await take(255, at: 103)
+        #expect(await stage.recorder.firstMeasurement(of: band)?.bpm == 71)
+        await stage.recorder.abandonPairing(band)
+        try await stage.end()
+    }
+
     /// What came before bonding told a strap's address waited for ever where it then was not paired.
     @Test func framesOfAStrapThatIsRenamedAndNotPairedWaitNoLonger() async throws {
         let stage = try await Stage()

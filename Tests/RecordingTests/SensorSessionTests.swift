@@ -56,6 +56,7 @@ import Testing
 
     @Test(arguments: [
         ([0x04, 70], RateFault.contactLost), ([0x00, 0], .noPulse), ([0x01], .unreadable),
+        ([0x00, 255], .implausible(bpm: 255)),
     ])
     func framesWithoutAHeartRateAreToldApartFromSilence(frame: [UInt8], fault: RateFault) {
         var session = SensorSession(sensorID: 1, assignmentID: 7)
@@ -74,6 +75,21 @@ import Testing
         #expect(session.rateFault?.since == Uptime(microseconds: 1_000_000_000))
         take([0x06, 72], at: 1_001)
         #expect(session.rateFault == nil)
+    }
+
+    /// `status` advised to restart the gateway: nothing had been stored for as long as bluetoothd stood still.
+    @Test func aStrapWhoseFramesComeAgainAfterAHangHasBeenSendingSinceThen() {
+        var session = SensorSession(sensorID: 1, assignmentID: 7)
+        func take(at second: Int64) {
+            _ = session.take(
+                [0, 70], uptime: .zero + .seconds(second), now: now, policy: .clinical)
+        }
+        #expect(session.sendingTime(at: .zero + .seconds(5)) == .zero)
+        for second in Int64(1)...90 { take(at: second) }
+        #expect(session.sendingTime(at: .zero + .seconds(90)) == .seconds(89))
+        take(at: 190)
+        take(at: 191)
+        #expect(session.sendingTime(at: .zero + .seconds(192)) == .seconds(2))
     }
 
     @Test func framesOfAFloodAreMarkedWithTheUncertaintyOfTheirTimes() {

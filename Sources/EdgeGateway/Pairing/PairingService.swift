@@ -259,7 +259,11 @@ struct PairingService: Sendable {
     ) async -> PairReport {
         let first = await recorder.firstMeasurement(of: sensor.address)
         var notes = notesOfPatient
-        if first == nil {
+        if first == nil, let other = await recorder.lastMeasurement(of: sensor.address) {
+            notes.append(
+                "it sends frames without a usable heart rate (\(other.bpm) bpm): wear it, moisten the "
+                    + "electrodes; a watch or band may have to measure, or to be in an activity")
+        } else if first == nil {
             notes.append("no heartbeat yet: wear the strap and moisten its electrodes")
         } else if first?.contact == .notDetected {
             notes.append("no skin contact: moisten the electrodes and tighten the strap")

@@ -28,7 +28,7 @@ extension SampleQueue {
                 segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
             try walk.rows(db, after: segment[1] ?? 0, in: span) { time, sample in
                 guard let measurement = try? HeartRateMeasurement(frame: sample.frame),
-                    measurement.bpm > 0
+                    Plausibility.judge(measurement).isDisjoint(with: .withoutRate)
                 else { return }
                 body(time, measurement.bpm)
             }

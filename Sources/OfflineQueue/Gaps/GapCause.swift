@@ -1,4 +1,4 @@
-/// Why an assignment has no samples for a while.
+/// Why an assignment has no heart rate for a while.
 ///
 /// Raw values are stored and shown: they never change. The words below are the only ones: `gaps`
 /// prints them, and `DocumentTableTests` writes them into the live page and docs/operations.md.
@@ -10,6 +10,8 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
     /// Also the cause where no other was noted.
     case silent
     case undecodable
+    /// 0, or a rate that no heart has.
+    case noRate = "no-rate"
     case adapterDown = "adapter-down"
     case adapterFull = "adapter-full"
     /// bluetoothd, or the system bus.
@@ -52,6 +54,11 @@ public enum GapCause: String, Sendable, Hashable, CaseIterable, Codable {
             (
                 "the strap sends frames without a readable measurement; they are kept",
                 "report them: edge-gateway decode shows what is wrong with one"
+            )
+        case .noRate:
+            (
+                "the strap sends frames without a usable heart rate; they are kept",
+                "as for the health item no-heart-rate"
             )
         case .adapterDown:
             (

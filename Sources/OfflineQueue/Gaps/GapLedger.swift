@@ -96,7 +96,7 @@ struct GapLedger: Sendable, Hashable, Codable {
         patience = overflow ? Self.silenceMax : max(Self.silenceMax, .microseconds(longest))
     }
 
-    /// A frame came that is not a sample: it could not be decoded or stored.
+    /// A frame came that says nothing of the heart: it could not be decoded or stored, or has no rate.
     mutating func frame(without cause: GapCause, at uptime: Uptime) {
         settle(to: uptime)
         prevailing = cause

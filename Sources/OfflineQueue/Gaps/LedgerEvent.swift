@@ -44,6 +44,8 @@ extension [Int64: KeptLedger] {
                 self[arrival.assignmentID]?.ledger.frame(without: .queueFull, at: uptime)
             } else if arrival.faultStored != nil {
                 self[arrival.assignmentID]?.ledger.frame(without: .undecodable, at: uptime)
+            } else if let cause = arrival.lacking {
+                self[arrival.assignmentID]?.ledger.frame(without: cause, at: uptime)
             } else if arrival.isLate {
                 self[arrival.assignmentID]?.ledger.lateSample(at: uptime)
             } else {

@@ -5,7 +5,7 @@ import GRDB
 public struct HeartRateBucket: Sendable, Hashable {
     /// Where the range begins.
     public let begin: UTC
-    /// Samples with a heart rate above 0.
+    /// Samples with a heart rate that a heart can have.
     public internal(set) var count = 0
     /// Beats a minute: the lowest.
     public internal(set) var lowestBPM: UInt16 = .max

@@ -18,6 +18,8 @@ public struct Arrival: Sendable, Hashable, Codable {
     public var flags: UInt32
     /// Why the frame cannot be decoded; nil for a sample. At most 200 characters are kept.
     public var fault: String?
+    /// Why there is no heart rate in it, as far as the caller can tell: such samples are stored and cover no time.
+    public var lacking: GapCause?
     /// It arrived late, and its uptime is when it was sent: whatever was taken for a silence since then
     /// was none.
     public var isLate: Bool
@@ -30,7 +32,7 @@ public struct Arrival: Sendable, Hashable, Codable {
     /// A frame that arrived at `reading`.
     public init(
         assignmentID: Int64, at reading: ClockReading, frame: [UInt8], flags: UInt32 = 0,
-        fault: String? = nil, isLate: Bool = false
+        fault: String? = nil, lacking: GapCause? = nil, isLate: Bool = false
     ) {
         self.assignmentID = assignmentID
         uptime = reading.uptime
@@ -38,6 +40,7 @@ public struct Arrival: Sendable, Hashable, Codable {
         self.frame = frame
         self.flags = flags
         self.fault = fault
+        self.lacking = lacking
         self.isLate = isLate
     }
 }

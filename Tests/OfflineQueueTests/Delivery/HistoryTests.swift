@@ -19,7 +19,9 @@ struct HistoryTests {
         for minute in 0..<180 {
             try await queue.beat(worn.assignment, bpm: UInt8(60 + minute / 60 * 10), clock)
             try await queue.beat(worn.assignment, bpm: UInt8(70 + minute / 60 * 10), clock)
+            // Rates that are none: a band that does not measure sends 255.
             try await queue.beat(worn.assignment, bpm: 0, clock)
+            try await queue.beat(worn.assignment, bpm: 255, clock)
             try await queue.beat(other.assignment, bpm: 200, clock)
             clock.advance(seconds: 60)
         }

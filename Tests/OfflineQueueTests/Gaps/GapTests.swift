@@ -113,6 +113,26 @@ struct GapTests {
         try await queue.close()
     }
 
+    /// A band that sent 255 all day had a coverage of 100 %.
+    @Test func framesWithoutAHeartRateAreKeptAndCoverNoTime() async throws {
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await stream(queue, [worn.assignment], seconds: 10)
+        for _ in 0..<20 {
+            try await queue.append(
+                Arrival(
+                    assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 255],
+                    lacking: .noRate))
+            clock.advance(seconds: 1)
+        }
+        try await stream(queue, [worn.assignment], seconds: 10)
+        try await queue.flush()
+        #expect(try await told(queue, worn.assignment) == ["21.0 no-rate"])
+        #expect(try await queue.balance().stored == 40)
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     @Test func copiesAreReceivedAndCountedAsDoubled() async throws {
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)

@@ -11,6 +11,7 @@ const CAUSES = {
   'link-lost': 'the link was lost and the strap has not been heard since',
   'silent': 'the strap is connected and sends nothing, or no cause is known',
   'undecodable': 'the strap sends frames without a readable measurement; they are kept',
+  'no-rate': 'the strap sends frames without a usable heart rate; they are kept',
   'adapter-down': 'the Bluetooth adapter is off or missing',
   'adapter-full': 'the adapter carries no further link',
   'daemon-gone': 'bluetoothd or the system bus did not answer',
