@@ -8,8 +8,12 @@ extension ProblemReport {
 }
 
 extension InspectionFault {
-    /// The message for the technician.
-    func problem(passkeyGiven: Bool) -> ProblemReport {
+    /// The message for the technician; `omission` is what a person left undone of what the sensor asked.
+    func problem(
+        passkeyGiven: Bool, _ omission: PairingSession.Omission? = nil
+    ) -> ProblemReport {
+        // Anything else had another cause, whatever was asked before.
+        if let omission, isOfBond { return omission.problem }
         let wear = "wear the strap with moist electrodes"
         let facts: (code: ProblemCode, message: String, advice: String) =
             switch self {
@@ -84,5 +88,42 @@ extension InspectionFault {
             }
         return ProblemReport(
             code: facts.code, message: "not paired: " + facts.message, advice: facts.advice)
+    }
+}
+
+extension InspectionFault {
+    /// Whether it can be due to a question that was not answered.
+    fileprivate var isOfBond: Bool {
+        switch self {
+        case .bondRefused, .addressChanges, .tooSlow, .unanswered, .wantsBond: true
+        default: false
+        }
+    }
+}
+
+extension PairingSession.Omission {
+    fileprivate var problem: ProblemReport {
+        switch self {
+        case .nobodyThere: .passkeyNeeded
+        case .unanswered:
+            ProblemReport(
+                code: .passkeyNeeded,
+                message: "not paired: the sensor's question was not answered in time",
+                advice: "run edge-gateway pair again, and answer within half a minute")
+        case .declined:
+            ProblemReport(
+                code: .bondRefused,
+                message: "not paired: the sensor's question was answered with no",
+                advice: "run edge-gateway pair again; if the codes differ, it may be another sensor"
+            )
+        case .notTyped:
+            ProblemReport(
+                code: .bondRefused,
+                message:
+                    "not paired: the code was not typed into the sensor in time, or not correctly",
+                advice:
+                    "run edge-gateway pair again, and type the code that it shows into the sensor "
+                    + "within half a minute")
+        }
     }
 }

@@ -40,8 +40,18 @@ struct PairingQuestions: Sendable {
     ) async throws -> PairingReport {
         let address = try SensorAddress.checked(text)
         try Passkey.check(request.passkey)
+        let asked = await session.question(of: address)
+        let isAnswer =
+            switch asked {
+            case .enterPasskey: request.passkey != nil || request.agreed == false
+            case .confirmPasskey: request.agreed != nil
+            case .typePasskey, nil: request.passkey != nil || request.agreed != nil
+            }
+        guard isAnswer else { throw Self.noAnswer(asked) }
         let answer: PairingAnswer =
-            if let passkey = request.passkey.flatMap(UInt32.init(exactly:)) {
+            if asked == .enterPasskey,
+                let passkey = request.passkey.flatMap(UInt32.init(exactly:))
+            {
                 .passkey(passkey)
             } else if request.agreed == true { .yes } else { .no }
         guard await session.answer(answer, for: address) else {
@@ -50,6 +60,18 @@ struct PairingQuestions: Sendable {
                 advice: "edge-gateway pair ADDRESS")
         }
         return try await question(of: text)
+    }
+
+    private static func noAnswer(_ question: PairingQuestion?) -> ProblemReport {
+        let wanted =
+            switch question {
+            case .enterPasskey: "passkey, the six digits that the sensor shows"
+            case .confirmPasskey: "agreed, whether the sensor shows the same six digits"
+            case .typePasskey, nil: "passkey, six digits, or agreed, true or false"
+            }
+        return ProblemReport(
+            code: .badRequest, message: "this is no answer to a sensor's question",
+            advice: "send \(wanted); agreed: false declines")
     }
 
     private static func digits(_ code: UInt32) -> String {

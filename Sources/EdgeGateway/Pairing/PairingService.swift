@@ -181,8 +181,8 @@ struct PairingService: Sendable {
                 agent: agent, since: begun)
             await session.close(address)
         } catch {
-            let wentUnanswered = await session.close(address)
-            throw wentUnanswered ? .passkeyNeeded : error.problem(passkeyGiven: passkey != nil)
+            let omission = await session.close(address)
+            throw error.problem(passkeyGiven: passkey != nil, omission)
         }
         let clock = central.clock
         let deadline = min(clock.now() + Self.firstBeatTimeout, inspection.end)

@@ -7,6 +7,18 @@ actor PairingSession {
     /// when the radio failed in the middle.
     private static let passkeyTriesMax = 2
 
+    /// What became of the last question, if it was not answered as the sensor wants.
+    enum Omission: Sendable {
+        /// No person was there to answer.
+        case nobodyThere
+        /// A person was there and did not answer.
+        case unanswered
+        /// The person said no.
+        case declined
+        /// The code was shown, to be typed into the sensor.
+        case notTyped
+    }
+
     private struct Visit {
         var isAttended: Bool
         /// The code given beforehand.
@@ -15,8 +27,7 @@ actor PairingSession {
         var passkeyTries = 0
         var question: PairingQuestion?
         var answer: CheckedContinuation<PairingAnswer, Never>?
-        /// No person was there to answer.
-        var wentUnanswered = false
+        var omission: Omission?
     }
 
     private var visits: [String: Visit] = [:]
@@ -32,12 +43,12 @@ actor PairingSession {
 
     /// Ends it; an open question is answered with no.
     ///
-    /// - Returns: whether a question had no person to answer it.
+    /// - Returns: what a person left undone, to which the sensor's refusal is then due.
     @discardableResult
-    func close(_ address: String) -> Bool {
+    func close(_ address: String) -> Omission? {
         let visit = visits.removeValue(forKey: address)
         visit?.answer?.resume(returning: .no)
-        return visit?.wentUnanswered ?? false
+        return visit?.answer == nil ? visit?.omission : .unanswered
     }
 
     /// Puts a sensor's question to the technician.
@@ -51,11 +62,12 @@ actor PairingSession {
         case (.confirmPasskey(let shown), let passkey?): return shown == passkey ? .yes : .no
         case (.typePasskey, _):
             visits[address]?.question = question
+            visits[address]?.omission = .notTyped
             return .yes
         default: break
         }
         guard visit.isAttended else {
-            visits[address]?.wentUnanswered = true
+            visits[address]?.omission = .nobodyThere
             return .no
         }
         return await withCheckedContinuation { continuation in
@@ -74,6 +86,7 @@ actor PairingSession {
         guard let continuation = visits[address]?.answer else { return false }
         visits[address]?.answer = nil
         visits[address]?.question = nil
+        visits[address]?.omission = answer == .no ? .declined : nil
         continuation.resume(returning: answer)
         return true
     }

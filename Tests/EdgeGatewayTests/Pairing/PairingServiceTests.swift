@@ -24,6 +24,55 @@ import Testing
         #expect(watch.code == other.code)
     }
 
+    /// The advice was that the strap may be paired elsewhere.
+    @Test func whoeverSaysNoOrNothingIsToldThatAndNotThatTheStrapIsPairedElsewhere() {
+        let refusal = InspectionFault.bondRefused(
+            DBusFault(name: "org.bluez.Error.AuthenticationFailed"))
+        func message(_ omission: PairingSession.Omission?) -> String {
+            let problem = refusal.problem(passkeyGiven: false, omission)
+            return problem.message + "; " + problem.advice
+        }
+        #expect(message(.unanswered).contains("not answered in time"))
+        #expect(message(.declined).contains("answered with no"))
+        #expect(message(.notTyped).contains("not typed into the sensor"))
+        #expect(message(.nobodyThere).contains("--passkey"))
+        for omission in [PairingSession.Omission.unanswered, .declined, .notTyped, .nobodyThere] {
+            #expect(!message(omission).contains("paired elsewhere"))
+            let other = InspectionFault.noRadio.problem(passkeyGiven: false, omission)
+            #expect(
+                other.code == ProblemCode.radioLost.rawValue, "the radio went, whatever was asked")
+        }
+        #expect(message(nil).contains("paired elsewhere"))
+    }
+
+    /// It counted as no, with status 200.
+    @Test func anAnswerThatAnswersNothingIsRefusedAndSaysWhatToSend() async throws {
+        let place = try await Place()
+        let questions = PairingQuestions(
+            central: place.gateway.pairing.central, session: place.gateway.pairing.session)
+        func refusal(_ passkey: Int?, _ agreed: Bool?) async -> ProblemReport? {
+            let answer = PairingAnswerRequest(
+                address: Self.strap, passkey: passkey, agreed: agreed)
+            do {
+                _ = try await questions.answer(answer, of: Self.strap)
+                return nil
+            } catch {
+                return error as? ProblemReport
+            }
+        }
+        #expect(await refusal(nil, nil)?.code == ProblemCode.badRequest.rawValue)
+        #expect(await refusal(nil, true)?.code == ProblemCode.nothingAsked.rawValue)
+        let report = try await place.pair {
+            for agreed in [nil, true] {
+                let refusal = await refusal(nil, agreed)
+                #expect(refusal?.code == ProblemCode.badRequest.rawValue)
+                #expect(refusal?.advice.contains("passkey") == true)
+            }
+        }
+        #expect(report.firstBpm == 60, "the question stayed open")
+        try await place.end()
+    }
+
     private struct Place {
         let directory: URL
         let bus: PrivateBus

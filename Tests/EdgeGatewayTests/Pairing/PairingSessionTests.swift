@@ -12,7 +12,7 @@ import Testing
         #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
         #expect(await session.ask(.confirmPasskey(42), of: address) == .yes)
         #expect(await session.ask(.confirmPasskey(43), of: address) == .no)
-        #expect(await !session.close(address))
+        #expect(await session.close(address) == nil)
     }
 
     @Test func aCodeGivenBeforehandIsTriedTwice() async {
@@ -21,14 +21,14 @@ import Testing
         #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
         #expect(await session.ask(.enterPasskey, of: address) == .passkey(42))
         #expect(await session.ask(.enterPasskey, of: address) == .no)
-        #expect(await !session.close(address), "a person was there")
+        #expect(await session.close(address) == nil, "a person was there")
     }
 
     @Test func aQuestionWithoutAPersonIsRefusedAndRemembered() async {
         let session = PairingSession()
         await session.open(address, passkey: nil, isAttended: false)
         #expect(await session.ask(.enterPasskey, of: address) == .no)
-        #expect(await session.close(address))
+        #expect(await session.close(address) == .nobodyThere)
         #expect(await session.ask(.enterPasskey, of: address) == .no, "no pairing goes on")
     }
 
@@ -48,8 +48,18 @@ import Testing
         await session.open(address, passkey: nil, isAttended: true)
         let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
         while await session.question(of: address) == nil { await Task.yield() }
-        await session.close(address)
+        #expect(await session.close(address) == .unanswered)
         #expect(await asked.value == .no)
+    }
+
+    @Test func aQuestionThatIsAnsweredWithNoIsRemembered() async {
+        let session = PairingSession()
+        await session.open(address, passkey: nil, isAttended: true)
+        let asked = Task { await session.ask(.confirmPasskey(1), of: address) }
+        while await session.question(of: address) == nil { await Task.yield() }
+        #expect(await session.answer(.no, for: address))
+        #expect(await asked.value == .no)
+        #expect(await session.close(address) == .declined)
     }
 
     @Test func anOpenQuestionEndsWhenTheSensorIsPairedAnew() async {
@@ -66,5 +76,6 @@ import Testing
         await session.open(address, passkey: nil, isAttended: false)
         #expect(await session.ask(.typePasskey(5), of: address) == .yes)
         #expect(await session.question(of: address) == .typePasskey(5))
+        #expect(await session.close(address) == .notTyped)
     }
 }
