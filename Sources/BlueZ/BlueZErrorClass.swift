@@ -18,6 +18,12 @@ public enum BlueZErrorClass: String, Sendable, Hashable, CaseIterable {
     case daemon
     /// Not allowed or not possible, now or later.
     case permission
+    /// Another program has the notifications to itself: a person has to end it.
+    case taken
+    /// bluetoothd chose classic Bluetooth for a device that has both: a person has to look.
+    case classic
+    /// The bus does not let us ask: a person has to look.
+    case denied
     /// Not in the table: counted, logged, tried again.
     case unknown
 }
@@ -27,10 +33,17 @@ extension BlueZErrorClass {
     public init(_ fault: DBusFault) {
         if fault.name == "org.bluez.Error.Failed" {
             self = Self.ofFailure(fault.text)
+        } else if fault.name == Self.notPermitted, fault.text == Self.notifyAcquired {
+            self = .taken
         } else {
             self = Self.names[fault.name] ?? .unknown
         }
     }
+
+    private static let notPermitted = "org.bluez.Error.NotPermitted"
+    /// What `StartNotify` and `AcquireNotify` say while another client holds a socket. Source: BlueZ
+    /// `src/gatt-client.c`.
+    private static let notifyAcquired = "Notify acquired"
 
     /// By error name. Source: BlueZ `src/error.c` and the D-Bus Specification.
     static let names: [String: BlueZErrorClass] = [
@@ -53,12 +66,12 @@ extension BlueZErrorClass {
         "org.bluez.Error.AuthenticationRejected": .auth,
         "org.bluez.Error.AuthenticationTimeout": .auth,
         "org.bluez.Error.NotAuthorized": .auth,
-        "org.bluez.Error.NotPermitted": .permission,
+        notPermitted: .permission,
         "org.bluez.Error.NotSupported": .permission,
         "org.bluez.Error.NotAcquired": .permission,
         "org.bluez.Error.Rejected": .permission,
-        DBusFault.accessDenied: .permission,
-        "org.freedesktop.DBus.Error.AuthFailed": .permission,
+        DBusFault.accessDenied: .denied,
+        "org.freedesktop.DBus.Error.AuthFailed": .denied,
         "org.freedesktop.DBus.Error.ServiceUnknown": .daemon,
         "org.freedesktop.DBus.Error.NameHasNoOwner": .daemon,
         "org.freedesktop.DBus.Error.Timeout": .daemon,
@@ -73,8 +86,8 @@ extension BlueZErrorClass {
         DBusFault.stale: .daemon,
     ]
 
-    /// By the text of `org.bluez.Error.Failed` after `le-connection-` or `br-connection-`.
-    /// Source: BlueZ `doc/errors.txt`, which keeps these stable for retry policies.
+    /// By the text of `org.bluez.Error.Failed` after `le-connection-`, and after `br-connection-` what
+    /// concerns the adapter. Source: BlueZ `doc/errors.txt`, which keeps these stable for retry policies.
     static let connectionTexts: [String: BlueZErrorClass] = [
         "abort-by-local": .transientRadio,
         "aborted-by-local": .transientRadio,
@@ -96,7 +109,7 @@ extension BlueZErrorClass {
         "adapter-not-powered": .notPowered,
         "concurrent-connection-limit": .slots,
         "key-missing": .auth,
-        "profile-unavailable": .cache,
+        "profile-unavailable": .classic,
         "memory-allocation": .daemon,
         "not-supported": .permission,
         "invalid-arguments": .permission,
@@ -133,9 +146,19 @@ extension BlueZErrorClass {
     ]
 
     private static func ofFailure(_ text: String) -> BlueZErrorClass {
-        for prefix in ["le-connection-", "br-connection-"] where text.hasPrefix(prefix) {
-            return connectionTexts[String(text.dropFirst(prefix.count))] ?? .unknown
+        if text.hasPrefix("le-connection-") { return ofConnection(text) }
+        if text.hasPrefix("br-connection-") {
+            // bluetoothd cancels every link in these words, and what the adapter lacks, it lacks for both. The rest is of
+            // a link that no strap has.
+            let kind = ofConnection(text)
+            let isOfAny =
+                text.hasSuffix("-canceled") || [.notPowered, .busy, .daemon].contains(kind)
+            return isOfAny ? kind : .classic
         }
         return otherTexts[text] ?? .unknown
+    }
+
+    private static func ofConnection(_ text: String) -> BlueZErrorClass {
+        connectionTexts[String(text.dropFirst("le-connection-".count))] ?? .unknown
     }
 }

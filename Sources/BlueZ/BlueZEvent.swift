@@ -11,6 +11,8 @@ public enum BlueZEvent: Sendable, Hashable {
     case deviceRemoved(path: String, address: String)
     /// The value of a characteristic, and when it arrived.
     case notification(characteristicPath: String, bytes: [UInt8], arrivedAt: Uptime)
+    /// A characteristic is gone, as those are of a device that is removed or whose services change.
+    case characteristicRemoved(path: String)
     /// The socket of a characteristic's notifications has ended, as it does with the link.
     case socketEnded(characteristicPath: String)
     /// The socket was found full: bluetoothd may have dropped notifications.

@@ -131,10 +131,10 @@ extension BlueZClient {
     private static func hasNoSocket(_ fault: DBusFault) -> Bool {
         if fault.name == DBusFault.badSocket { return true }
         return switch BlueZErrorClass(fault) {
-        case .busy, .permission, .auth, .unknown: true
+        case .busy, .permission, .taken, .auth, .unknown: true
         // A bluetoothd before 5.46 has no such method; an object that is gone has none either.
         case .gone: true
-        case .transientRadio, .notPowered, .slots, .cache, .daemon: false
+        case .transientRadio, .notPowered, .slots, .cache, .daemon, .classic, .denied: false
         }
     }
 }

@@ -205,9 +205,17 @@ struct ObjectTree {
             if let device = devices.removeValue(forKey: path) {
                 events.append(.deviceRemoved(path: path, address: device.address))
             }
-        case Names.battery: devices[path]?.batteryPercent = nil
+        case Names.battery:
+            guard devices[path]?.batteryPercent != nil else { return }
+            devices[path]?.batteryPercent = nil
+            if let device = devices[path] {
+                events.append(.deviceChanged(device, isSighting: false))
+            }
         case Names.gattService: services[path] = nil
-        case Names.characteristic: characteristics[path] = nil
+        case Names.characteristic:
+            if characteristics.removeValue(forKey: path) != nil {
+                events.append(.characteristicRemoved(path: path))
+            }
         default: break
         }
     }

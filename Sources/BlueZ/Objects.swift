@@ -52,11 +52,14 @@ public struct Device: Sendable, Hashable {
 
     init(path: String) { self.path = path }
 
+    /// Whether it chose its address itself.
+    var hasRandomAddress: Bool { addressType == "random" }
+
     /// Whether its address is a private one (Core 5.4 Vol 6 Part B §1.3.2.2) that changes every few
     /// minutes: random, and the top two bits say neither static nor reserved. With a bond, a resolvable
     /// one is resolved, and this is the identity address.
     public var hasPrivateAddress: Bool {
-        guard addressType == "random", let top = UInt8(address.prefix(2), radix: 16) else {
+        guard hasRandomAddress, let top = UInt8(address.prefix(2), radix: 16) else {
             return false
         }
         return top >> 6 == 0b01 || top >> 6 == 0b00

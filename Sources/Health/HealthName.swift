@@ -12,6 +12,9 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case radioSilent = "radio-silent"
     case adapterFull = "adapter-full"
     case strapUnreachable = "strap-unreachable"
+    case strapTaken = "strap-taken"
+    case strapIsClassic = "strap-is-classic"
+    case strapMoved = "strap-moved"
     case strapLeaves = "strap-leaves"
     case bondLost = "bond-lost"
     case doubledStream = "doubled-stream"
@@ -139,16 +142,37 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 "end its connection to phones and watches, bring it nearer, take its battery out "
                     + "for ten seconds",
                 explains: .itsStrap)
+        case .strapTaken:
+            Row(
+                .error, "another program on this machine has a strap's heart rate to itself",
+                "end that program, which called AcquireNotify; the gateway goes on by itself",
+                explains: .itsStrap)
+        case .strapIsClassic:
+            Row(
+                .error,
+                "bluetoothd connects to a strap over classic Bluetooth, where it has no heart rate",
+                "set ControllerMode = le under [General] in /etc/bluetooth/main.conf, and systemctl "
+                    + "restart bluetooth; classic devices then no longer work on this machine",
+                explains: .itsStrap)
+        case .strapMoved:
+            Row(
+                .error,
+                "a strap is not heard, and a sensor with its name is, under another address",
+                "if it is the same one, it takes a new address at each start: edge-gateway pair that "
+                    + "address each time, or switch its random address off, or use another strap",
+                explains: .itsStrap)
         case .strapLeaves:
             Row(
                 .warning,
-                "a strap ends its link at the same age again and again: the kernel refuses the "
-                    + "connection parameters that it asks for",
-                "update the kernel, or set MaxConnectionInterval=400 under [LE] in "
-                    + "/etc/bluetooth/main.conf and restart bluetooth")
+                "a strap's link ends at the same age again and again: the kernel refuses the "
+                    + "connection parameters that it asks for, or another program ends it",
+                "end other programs that connect to straps; update the kernel, or set "
+                    + "MaxConnectionInterval=400 under [LE] in /etc/bluetooth/main.conf and restart "
+                    + "bluetooth")
         case .bondLost:
             Row(
-                .error, "a strap is heard and refuses the bond that it had with this gateway",
+                .error,
+                "a strap refuses the bond that it had with this gateway, or this machine has lost it",
                 "edge-gateway pair ADDRESS, with the strap in its pairing mode",
                 explains: .itsStrap)
         case .doubledStream:

@@ -9,18 +9,36 @@ extension HealthRules {
             if let percent = strap.batteryPercent, percent < snapshot.batteryLowPercent {
                 add(.batteryLow, "has \(percent) % of its battery left")
             }
-            if strap.isBondLost {
+            switch strap.trouble {
+            case .bondRefused:
                 add(.bondLost, "is heard and refuses the bond that it had with this gateway")
-            } else if let time = strap.unreachableTime {
+            case .bondMissing:
+                add(
+                    .bondLost,
+                    "sends to nobody without a bond, and this machine has none with it any more: another "
+                        + "program removed it")
+            case .unreachable(let time):
                 add(
                     .strapUnreachable,
                     "is heard, and every attempt to connect to it has failed for \(age(time))")
+            case .taken:
+                add(.strapTaken, "sends to another program on this machine, which has it to itself")
+            case .classic:
+                add(
+                    .strapIsClassic,
+                    "is connected to over classic Bluetooth, where it has no heart rate")
+            case .otherAddress(let address):
+                add(
+                    .strapMoved,
+                    "is not heard, and a sensor with its name is, under the address \(address)")
+            case nil: break
             }
             if let age = strap.fixedAge {
                 add(
                     .strapLeaves,
                     "ends its link \(age.components.seconds) s after each connect: the kernel refuses the "
-                        + "connection parameters that it asks for")
+                        + "connection parameters that it asks for, or another program ends the link"
+                )
             }
             if strap.isDoubled { add(.doubledStream, "sends every frame twice") }
             return found

@@ -62,14 +62,12 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var link = "absent"
         /// Charge, 0…100; nil where it is not known.
         public var batteryPercent: Int?
-        /// There is a bond here, and the strap no longer knows it.
-        public var isBondLost = false
+        /// What keeps it from streaming, where that is known.
+        public var trouble: Trouble?
         /// The age at which it ends its links again and again.
         public var fixedAge: Duration?
         /// Each of its frames arrives twice: another program listens as well.
         public var isDoubled = false
-        /// How long it has been heard and could not be connected to.
-        public var unreachableTime: Duration?
         /// How long no frame has come.
         public var silentTime = Duration.zero
         /// A silence of this strap counts from here on: some send once in twenty seconds.
@@ -85,6 +83,22 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var unstoredTime = Duration.zero
         /// Whether what it sends is taken at all.
         public var isRecorded = true
+
+        /// What keeps a strap from streaming.
+        public enum Trouble: Sendable, Equatable {
+            /// There is a bond here, and the strap no longer knows it.
+            case bondRefused
+            /// It lets nobody subscribe without a bond, and there is none here.
+            case bondMissing
+            /// It has been heard for so long and could not be connected to.
+            case unreachable(for: Duration)
+            /// Another program has its notifications to itself.
+            case taken
+            /// bluetoothd connects to it over classic Bluetooth.
+            case classic
+            /// A sensor of its name is heard under this address.
+            case otherAddress(String)
+        }
 
         /// A strap of which nothing has been heard.
         public init(id: Int64, address: String, label: String) {

@@ -87,8 +87,7 @@ public struct RecordingHealth: Sendable {
                 return strap
             }
             strap.link = link.state.kind
-            strap.isBondLost = link.isBondLost
-            strap.unreachableTime = link.isUnreachable ? link.failingSince.map { uptime - $0 } : nil
+            strap.trouble = link.trouble.map { HealthSnapshot.Strap.Trouble($0, at: uptime) }
             strap.fixedAge = link.fixedAge
             return strap
         }
@@ -103,12 +102,26 @@ extension Sensor {
     }
 }
 
+extension HealthSnapshot.Strap.Trouble {
+    fileprivate init(_ trouble: LinkTrouble, at uptime: Uptime) {
+        switch trouble {
+        case .bondRefused: self = .bondRefused
+        case .bondMissing: self = .bondMissing
+        case .unreachable(let since): self = .unreachable(for: uptime - since)
+        case .taken: self = .taken
+        case .classic: self = .classic
+        case .otherAddress(let address): self = .otherAddress(address)
+        }
+    }
+}
+
 extension RateFault {
     fileprivate var meaning: String {
         switch self {
         case .unreadable: "its frames cannot be read"
         case .contactLost: "no skin contact"
         case .noPulse: "it finds no pulse"
+        case .implausible(let bpm): "its rate is \(bpm), which no heart has"
         }
     }
 }
@@ -121,7 +134,6 @@ extension HealthHistory.Counts {
         for id in enrollments {
             deliveries[id] = HealthHistory.Backlog(
                 settled: totals.settled[id] ?? 0, pending: totals.pending[id] ?? 0)
-        case .implausible(let bpm): "its rate is \(bpm), which no heart has"
         }
     }
 }

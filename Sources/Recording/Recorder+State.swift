@@ -6,7 +6,8 @@ extension Recorder {
     public var radio: Radio {
         guard let isBusPresent else { return .unknown }
         if !isBusPresent { return .noBus }
-        if !isDaemonPresent { return refusal.map(Radio.refused) ?? .noDaemon }
+        if let refusal { return .refused(refusal) }
+        if !isDaemonPresent { return .noDaemon }
         if adaptersPowered.isEmpty { return .noAdapter }
         return adaptersPowered.values.contains(true) ? .ready : .poweredOff
     }

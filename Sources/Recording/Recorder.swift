@@ -351,8 +351,8 @@ public actor Recorder {
         noteBattery(Int(level.percent), of: address)
     }
 
-    /// A sensor's battery, in percent.
-    public func noteBattery(_ percent: Int, of address: String) {
+    /// A sensor's battery, in percent; nil: it has none to tell of any more.
+    public func noteBattery(_ percent: Int?, of address: String) {
         sessions[address]?.batteryPercent = percent
     }
 

@@ -20,9 +20,10 @@ struct ErrorTableTests {
         (DBusFault(name: "org.bluez.Error.AuthenticationRejected"), .auth),
         (DBusFault(name: "org.bluez.Error.AuthenticationTimeout"), .auth),
         (DBusFault(name: "org.bluez.Error.NotAuthorized"), .auth),
-        (DBusFault(name: "org.bluez.Error.NotPermitted", text: "Notify acquired"), .permission),
+        (DBusFault(name: "org.bluez.Error.NotPermitted", text: "Notify acquired"), .taken),
+        (DBusFault(name: "org.bluez.Error.NotPermitted", text: "Not paired"), .permission),
         (DBusFault(name: "org.bluez.Error.NotSupported"), .permission),
-        (DBusFault(name: "org.freedesktop.DBus.Error.AccessDenied"), .permission),
+        (DBusFault(name: "org.freedesktop.DBus.Error.AccessDenied"), .denied),
         (DBusFault(name: "org.freedesktop.DBus.Error.UnknownObject"), .gone),
         (DBusFault(name: "org.freedesktop.DBus.Error.UnknownMethod"), .gone),
         (DBusFault(name: "org.freedesktop.DBus.Error.ServiceUnknown"), .daemon),
@@ -43,7 +44,11 @@ struct ErrorTableTests {
         (failed("le-connection-not-supported"), .permission),
         (failed("le-connection-unknown"), .transientRadio),
         (failed("br-connection-canceled"), .transientRadio),
-        (failed("br-connection-profile-unavailable"), .cache),
+        (failed("br-connection-page-timeout"), .classic),
+        (failed("br-connection-profile-unavailable"), .classic),
+        (failed("br-connection-of-the-third-kind"), .classic),
+        (failed("br-connection-adapter-not-powered"), .notPowered),
+        (failed("br-connection-busy"), .busy),
         (failed("le-connection-of-the-third-kind"), .unknown),
         (failed("Software caused connection abort"), .transientRadio),
         (failed("Not connected"), .transientRadio),
@@ -70,9 +75,7 @@ struct ErrorTableTests {
 
     @Test("every class but the unknown is reached by the table")
     func coverage() {
-        let reached = Set(BlueZErrorClass.names.values)
-            .union(BlueZErrorClass.connectionTexts.values)
-            .union(BlueZErrorClass.otherTexts.values)
+        let reached = Set(Self.rows.map { BlueZErrorClass($0.0) }).subtracting([.unknown])
         #expect(reached == Set(BlueZErrorClass.allCases).subtracting([.unknown]))
     }
 }

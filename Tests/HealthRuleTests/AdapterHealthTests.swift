@@ -19,7 +19,7 @@ import Testing
     ) -> LinkSnapshot {
         LinkSnapshot(
             address: "C0:00:00:00:00:01", state: state, reason: reason, rssi: nil,
-            isBondLost: false, isUnreachable: false, failingSince: nil, adapter: adapter,
+            trouble: nil, adapter: adapter,
             upSince: nil, fixedAge: nil)
     }
 

@@ -79,8 +79,12 @@ import Testing
     ]
     private static let straps = [
         Row(.batteryLow) { $0.straps[0].batteryPercent = 14 },
-        Row(.bondLost) { $0.straps[0].isBondLost = true },
-        Row(.strapUnreachable) { $0.straps[0].unreachableTime = .seconds(90) },
+        Row(.bondLost) { $0.straps[0].trouble = .bondRefused },
+        Row(.bondLost) { $0.straps[0].trouble = .bondMissing },
+        Row(.strapUnreachable) { $0.straps[0].trouble = .unreachable(for: .seconds(90)) },
+        Row(.strapTaken) { $0.straps[0].trouble = .taken },
+        Row(.strapIsClassic) { $0.straps[0].trouble = .classic },
+        Row(.strapMoved) { $0.straps[0].trouble = .otherAddress("C0:00:00:00:00:02") },
         Row(.strapLeaves) { $0.straps[0].fixedAge = .seconds(30) },
         Row(.doubledStream) { $0.straps[0].isDoubled = true },
         Row(.strapSilent) { $0.straps[0].silentTime = .seconds(61) },
@@ -228,7 +232,7 @@ import Testing
     }
 
     @Test func theAdviceForALostBondIsACommandThatCanBeCopied() {
-        let snapshot = Self.snapshot { $0.straps[0].isBondLost = true }
+        let snapshot = Self.snapshot { $0.straps[0].trouble = .bondRefused }
         let advice = HealthRules.conditions(of: snapshot).first?.advice
         #expect(advice?.contains("edge-gateway pair C0:00:00:00:00:01") == true)
     }
@@ -253,12 +257,12 @@ import Testing
         #expect(
             names {
                 $0.straps[0].silentTime = .seconds(300)
-                $0.straps[0].isBondLost = true
+                $0.straps[0].trouble = .bondRefused
             } == [.bondLost])
         #expect(
             names {
                 $0.straps[0].silentTime = .seconds(300)
-                $0.straps[0].unreachableTime = .seconds(300)
+                $0.straps[0].trouble = .unreachable(for: .seconds(300))
             } == [.strapUnreachable])
     }
 

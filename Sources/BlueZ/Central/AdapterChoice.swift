@@ -8,17 +8,45 @@ extension Central {
     /// How long an adapter that refused a further link is taken to be full. Others may leave.
     static let fullFor = Duration.seconds(600)
 
+    /// An adapter that carries fewer links than any controller is made for is not full.
+    static let linksAtLeast = 3
+    /// So often in a row an adapter must refuse a sensor that it hears before it is taken to be full: single attempts
+    /// fail at once on any day.
+    static let refusalsMin = 3
+
+    /// A link came up on an adapter.
+    func noteLink(on adapter: String) {
+        let count = upCount(of: adapter)
+        loads[adapter, default: AdapterLoad()].note(count)
+    }
+
+    /// Whether a `Connect` that failed at once was refused by the adapter for want of a place: it carries as many links
+    /// as it ever did, and no link came up in between. Controllers say so, and bluetoothd does not pass it on.
+    func isRefusal(of link: WatchedLink, by adapter: String) -> Bool {
+        let count = upCount(of: adapter)
+        guard !link.hasComeUp, let load = loads[adapter], count >= Self.linksAtLeast,
+            count >= load.most
+        else { return false }
+        let refusals = loads[adapter, default: AdapterLoad()].refuse(link.address)
+        return isFull(adapter) || refusals >= Self.refusalsMin
+    }
+
     /// The adapter refused a link: it is full with those it has.
     func noteFull(_ adapter: String) {
         // The one that was refused is not among them.
-        linkLimits[adapter] = LinkLimit(
-            count: max(linkCount(of: adapter) - 1, 1), until: clock.now() + Self.fullFor)
+        loads[adapter, default: AdapterLoad()].limit = LinkLimit(
+            count: max(upCount(of: adapter), 1), until: clock.now() + Self.fullFor)
     }
 
     /// Whether an adapter has as many links as it is known to carry.
     func isFull(_ adapter: String) -> Bool {
-        guard let limit = linkLimits[adapter], limit.until > clock.now() else { return false }
+        guard let limit = loads[adapter]?.limit, limit.until > clock.now() else { return false }
         return linkCount(of: adapter) >= limit.count
+    }
+
+    /// Links that are up on an adapter.
+    private func upCount(of adapter: String) -> Int {
+        links.values.count { $0.adapter == adapter && $0.upSince != nil }
     }
 
     /// Links that are up on an adapter or being made.
@@ -55,8 +83,32 @@ extension Central {
     }
 }
 
-/// How many links an adapter was seen to carry, and until when that is believed.
-struct LinkLimit {
+/// What an adapter was seen to carry. A value without a clock.
+struct AdapterLoad: Sendable {
+    /// The most links at one time.
+    private(set) var most = 0
+    /// What it refused to go beyond.
+    var limit: LinkLimit?
+    /// How often it has refused each sensor since a link last came up.
+    private var refusals: [String: Int] = [:]
+
+    /// So many links are up, one more than before.
+    mutating func note(_ count: Int) {
+        most = max(most, count)
+        refusals = [:]
+        if let known = limit, count > known.count { limit = nil }
+    }
+
+    /// It has refused a sensor; returns how often.
+    mutating func refuse(_ address: String) -> Int {
+        let count = min(refusals[address, default: 0] + 1, 1_000)
+        refusals[address] = count
+        return count
+    }
+}
+
+/// How many links an adapter carries, and until when that is believed.
+struct LinkLimit: Sendable {
     var count: Int
     var until: Uptime
 }

@@ -18,6 +18,8 @@ public actor Central {
     /// Signals are handed over within 100 ms; the rest is for a busy machine.
     static let servicesPatience = Duration.seconds(2)
     static let servicesPause = Duration.milliseconds(50)
+    /// The same after the sensor has told that its services change: bluetoothd reads them all again.
+    static let changePatience = Duration.seconds(8)
     /// How long `stop` waits for links to end.
     static let stopPatience = Duration.seconds(4)
 
@@ -53,6 +55,8 @@ public actor Central {
     var isDaemonSilent = false
     /// What it, or the bus, answers in place of them; nil if it does not refuse.
     var refusal: DBusFault?
+    /// While the bus lets us ask nothing though bluetoothd is there: when it is asked again.
+    var refusedUntil: Uptime?
     /// The identity addresses that sensors were given while they were bonded.
     var renames: [String: String] = [:]
     /// Inspections so far: the end of one must not end the link of a later one.
@@ -61,7 +65,8 @@ public actor Central {
     var inspectionTimes: [Int: InspectionTime] = [:]
     /// Sensors that a person waits for and that have not been heard.
     var sought: Set<String> = []
-    var linkLimits: [String: LinkLimit] = [:]
+    /// What each adapter was seen to carry.
+    var loads: [String: AdapterLoad] = [:]
     var resets: [Uptime] = []
     /// Devices that are watched or offer the service, by address and path.
     var devices: [String: [String: Device]] = [:]
@@ -205,8 +210,7 @@ public actor Central {
             let device = link.device.flatMap { devices[link.address]?[$0] }
             return LinkSnapshot(
                 address: link.address, state: link.machine.state, reason: link.machine.reason,
-                rssi: device?.rssi, isBondLost: isBondLost(link),
-                isUnreachable: isUnreachable(link), failingSince: link.failingSince,
+                rssi: device?.rssi, trouble: trouble(of: link),
                 adapter: link.adapter.flatMap { adapters[$0]?.address }, upSince: link.upSince,
                 fixedAge: link.ages.fixedAge(current: link.upSince.map { clock.now() - $0 }))
         }
@@ -264,7 +268,9 @@ public actor Central {
     }
 
     func count(_ fault: DBusFault) {
-        counts[BlueZErrorClass(fault), default: 0] += 1
+        let kind = BlueZErrorClass(fault)
+        counts[kind, default: 0] += 1
+        if kind == .denied { doubtPolicy() }
     }
 
     // MARK: Time
@@ -278,8 +284,11 @@ public actor Central {
         deadlines += powers.values.compactMap(\.nextDeadline)
         deadlines += links.values.compactMap { isHeld($0) ? nil : nextLook(at: $0) }
         deadlines += links.values.compactMap { forgottenAt($0) }
+        if let refusedUntil { deadlines.append(refusedUntil) }
         if !pulse.isInDoubt { deadlines += watches.values.compactMap(\.nextDeadline) }
-        if isDaemonPresent, let next = pulse.nextDeadline { deadlines.append(next) }
+        if isDaemonPresent, refusedUntil == nil, let next = pulse.nextDeadline {
+            deadlines.append(next)
+        }
         guard let next = deadlines.min() else { return }
         if let alarmAt, alarmAt <= next { return }
         alarm?.cancel()
@@ -294,7 +303,11 @@ public actor Central {
     private func alarmFired() {
         alarmAt = nil
         let now = clock.now()
-        if isDaemonPresent, pulse.tick(at: now) { askDaemon() }
+        if let refusedUntil {
+            if refusedUntil <= now { askAgain() }
+        } else if isDaemonPresent, pulse.tick(at: now) {
+            askDaemon()
+        }
         for link in links.values {
             if forgottenAt(link).map({ $0 <= now }) ?? false { forgetFailures(of: link) }
             guard !isHeld(link), nextLook(at: link).map({ $0 <= now }) ?? false else { continue }

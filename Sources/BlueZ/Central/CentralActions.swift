@@ -8,6 +8,7 @@ extension Central {
         let actions = link.machine.handle(event, at: time ?? clock.now())
         if link.machine.state.name != before.name || link.machine.reason != beforeReason {
             noteAge(of: link)
+            noteTrouble(of: link, after: before)
             link.reasons.insert(link.machine.reason)
             tell(link)
         }
@@ -18,14 +19,48 @@ extension Central {
     private func noteAge(of link: WatchedLink) {
         switch link.machine.state {
         case .resolving, .subscribing:
-            link.upSince = link.upSince ?? clock.now()
+            guard link.upSince == nil else { return }
+            link.upSince = clock.now()
+            link.hasComeUp = true
+            if let adapter = link.adapter { noteLink(on: adapter) }
         case .streaming:
             link.connectFailures = 0
         default:
             if let upSince = link.upSince, link.machine.reason == .linkLost {
-                link.ages.note(age: clock.now() - upSince)
+                noteLoss(of: link, upSince: upSince)
             }
             link.upSince = nil
+        }
+    }
+
+    private func noteLoss(of link: WatchedLink, upSince: Uptime) {
+        let now = clock.now()
+        let others = links.values.filter { other in
+            other !== link && other.lostAt.map { $0 + LinkAges.tolerance >= now } ?? false
+        }
+        for other in others where other.hasLeft {
+            other.ages.takeBack()
+            other.hasLeft = false
+        }
+        link.hasLeft = others.isEmpty
+        link.lostAt = now
+        if link.hasLeft { link.ages.note(age: now - upSince) }
+    }
+
+    /// Keeps what a failure says of the sensor until it streams: the attempts that follow have other reasons.
+    private func noteTrouble(of link: WatchedLink, after before: LinkState) {
+        if link.machine.isStreaming {
+            link.trouble = nil
+            return
+        }
+        switch link.machine.reason {
+        case .error(.taken): link.trouble = .taken
+        case .error(.classic): link.trouble = .classic
+        case .error(.auth), .error(.permission), .subscribeTimeout:
+            // A subscription that brings a bond about is not answered where there is no agent.
+            guard before == .subscribing else { return }
+            link.trouble = isPaired(link) ? nil : .bondMissing
+        default: break
         }
     }
 
@@ -88,14 +123,16 @@ extension Central {
             return releaseSlot(of: link)
         }
         link.slotAttempt = attempt
+        link.hasComeUp = false
+        let begun = clock.now()
         Task {
             var failure: BlueZErrorClass?
             do throws(DBusFault) {
                 try await client.connect(device)
             } catch {
-                failure = BlueZErrorClass(error)
                 self.count(error)
-                self.noteConnectFailure(error, of: link, on: adapter)
+                failure = self.judge(
+                    error, of: link, device, on: adapter, after: self.clock.now() - begun)
             }
             self.handle(.connectFinished(attempt: attempt, failure), link)
             if failure == .slots, link.adapter == adapter { self.leaveFullAdapter(link) }
@@ -108,17 +145,34 @@ extension Central {
         }
     }
 
-    private func noteConnectFailure(_ fault: DBusFault, of link: WatchedLink, on adapter: String) {
+    /// What a `Connect` that failed says of the sensor and of the adapter.
+    private func judge(
+        _ fault: DBusFault, of link: WatchedLink, _ device: String, on adapter: String,
+        after time: Duration
+    ) -> BlueZErrorClass {
         let kind = BlueZErrorClass(fault)
-        if kind == .slots { noteFull(adapter) }
-        let isHeard = link.device.flatMap { heardAt[$0] }.map {
-            $0 + Self.heardFor > clock.now()
+        if kind == .slots {
+            noteFull(adapter)
+            return kind
         }
-        if kind == .auth || (kind == .transientRadio && isHeard == true) {
-            link.connectFailures = min(link.connectFailures + 1, 1000)
-            link.failingSince = link.failingSince ?? clock.now()
-            link.failedHeardAt = link.device.flatMap { heardAt[$0] } ?? clock.now()
+        guard kind == .auth || kind == .transientRadio else { return kind }
+        let now = clock.now()
+        // An absent sensor is tried for until we end that: one that fails sooner has been heard by the controller.
+        if time < settings.policy.connect {
+            if kind == .transientRadio, isRefusal(of: link, by: adapter) {
+                noteFull(adapter)
+                link.connectFailures = 0
+                return .slots
+            }
+            heardAt[device] = now
         }
+        guard kind == .auth || heardAt[device].map({ $0 + Self.heardFor > now }) ?? false else {
+            return kind
+        }
+        link.connectFailures = min(link.connectFailures + 1, 1000)
+        link.failingSince = link.failingSince ?? now
+        link.failedHeardAt = heardAt[device] ?? now
+        return kind
     }
 
     private func refresh(_ link: WatchedLink) {
@@ -146,10 +200,11 @@ extension Central {
         guard let client, let device = link.device else { return }
         Task {
             var failure: BlueZErrorClass?
-            if let found = await self.awaitCharacteristic(of: link, device, client),
+            let found = await self.awaitCharacteristic(of: link, device, client)
+            guard link.device == device, link.machine.attempt == attempt else { return }
+            if let found,
                 found.flags.contains("notify") || found.flags.contains("indicate")
             {
-                guard link.device == device, link.machine.attempt == attempt else { return }
                 // Before the call: the first notification may overtake its answer.
                 self.assign(found.path, to: link)
                 failure = await self.startNotify(found, of: link, device, client)
@@ -174,7 +229,8 @@ extension Central {
             ofDevice: device, service: link.service, uuid: link.characteristic)
         if found != nil { return found }
         _ = try? await client.refresh(device: device)
-        let until = clock.now() + Self.servicesPatience
+        let haveChanged = link.servicesChangedAt == link.machine.attempt
+        let until = clock.now() + (haveChanged ? Self.changePatience : Self.servicesPatience)
         while true {
             let found = await client.characteristic(
                 ofDevice: device, service: link.service, uuid: link.characteristic)

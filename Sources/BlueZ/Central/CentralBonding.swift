@@ -2,16 +2,18 @@ import Basics
 
 /// Bonds: made only in a pairing window and only where the sensor asks for one.
 extension Central {
-    /// Connects in a row that must fail, with a bond and the sensor in earshot, before the bond is
-    /// taken to be lost on the sensor's side: one or two fail on any day.
-    static let bondLostFailures = 3
+    /// Connects in a row that must fail while the sensor is there before its bond is taken to be lost on
+    /// its side, or itself to be out of reach: one or two fail on any day.
+    static let connectFailuresMin = 3
+
+    func isPaired(_ link: WatchedLink) -> Bool {
+        link.device.flatMap { devices[link.address]?[$0]?.isPaired } ?? false
+    }
 
     /// Whether the sensor seems to have forgotten the bond that bluetoothd still keeps.
-    func isBondLost(_ link: WatchedLink) -> Bool {
-        guard let path = link.device, devices[link.address]?[path]?.isPaired == true else {
-            return false
-        }
-        return link.connectFailures >= Self.bondLostFailures
+    func isBondRefused(_ link: WatchedLink) -> Bool {
+        guard isPaired(link) else { return false }
+        return link.connectFailures >= Self.connectFailuresMin
             || link.machine.reason == .error(.auth)
     }
 
@@ -79,13 +81,16 @@ extension Central {
             }
         }
         guard let path = link.device, let device = devices[link.address]?[path] else { return }
-        // A person who pairs a sensor has put it into its pairing mode: one failure is enough.
-        let isRefused = device.isPaired && link.connectFailures > 0
-        if isBondLost(link) || isRefused, !link.hasRemovedBond {
+        // A person who pairs a sensor has put it into its pairing mode: one failure is enough. A subscription that waits
+        // for a bond ends in one that bluetoothd does not keep, once there is an agent.
+        let isRefused =
+            device.isPaired && link.connectFailures > 0 || link.trouble == .bondMissing
+        if isBondRefused(link) || isRefused, !link.hasRemovedBond {
             // Nothing but a new bond helps, and the person at the terminal asks for one.
             link.connectFailures = 0
             // What was tried with the old bond says nothing of the new one.
             link.hasRemovedBond = true
+            link.trouble = nil
             link.hasTriedBond = false
             link.reasons = []
             link.soughtSince = clock.now()
@@ -110,11 +115,11 @@ extension Central {
         _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
         _ client: BlueZClient
     ) async -> BlueZErrorClass? {
-        if link.agent != nil, let known = devices[link.address]?[device], known.hasPrivateAddress,
-            !known.isPaired
+        if link.agent != nil, let known = devices[link.address]?[device], !known.isPaired,
+            known.hasPrivateAddress || link.hasRemovedBond
         {
-            // Without a bond it would be a stranger after its next change of address.
-            link.hadPrivateAddress = true
+            // Without a bond it would be a stranger after its next change of address. One that had a bond wants one.
+            link.hadPrivateAddress = known.hasPrivateAddress
             if let failure = await bond(link, device, client) { return failure }
         } else if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
             let failure = await bond(link, device, client)

@@ -16,8 +16,8 @@ public enum CentralEvent: Sendable, Hashable {
     case daemon(isPresent: Bool)
     /// The bus came or went.
     case bus(isPresent: Bool)
-    /// A sensor's battery, in percent.
-    case battery(address: String, percent: Int)
+    /// A sensor's battery, in percent; nil: it tells it no more, though its link is up.
+    case battery(address: String, percent: Int?)
     /// bluetoothd is on the bus and has not answered since then; nil: it does again.
     case daemonHung(since: Uptime?)
     /// bluetoothd is on the bus, and it or the bus refuses to tell what objects it has, with this error.
@@ -99,18 +99,30 @@ public struct LinkSnapshot: Sendable, Hashable {
     public let reason: LinkReason
     /// dBm of its last advertisement; nil while it does not advertise.
     public let rssi: Int?
-    /// There is a bond here, and the sensor does not let itself be connected to with it.
-    public let isBondLost: Bool
-    /// It is heard, and again and again no link to it comes about.
-    public let isUnreachable: Bool
-    /// Since when attempts to connect fail.
-    public let failingSince: Uptime?
+    /// What keeps it from streaming, where that is known.
+    public let trouble: LinkTrouble?
     /// The address of its adapter, once it has been heard.
     public let adapter: String?
     /// Since when the link is up.
     public let upSince: Uptime?
     /// The age at which the sensor ends its links again and again.
     public let fixedAge: Duration?
+}
+
+/// What keeps a sensor from streaming.
+public enum LinkTrouble: Sendable, Hashable {
+    /// There is a bond here, and the sensor does not let itself be connected to with it.
+    case bondRefused
+    /// It lets nobody subscribe without a bond, and there is none here.
+    case bondMissing
+    /// It is heard, and since then no link to it comes about.
+    case unreachable(since: Uptime)
+    /// Another program has its notifications to itself.
+    case taken
+    /// bluetoothd connects to it over classic Bluetooth.
+    case classic
+    /// It is not heard, and a sensor of its name is, under this address.
+    case otherAddress(String)
 }
 
 /// The present state of an adapter.

@@ -60,7 +60,8 @@ extension Central {
         case .daemonSilent: noteSilentDaemon()
         case .daemonRefused(let fault): noteRefusal(fault)
         case .daemonBack: gainDaemon()
-        case .socketEnded(let path): noteSocketEnd(at: path)
+        case .socketEnded(let path): noteSubscriptionEnd(at: path, isOfSocket: true)
+        case .characteristicRemoved(let path): noteSubscriptionEnd(at: path, isOfSocket: false)
         case .socketFull(let path): noteFullSocket(at: path)
         case .caughtUp(let number):
             mailbox.post([.caughtUp(number: number)])
@@ -76,7 +77,7 @@ extension Central {
         isDaemonPresent = true
         _ = pulse.hear(at: clock.now())
         noteAnsweringDaemon()
-        refusal = nil
+        (refusal, refusedUntil) = (nil, nil)
         mailbox.post([.daemon(isPresent: true)])
         for link in links.values { bringUp(link) }
     }
@@ -97,7 +98,7 @@ extension Central {
     func loseDaemon() {
         noteAnsweringDaemon()
         guard isDaemonPresent || !adapters.isEmpty || refusal != nil else { return }
-        refusal = nil
+        (refusal, refusedUntil) = (nil, nil)
         isDaemonPresent = false
         if pulse.hungSince != nil { mailbox.post([.daemonHung(since: nil)]) }
         pulse = DaemonPulse(at: clock.now())
@@ -109,7 +110,7 @@ extension Central {
         radios = [:]
         watches = [:]
         powers = [:]
-        linkLimits = [:]
+        loads = [:]
         devices = [:]
         heardAt = [:]
         subscribers = [:]
@@ -172,7 +173,7 @@ extension Central {
         adapters[path] = nil
         radios[path] = nil
         watches[path] = nil
-        linkLimits[path] = nil
+        loads[path] = nil
         // What is owed is remembered by the address.
         powers[address] = nil
         for (device, known) in devices {
@@ -214,9 +215,8 @@ extension Central {
         let link = links[device.address]
         guard link != nil || device.offers(service: settings.service) else { return true }
         let before = devices[device.address, default: [:]].updateValue(device, forKey: device.path)
-        if let percent = device.batteryPercent, percent != before?.batteryPercent {
-            mailbox.post([.battery(address: device.address, percent: percent)])
-        }
+        if device.batteryPercent != before?.batteryPercent { noteBattery(of: device) }
+        if let name = device.name { link?.name = name }
         if isSighting {
             let now = clock.now()
             heardAt[device.path] = now
@@ -247,6 +247,24 @@ extension Central {
             .device(isConnected: device.isConnected, isResolved: device.areServicesResolved), link)
         if isSighting { handle(isFull(place) ? .sightedWithoutPlace : .sighted, link) }
         return link.machine.state == state && state != .suspended(.adapterFull)
+    }
+
+    /// bluetoothd takes the battery away a moment before it tells that the link is lost: it is at its last level then.
+    /// Where the link stays, the sensor has it no more.
+    private func noteBattery(of device: Device) {
+        let address = device.address
+        if let percent = device.batteryPercent {
+            return mailbox.post([.battery(address: address, percent: percent)])
+        }
+        guard let attempt = links[address]?.machine.attempt else { return }
+        Task {
+            await clock.sleep(Self.servicesPatience)
+            guard let link = links[address], link.machine.isStreaming,
+                link.machine.attempt == attempt,
+                devices[address]?[device.path]?.batteryPercent == nil
+            else { return }
+            mailbox.post([.battery(address: address, percent: nil)])
+        }
     }
 
     /// bluetoothd gives a device whose address changes its identity address once it is bonded; the object

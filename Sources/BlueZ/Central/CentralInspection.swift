@@ -177,6 +177,10 @@ extension Central {
         if link.cacheFailures > (isOther ? 0 : 1) { return true }
         // There is no person to confirm a bond.
         if link.agent == nil, wantsBond(link) { return true }
+        // A person has to end that elsewhere.
+        if !link.reasons.isDisjoint(with: [.error(.taken), .error(.classic), .error(.denied)]) {
+            return true
+        }
         switch link.machine.state {
         case .resolving, .subscribing, .streaming, .draining:
             link.soughtSince = now
@@ -203,14 +207,17 @@ extension Central {
     ) -> InspectionFault {
         guard let link = links[address] else { return .notHeard }
         if link.isDeclined { return .bondRefused(Self.declined) }
-        if link.hadPrivateAddress, link.bondFault != nil || link.machine.isStreaming {
-            return .addressChanges
-        }
+        if link.hadPrivateAddress, link.bondFault != nil { return .addressChanges }
+        if link.hadPrivateAddress, link.machine.isStreaming { return .noIdentity }
         if let fault = link.bondFault { return .bondRefused(fault) }
         let reasons = link.reasons
-        if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state) {
+        if [.suspended(.daemon), .suspended(.adapter)].contains(link.machine.state)
+            || reasons.contains(.error(.denied))
+        {
             return .noRadio
         }
+        if reasons.contains(.error(.taken)) { return .taken }
+        if reasons.contains(.error(.classic)) { return .classic }
         let isOver = inspectionTimes[number].map { clock.now() >= $0.searchEnd } ?? true
         if isOver, link.isPairPending { return .tooSlow }
         if wantsBond(link) { return .wantsBond }
@@ -285,6 +292,12 @@ public enum InspectionFault: Error, Sendable, Hashable {
     case bondRefused(DBusFault)
     /// Its address changes every few minutes, and no bond could be made to know it by.
     case addressChanges
+    /// The same, and a bond was made in which it did not tell its identity.
+    case noIdentity
+    /// Another program has its notifications to itself.
+    case taken
+    /// bluetoothd connects to it over classic Bluetooth.
+    case classic
     /// It does not answer to the subscription.
     case unanswered
     /// Its link or its bond was still on the way when the time was over.

@@ -12,16 +12,21 @@ extension Central {
         mailbox.post([.subscribed(address: link.address, made.way, refusal: made.refusal)])
     }
 
-    /// The socket of a sensor's frames ended. bluetoothd closes it a moment before it tells that the link
-    /// is lost; any program that calls `StopNotify` has it closed, too, while the link stays.
-    func noteSocketEnd(at path: String) {
+    /// The socket of a sensor's frames ended, or its characteristic is gone. bluetoothd closes the one and removes the
+    /// other a moment before it tells that the link is lost. While the link stays, any program that calls `StopNotify`
+    /// has the socket closed, too, and a sensor whose services change has other characteristics in a moment.
+    func noteSubscriptionEnd(at path: String, isOfSocket: Bool) {
         guard let client, let link = subscribers[path], let device = link.device else { return }
         let attempt = link.machine.attempt
         Task {
             do throws(DBusFault) {
                 let known = try await client.refresh(device: device)
                 guard known?.isConnected == true, link.machine.attempt == attempt else { return }
-                link.socketLostAt = attempt
+                if isOfSocket {
+                    link.socketLostAt = attempt
+                } else {
+                    link.servicesChangedAt = attempt
+                }
                 self.handle(.notificationsEnded, link)
             } catch {
                 self.count(error)

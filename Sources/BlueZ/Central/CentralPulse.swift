@@ -14,15 +14,42 @@ extension Central {
         guard let client else { return }
         let askedAt = clock.now()
         Task {
-            var isAnswered = true
+            var fault: DBusFault?
             do throws(DBusFault) {
                 try await client.ping(deadline: DaemonPulse.answerPatience)
             } catch {
-                // A refusal is an answer, and a signal says that the daemon has left.
-                isAnswered = error.name != DBusFault.noReply
                 self.count(error)
+                fault = error
             }
-            self.takeAnswer(isAnswered, askedAt: askedAt)
+            self.takePolicy(fault)
+            // A refusal is an answer, and a signal says that the daemon has left.
+            self.takeAnswer(fault?.name != DBusFault.noReply, askedAt: askedAt)
+        }
+    }
+
+    /// The bus has refused a call: whether it refuses every one is found out by one that does nothing.
+    func doubtPolicy() {
+        guard isDaemonPresent, refusedUntil == nil, pulse.ask() else { return }
+        askDaemon()
+    }
+
+    /// The bus lets us ask nothing: asked again rarely, since dbus-daemon writes each call that it refuses into the
+    /// journal.
+    func askAgain() {
+        refusedUntil = clock.now() + BlueZClient.refusedPause
+        if pulse.ask() { askDaemon() }
+    }
+
+    private func takePolicy(_ fault: DBusFault?) {
+        guard isDaemonPresent else { return }
+        if let fault, BlueZErrorClass(fault) == .denied {
+            refusedUntil = clock.now() + BlueZClient.refusedPause
+            guard refusal == nil else { return }
+            refusal = fault
+            mailbox.post([.daemonRefused(fault)])
+        } else if refusal != nil {
+            (refusal, refusedUntil) = (nil, nil)
+            mailbox.post([.daemon(isPresent: true)])
         }
     }
 
@@ -57,12 +84,34 @@ extension Central {
         mailbox.post([.daemonHung(since: clock.now())])
     }
 
-    // MARK: Unreachable sensors
+    // MARK: Sensors in trouble
+
+    /// What keeps a sensor from streaming, where that is known.
+    func trouble(of link: WatchedLink) -> LinkTrouble? {
+        guard !link.machine.isStreaming else { return nil }
+        if isBondRefused(link) { return .bondRefused }
+        if isUnreachable(link), let since = link.failingSince { return .unreachable(since: since) }
+        return link.trouble ?? namesake(of: link).map(LinkTrouble.otherAddress)
+    }
+
+    /// The address of a sensor that is heard and has the name of one that is not: the same one, if its address is new
+    /// at each start.
+    private func namesake(of link: WatchedLink) -> String? {
+        guard !link.machine.hasLink, let name = link.name, !name.isEmpty else { return nil }
+        let now = clock.now()
+        func isHeard(_ device: Device) -> Bool {
+            device.isConnected || heardAt[device.path].map { $0 + Self.heardFor > now } ?? false
+        }
+        guard devices[link.address]?.values.contains(where: isHeard) != true else { return nil }
+        return devices.filter { links[$0.key] == nil }.values.joined().map(\.value)
+            .filter { $0.name == name && $0.hasRandomAddress && isHeard($0) }
+            .map(\.address).min()
+    }
 
     /// Whether a sensor is heard and no link to it comes about.
     func isUnreachable(_ link: WatchedLink) -> Bool {
-        guard !isBondLost(link) else { return false }
-        return link.connectFailures >= Self.bondLostFailures && !link.machine.isStreaming
+        guard !isPaired(link) else { return false }
+        return link.connectFailures >= Self.connectFailuresMin && !link.machine.isStreaming
     }
 
     /// When a sensor that could not be connected to has not been heard for so long that it is simply

@@ -19,7 +19,8 @@ extension Central {
     }
 
     func settleScans() {
-        let isWanted = scanRequests > 0 || links.values.contains { $0.machine.wantsScan }
+        let isWanted =
+            scanRequests > 0 || !sought.isEmpty || links.values.contains { $0.machine.wantsScan }
         for path in radios.keys {
             handle(.wantScan(isWanted), radioAt: path)
             perform(watches[path]?.wantScan(isWanted, at: clock.now()), radioAt: path)

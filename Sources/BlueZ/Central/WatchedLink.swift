@@ -40,7 +40,7 @@ final class WatchedLink {
     var isDeclined = false
     /// Why it was in its states since the inspection began.
     var reasons: Set<LinkReason> = []
-    /// Connects in a row that failed although the sensor was heard.
+    /// Connects in a row that failed although the sensor was there.
     var connectFailures = 0 {
         didSet { if connectFailures == 0 { failingSince = nil } }
     }
@@ -48,6 +48,14 @@ final class WatchedLink {
     var failingSince: Uptime?
     /// When the sensor was last heard before such a failure.
     var failedHeardAt: Uptime?
+    /// The link came up since the last `Connect`, whatever that was answered with.
+    var hasComeUp = false
+    /// What kept it from streaming last, where that is known.
+    var trouble: LinkTrouble?
+    /// The name that it gave itself last.
+    var name: String?
+    /// The connection number at which its services changed.
+    var servicesChangedAt: UInt64?
     /// Links without the service or characteristic since the inspection began.
     var cacheFailures = 0
     /// Since when a person waits for a link to come about.
@@ -57,6 +65,9 @@ final class WatchedLink {
     /// Since when the link is up.
     var upSince: Uptime?
     var ages = LinkAges()
+    /// When it was lost last, and whether no other was at that time: then its age counts.
+    var lostAt: Uptime?
+    var hasLeft = false
     /// The attempt that holds the radio.
     var slotAttempt: UInt64?
     /// The adapter whose radio was asked for.

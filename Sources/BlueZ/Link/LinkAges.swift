@@ -1,7 +1,8 @@
 /// Notices links that the other side ends again and again at the same age.
 ///
 /// That is how a strap leaves whose request for other connection parameters the kernel refuses: 30,
-/// 60, 100 or 150 s after the connect, every time.
+/// 60, 100 or 150 s after the connect, every time. Straps do not leave together: whoever ends several links at once is
+/// another program, or the radio.
 struct LinkAges: Sendable {
     /// Endings that are remembered, and how many of them must agree.
     static let endingsKept = 5
@@ -17,6 +18,11 @@ struct LinkAges: Sendable {
     mutating func note(age: Duration) {
         ages.append(age)
         if ages.count > Self.endingsKept { ages.removeFirst() }
+    }
+
+    /// The last ending was none of the sensor's own.
+    mutating func takeBack() {
+        if !ages.isEmpty { ages.removeLast() }
     }
 
     /// The age at which links end, if they do.

@@ -17,13 +17,16 @@ public struct LinkPolicy: Sendable, Hashable {
     /// From subscribed to the first frame, worn: a strap notifies once a second.
     public var firstFrame = Duration.seconds(5)
     /// Between frames, worn, for a sensor that sends every few seconds or more often. One that sends
-    /// rarely has three times its own cadence, and as long as its cadence is unknown the time below.
+    /// rarely has three times its own cadence, and as long as its cadence is unknown the time below. After
+    /// a link that ended so, three times as long, and then the time below.
     public var stale = Duration.seconds(10)
     /// Between frames, not worn: many straps fall silent then.
     public var staleWithoutContact = Duration.seconds(60)
-    /// Links without a frame in a row after which a sensor counts as not worn. Two: after an adapter comes back,
-    /// bluetoothd can lose a subscription and that of the next link as well.
+    /// Links without a frame in a row after which a sensor counts as not worn, or as one that takes its time. Two:
+    /// after an adapter comes back, bluetoothd can lose a subscription and that of the next link as well.
     public var silentLinksMax = 2
+    /// A link that has lasted so long was no dead one: what silences it may have is known by then.
+    public var soundAfter = Duration.seconds(300)
     /// How long the end of a link is waited for after `Disconnect`, which takes 2 s.
     public var teardown = Duration.seconds(5)
     /// The first back-off; doubles with each failure.

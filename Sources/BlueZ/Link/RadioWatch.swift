@@ -4,7 +4,8 @@ import Basics
 ///
 /// Straps out of range are normal, a radio that hears no device at all is not. The scan asks for our sensors
 /// only, so before anything is done the adapter is made to listen to everyone: that alone restarts a
-/// stalled scan, and one stranger's advert shows that the radio is well.
+/// stalled scan, and one stranger's advert shows that the radio is well. Now and then it listens to everyone in any
+/// case: some sensors do not name their service in their adverts, or stop to.
 struct RadioWatch: Sendable {
     /// Silence that is borne first; a strap advertises every second or more often. Doubles with each
     /// step that did not help, because a place may really be without any other Bluetooth device.
@@ -26,32 +27,45 @@ struct RadioWatch: Sendable {
         case resetController
     }
 
+    /// Between two such turns while sensors of ours are heard.
+    static let turnPause = Duration.seconds(120)
+
     private enum Phase: Hashable {
         case ours
+        /// Listens to everyone because nothing is heard: the first advert ends it.
         case everyone
+        /// Listens to everyone for ``everyoneTime``.
+        case turn
     }
 
     private var phase = Phase.ours
     private var isScanWanted = false
     private var quietSince = Uptime.zero
     private var steps = 0
+    /// When it last listened to everyone, or began to look.
+    private var everyoneAt = Uptime.zero
+    /// It has heard something since it last heard nothing at all.
+    private var hasHeard = false
     /// Another adapter has heard such a sensor since this one last heard a device.
     private var isHeardElsewhere = false
     /// Since when nothing was heard although everyone was listened to; nil while the radio hears.
     private(set) var silentSince: Uptime?
 
     /// Whether adverts of everyone are asked for.
-    var listensToEveryone: Bool { phase == .everyone }
+    var listensToEveryone: Bool { phase != .ours }
 
     /// When `tick` is due, if ever.
-    var nextDeadline: Uptime? { isScanWanted ? quietSince + patience : nil }
-
-    private var patience: Duration {
+    var nextDeadline: Uptime? {
+        guard isScanWanted else { return nil }
         switch phase {
-        case .ours:
-            (isHeardElsewhere ? Self.quietAlone : Self.quiet).pause(after: steps + 1)
-        case .everyone: Self.everyoneTime
+        case .ours: return hasHeard ? min(quietEnd, everyoneAt + Self.turnPause) : quietEnd
+        case .everyone: return quietSince + Self.everyoneTime
+        case .turn: return everyoneAt + Self.everyoneTime
         }
+    }
+
+    private var quietEnd: Uptime {
+        quietSince + (isHeardElsewhere ? Self.quietAlone : Self.quiet).pause(after: steps + 1)
     }
 
     /// The gateway begins or ends to look for sensors.
@@ -60,8 +74,10 @@ struct RadioWatch: Sendable {
         isScanWanted = isWanted
         quietSince = now
         isHeardElsewhere = false
+        everyoneAt = now
+        hasHeard = false
         defer { phase = .ours }
-        return phase == .everyone ? .listenToOurs : nil
+        return listensToEveryone ? .listenToOurs : nil
     }
 
     /// An advert of any device came through.
@@ -70,8 +86,10 @@ struct RadioWatch: Sendable {
         steps = 0
         isHeardElsewhere = false
         silentSince = nil
+        hasHeard = true
         guard phase == .everyone else { return nil }
         phase = .ours
+        everyoneAt = now
         return .listenToOurs
     }
 
@@ -91,11 +109,22 @@ struct RadioWatch: Sendable {
     /// - Parameter hasLinks: links of this adapter are up, which a reset would cut.
     mutating func tick(hasLinks: Bool, at now: Uptime) -> Action? {
         guard let deadline = nextDeadline, deadline <= now else { return nil }
-        quietSince = now
-        if phase == .ours {
-            phase = .everyone
+        switch phase {
+        case .ours:
+            phase = quietEnd > now ? .turn : .everyone
+            everyoneAt = now
+            if phase == .everyone {
+                quietSince = now
+                hasHeard = false
+            }
             return .listenToEveryone
+        case .turn:
+            phase = .ours
+            everyoneAt = now
+            return .listenToOurs
+        case .everyone: break
         }
+        quietSince = now
         phase = .ours
         silentSince = silentSince ?? now
         steps += 1

@@ -79,8 +79,14 @@ public struct SensorLink: Sendable {
     var isNotifyPending = false
     /// The sensor has sent a frame over this link.
     var hasFrame = false
-    /// Links torn down for silence since the last frame. After some it may just not be worn.
+    /// Links torn down without a frame since the last one. After some it may just not be worn, or take its time.
     var silentLinks = 0
+    /// Links torn down for a silence after their frames, since one that lasted: each lets the next be silent for longer.
+    var staleLinks = 0
+    /// When notifications came to be on.
+    var subscribedAt = Uptime.zero
+    /// How long the sensor takes from a subscription to its first frame, as it has shown.
+    var startUp = Duration.zero
     var isWorn = true
     var isConnected = false
     /// We disconnect, and the end has not come yet.
@@ -133,19 +139,28 @@ public struct SensorLink: Sendable {
         }
     }
 
-    /// How long the sensor may be silent: by its own cadence, once that is known.
+    /// How long the sensor may be silent: by what it has shown of itself, and longer after each link that was torn down
+    /// for a silence, since that may have been its own.
     public var silenceLimit: Duration {
-        let ofCadence = min((rhythm.typical ?? .zero) * 3, Self.silenceMax)
-        guard isWorn, hasFrame || silentLinks < policy.silentLinksMax,
-            rhythm.typical != nil || !hasFrame
-        else {
-            return max(policy.staleWithoutContact, ofCadence)
+        var limit = hasFrame ? policy.stale : max(policy.firstFrame, startUp * 2)
+        if !isWorn || hasFrame && rhythm.typical == nil {
+            limit = max(limit, policy.staleWithoutContact)
         }
-        return max((hasFrame ? policy.stale : policy.firstFrame), ofCadence)
+        if staleLinks > 0 {
+            let borne = Backoff(first: policy.stale * 3, longest: policy.staleWithoutContact)
+            limit = max(limit, borne.pause(after: staleLinks))
+        }
+        if !hasFrame, silentLinks >= policy.silentLinksMax {
+            let borne = Backoff(first: policy.staleWithoutContact, longest: Self.silenceMax)
+            limit = max(limit, borne.pause(after: silentLinks - policy.silentLinksMax + 1))
+        }
+        return min(max(limit, rhythm.limit), max(Self.silenceMax, policy.staleWithoutContact))
     }
 
     /// However rarely a sensor sends, it is not waited for longer.
     static let silenceMax = Duration.seconds(900)
+    /// More silences than these change nothing.
+    static let silencesMax = 16
 
     /// Takes an event in; the actions are to be carried out in their order.
     public mutating func handle(_ event: Event, at now: Uptime) -> [Action] {
@@ -166,8 +181,15 @@ public struct SensorLink: Sendable {
         case .sighted: return takeSighting(at: now)
         case .sightedWithoutPlace:
             attemptsUnheard = 0
-            // Whether its adapter is still full is found out by an attempt.
-            return state == .suspended(.adapterFull) ? [] : takeSighting(at: now)
+            // Whether its adapter is still full is found out by an attempt, now and then.
+            guard wantsScan, retryAt > now else {
+                return state == .suspended(.adapterFull) ? [] : takeSighting(at: now)
+            }
+            if state != .suspended(.adapterFull) {
+                enter(.suspended(.adapterFull), .error(.slots))
+                deadline = retryAt
+            }
+            return []
         case .device(let isConnected, let isResolved):
             return takeDevice(isConnected, isResolved, at: now)
         case .vanished: return takeRemoval(at: now)

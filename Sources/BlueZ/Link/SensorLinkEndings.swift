@@ -23,6 +23,8 @@ extension SensorLink {
     mutating func takeEnd(
         of attempt: UInt64, _ error: BlueZErrorClass?, at now: Uptime
     ) -> [Action] {
+        // The object may go before the answer comes.
+        if error == .slots, !hasLink { retryAt = max(retryAt, now + policy.slotsPause) }
         guard attempt == endedAttempt else { return [] }
         endedAttempt = nil
         guard error != nil, teardownUntil != nil else { return [] }
@@ -45,8 +47,9 @@ extension SensorLink {
             return finishRelease()
         default:
             // The answer to a pending Connect may never come once the object is gone: give the radio
-            // back now.
+            // back now. bluetoothd removes a stranger whose link fails, and finds it again in a moment.
             let withdrawal = state == .connecting ? [.withdrawSlot] : dropSlot()
+            if hasLink { retryAt = now + nextPause() }
             forgetLink()
             teardownUntil = nil
             enter(.absent, .removed)
@@ -94,8 +97,7 @@ extension SensorLink {
             // changed is as it should be.
             let rarely = Backoff(first: policy.personPause, longest: policy.personPause * 16)
             // A subscription that bluetoothd lost is asked for again at once.
-            let isLost = reason == .noFirstFrame && forgets < policy.silentLinksMax
-            let isQuick = forgets == 0 || isLost
+            let isQuick = forgets == 0 || reason == .noFirstFrame
             let pause = isQuick ? policy.busyPause : rarely.pause(after: forgets)
             retryAt = now + pause
             forgets = min(forgets + 1, 1_000)
@@ -123,7 +125,7 @@ extension SensorLink {
         case .busy, .daemon: policy.busyPause
         case .slots: policy.slotsPause
         case .notPowered: policy.notPoweredPause
-        case .auth, .permission, .cache: policy.personPause
+        case .auth, .permission, .cache, .taken, .classic, .denied: policy.personPause
         }
     }
 

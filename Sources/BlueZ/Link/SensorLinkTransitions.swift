@@ -143,24 +143,29 @@ extension SensorLink {
         guard state == .subscribing else { return [] }
         if let error { return fail(.error(error), error, at: now) }
         enter(.streaming(lastFrameAt: now), .progress)
+        subscribedAt = now
         return []
     }
 
     mutating func takeFrame(at now: Uptime) -> [Action] {
         switch state {
         case .streaming(let lastFrameAt):
-            if hasFrame { rhythm.note(gap: now - lastFrameAt) }
+            if hasFrame { rhythm.note(gap: now - lastFrameAt, isWorn: isWorn) }
+            if now >= subscribedAt + policy.soundAfter { staleLinks = 0 }
             state = .streaming(lastFrameAt: max(lastFrameAt, now))
         case .subscribing:
             // The answer to StartNotify may lag behind the first frame, or never come.
             let grace = deadline
             enter(.streaming(lastFrameAt: now), .progress)
+            subscribedAt = now
             if isNotifyPending {
                 deadline = (grace ?? now) + policy.subscribeGrace
             }
         default:
             return []
         }
+        // Half of what it took before: it may have been put on late.
+        if !hasFrame { startUp = max(min(now - subscribedAt, Self.silenceMax), startUp / 2) }
         hasFrame = true
         silentLinks = 0
         forgets = 0
@@ -211,9 +216,14 @@ extension SensorLink {
             deadline = nil
         }
         guard lastFrameAt + silenceLimit <= now else { return [] }
-        silentLinks = min(silentLinks + 1, policy.silentLinksMax)
-        guard !hasFrame else { return fail(.stale, .transientRadio, at: now) }
-        // What bluetoothd remembers of its characteristics may not be what it has.
-        return fail(.noFirstFrame, .cache, at: now)
+        if hasFrame {
+            staleLinks = min(staleLinks + 1, Self.silencesMax)
+            return fail(.stale, .transientRadio, at: now)
+        }
+        silentLinks = min(silentLinks + 1, Self.silencesMax)
+        // What bluetoothd remembers of its characteristics may not be what it has. Where finding them anew does not
+        // help, only time does.
+        let isCache = silentLinks <= policy.silentLinksMax
+        return fail(.noFirstFrame, isCache ? .cache : .transientRadio, at: now)
     }
 }

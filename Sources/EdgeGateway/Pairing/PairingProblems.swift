@@ -64,6 +64,28 @@ extension InspectionFault {
                     "put it into its pairing mode (see its manual), remove its pairing with phones, "
                         + "and try again"
                 )
+            case .noIdentity:
+                (
+                    .addressChanges,
+                    "the sensor changes its Bluetooth address and does not say, when it is bonded, how to "
+                        + "recognise it: it would be lost at its next start",
+                    "switch its private or random address off, if its settings have that; otherwise use "
+                        + "another sensor"
+                )
+            case .taken:
+                (
+                    .sensorTaken,
+                    "another program on this machine has the sensor's heart rate to itself",
+                    "end that program (it called AcquireNotify of 0x2A37), and try again"
+                )
+            case .classic:
+                (
+                    .sensorIsClassic,
+                    "bluetoothd connects to this device over classic Bluetooth, where it has no heart rate",
+                    "set ControllerMode = le under [General] in /etc/bluetooth/main.conf, systemctl "
+                        + "restart bluetooth, and try again; classic devices, such as headsets, then "
+                        + "no longer work on this machine"
+                )
             case .unanswered:
                 (
                     .sensorNotAnswering, "the sensor is connected but does not answer",

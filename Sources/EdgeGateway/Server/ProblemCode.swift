@@ -38,6 +38,8 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case sensorNotReached = "sensor-not-reached"
     case sensorRefuses = "sensor-refuses"
     case sensorNotAnswering = "sensor-not-answering"
+    case sensorTaken = "sensor-taken"
+    case sensorIsClassic = "sensor-is-classic"
     case noHeartRate = "no-heart-rate"
     case bondRefused = "bond-refused"
     case addressChanges = "address-changes"
@@ -109,7 +111,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
         case .tooManyViewers: .serviceUnavailable
         case .busAbsent, .bluetoothdAbsent, .bluetoothdRefuses, .noAdapter, .radioOff, .radioLost,
             .adapterFull, .sensorNotHeard, .sensorNotReached, .sensorRefuses, .sensorNotAnswering,
-            .noHeartRate,
+            .sensorTaken, .sensorIsClassic, .noHeartRate,
             .bondRefused, .addressChanges, .passkeyNeeded, .nothingAsked, .chooseDevice,
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .patientChanged, .tokensNotStored,

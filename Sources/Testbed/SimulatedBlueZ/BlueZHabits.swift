@@ -20,6 +20,9 @@ public struct BlueZHabits: Sendable, Hashable {
     public var temporaryMilliseconds = 30_000
     /// Whether a sensor that was connected and is not paired vanishes like one never connected.
     public var vanishesAfterDisconnect = true
+    /// Whether an adapter that carries no further link is named as the reason: otherwise, as by 5.66, a `Connect`
+    /// that its controller refuses seems to have been ended by ourselves.
+    public var namesFullAdapter = true
     /// Between two adverts of one sensor that get through.
     public var advertMilliseconds = 500
     /// How far the signal strength wavers, in dBm.

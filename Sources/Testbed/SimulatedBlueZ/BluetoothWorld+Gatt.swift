@@ -235,6 +235,33 @@ extension BluetoothWorld {
         straps[address]?.isOnAir = isOnAir
         if isOnAir { tryWaitingConnects(to: address) } else { drop(address) }
     }
+
+    // MARK: Service Changed
+
+    mutating func changeServices(_ address: String, battery: Bool) {
+        guard let path = straps[address]?.link, let device = devices[path], device.isResolved,
+            let strap = straps[address]
+        else { return }
+        if !battery { straps[address]?.strap.battery = nil }
+        for object in strap.table.objects(device: path).reversed() {
+            send(tree.remove(object.path))
+            devices[path]?.notifySessions[object.path] = nil
+            devices[path]?.armed.remove(object.path)
+        }
+        if !battery { send(tree.remove(path, interface: BlueZName.battery)) }
+        schedule(
+            .servicesFound(device: path, link: device.link),
+            afterMilliseconds: habits.resolveMilliseconds)
+    }
+
+    mutating func findServices(_ path: String, link: UInt64) {
+        guard let device = devices[path], device.isConnected, device.link == link,
+            let strap = straps[device.strap]
+        else { return }
+        for (object, interface, properties) in strap.table.objects(device: path) {
+            send(tree.add(object, [interface: properties]))
+        }
+    }
 }
 
 /// One frame that went to subscribers.

@@ -45,7 +45,9 @@ extension BluetoothWorld {
         let links = devices.values.count { $0.adapter == device.adapter && $0.isConnected }
         if links >= adapter.adapter.linksMax {
             schedule(
-                .connectEnds(device: path, attempt: attempt, BlueZFault.tooManyLinks),
+                .connectEnds(
+                    device: path, attempt: attempt,
+                    habits.namesFullAdapter ? BlueZFault.tooManyLinks : BlueZFault.abortByLocal),
                 afterMilliseconds: habits.connectMilliseconds)
         } else if isReachable(device.strap) {
             reach(path)
@@ -62,15 +64,20 @@ extension BluetoothWorld {
             && straps[address]?.isElsewhere == false
     }
 
-    /// The sensor is there: the link takes its time, or fails if a side has lost the bond.
+    /// The sensor is there: the link takes its time.
     private mutating func reach(_ path: String) {
         guard let device = devices[path] else { return }
-        let lostBond =
-            device.isPaired && straps[device.strap]?.bonds.contains(device.adapter) == false
         schedule(
-            .connectEnds(
-                device: path, attempt: device.attempt, lostBond ? BlueZFault.abortByLocal : nil),
+            .connectEnds(device: path, attempt: device.attempt, nil),
             afterMilliseconds: habits.connectMilliseconds)
+    }
+
+    /// A link between two of which one has lost the bond: it is up, and ends when it is to be encrypted.
+    mutating func failEncryption(_ path: String, link: UInt64) {
+        guard let device = devices[path], device.isConnected, device.link == link else { return }
+        devices[path]?.connectCall = nil
+        unlink(path)
+        if let call = device.connectCall { refuse(call, BlueZFault.abortByLocal) }
     }
 
     /// A sensor came within reach: a connect that waits for it goes on.
@@ -85,7 +92,16 @@ extension BluetoothWorld {
         else {
             return
         }
-        if let fault { return endAttempt(path, fault) }
+        if let fault {
+            endAttempt(path, fault)
+            // A stranger whose link is refused goes at once.
+            if fault == BlueZFault.abortByLocal, !device.isPaired, !device.isTrusted,
+                isReachable(device.strap)
+            {
+                removeDevice(path)
+            }
+            return
+        }
         guard isReachable(device.strap) else {
             // It left meanwhile; the controller goes on trying.
             return schedule(
@@ -102,6 +118,11 @@ extension BluetoothWorld {
             tree.set(
                 path, BlueZName.device, ["Connected": .boolean(true)],
                 unsignalled: isUntold ? ["Connected"] : []))
+        if device.isPaired, straps[device.strap]?.bonds.contains(device.adapter) == false {
+            return schedule(
+                .encryptionFails(device: path, link: link),
+                afterMilliseconds: habits.connectMilliseconds)
+        }
         if let call = device.connectCall {
             devices[path]?.connectCall = nil
             answer(call)

@@ -19,6 +19,8 @@ struct BluetoothWorld {
         case unlinked(device: String, link: UInt64)
         case attEnds(device: String, link: UInt64, DBusMessage)
         case vanishes(device: String)
+        case encryptionFails(device: String, link: UInt64)
+        case servicesFound(device: String, link: UInt64)
     }
 
     /// One session of a discovering client.
@@ -218,6 +220,8 @@ struct BluetoothWorld {
             if devices[device]?.link == link { unlink(device) }
         case .attEnds(let device, let link, let call): endAtt(device, link: link, call)
         case .vanishes(let device): vanish(device)
+        case .encryptionFails(let device, let link): failEncryption(device, link: link)
+        case .servicesFound(let device, let link): findServices(device, link: link)
         }
     }
 

@@ -57,6 +57,13 @@ extension SimulatedBlueZ {
         change { $0.setBattery(address, percent) }
     }
 
+    /// A connected strap says that its services have changed: bluetoothd takes its objects away and reads them anew.
+    ///
+    /// - Parameter battery: whether it has a Battery Service from then on.
+    public func changeServices(_ address: String, battery: Bool) {
+        change { $0.changeServices(address, battery: battery) }
+    }
+
     /// Whether a bond with a strap is being made.
     public func isPairing(_ address: String) -> Bool {
         world.straps[address]?.link.map { world.devices[$0]?.bonding != nil } ?? false

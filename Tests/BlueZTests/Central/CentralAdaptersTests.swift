@@ -11,14 +11,15 @@ struct CentralAdaptersTests {
         (1...count).map { "C0:00:00:00:00:" + ($0 < 10 ? "0\($0)" : "\($0)") }
     }
 
-    private func stage(_ straps: [String], linksMax: Int, adapters count: Int = 2) async throws
-        -> Stage
-    {
+    private func stage(
+        _ straps: [String], linksMax: Int, adapters count: Int = 2, namesFullAdapter: Bool = true
+    ) async throws -> Stage {
         let stage = try await Stage(
             straps: straps,
             adapters: Self.adapters.prefix(count).enumerated().map {
                 SimulatedAdapter(address: $0.element, index: $0.offset, linksMax: linksMax)
-            })
+            },
+            habits: { $0.namesFullAdapter = namesFullAdapter })
         await stage.start()
         for strap in straps { await stage.watch(strap) }
         return stage
@@ -62,6 +63,55 @@ struct CentralAdaptersTests {
         #expect(await stage.until { $0.count > 100 })
         #expect(await stage.bluez.callCount("Connect") == connects)
         #expect(await stage.central.adapterSnapshots().first?.isFull == true)
+        await stage.end()
+    }
+
+    /// `status` said to take the strap's battery out, and it was tried each 1.3 s.
+    @Test("a full adapter is recognised though bluetoothd says that it ended the attempt itself")
+    func fullUnnamed() async throws {
+        let straps = Self.straps(5)
+        let stage = try await stage(
+            Array(straps.prefix(4)), linksMax: 3, adapters: 1, namesFullAdapter: false)
+        #expect(await oneWaits(stage, straps))
+        #expect(await stage.central.adapterSnapshots().first?.isFull == true)
+        #expect(await stage.central.snapshots().compactMap(\.trouble).isEmpty)
+        let connects = await stage.bluez.callCount("Connect")
+        await stage.forget()
+        #expect(await stage.until { $0.count > 100 })
+        #expect(await stage.bluez.callCount("Connect") == connects)
+        await stage.end()
+    }
+
+    @Test("a strap that is paired where there is no place is told so, and not to come nearer")
+    func pairedWithoutPlace() async throws {
+        let straps = Self.straps(4)
+        let stage = try await Stage(
+            straps: straps, adapters: [SimulatedAdapter(linksMax: 3)],
+            habits: { $0.namesFullAdapter = false })
+        await stage.start()
+        for strap in straps.prefix(3) { await stage.watch(strap) }
+        #expect(await stream(stage, Array(straps.prefix(3))))
+        await #expect(throws: InspectionFault.adapterFull) {
+            _ = try await stage.central.inspect(
+                address: straps[3], service: Stage.service, characteristic: Stage.measurement,
+                reading: [])
+        }
+        await stage.end()
+    }
+
+    /// Its own fault, beside straps of which one has left.
+    @Test(
+        "a strap that fails where there was a place for more is not taken for one without a place")
+    func sickStrap() async throws {
+        let straps = Self.straps(5)
+        let stage = try await stage(straps, linksMax: 16, adapters: 1)
+        #expect(await stream(stage, straps))
+        await stage.bluez.inject(
+            ScriptedFault("Connect", of: straps[4], times: nil, .error(BlueZFault.abortByLocal)))
+        await stage.bluez.drop(straps[4])
+        #expect(
+            await stage.until { $0.states(of: straps[4]).contains(where: \.isUnreachable) })
+        #expect(await stage.central.adapterSnapshots().first?.isFull == false)
         await stage.end()
     }
 

@@ -4,6 +4,11 @@ import Testing
 
 @testable import BlueZ
 
+extension Central {
+    /// As if nothing had been heard for long.
+    fileprivate func forgetSightings() { heardAt = [:] }
+}
+
 /// What a person was asked, and what they say.
 private final class Person: Sendable {
     private let answers: PairingAnswer
@@ -172,15 +177,72 @@ struct CentralBondingTests {
         #expect(await stage.until { !$0.frames().isEmpty })
         await stage.bluez.forgetBonds(Stage.strap)
         await stage.bluez.drop(Stage.strap)
-        for _ in 0..<600 where await stage.central.snapshots().first?.isBondLost != true {
+        for _ in 0..<600 where await stage.central.snapshots().first?.trouble != .bondRefused {
             try await Task.sleep(for: .milliseconds(50))
         }
-        #expect(await stage.central.snapshots().first?.isBondLost == true)
+        #expect(await stage.central.snapshots().first?.trouble == .bondRefused)
         await stage.forget()
         _ = try await inspect(stage, Person(.yes).agent())
         #expect(await stage.until { !$0.frames().isEmpty })
-        #expect(await stage.central.snapshots().first?.isBondLost == false)
+        #expect(await stage.central.snapshots().first?.trouble == nil)
         await stage.end()
+    }
+
+    /// It was lost for good: its link came up before the bond failed, so that no scan began and no failure counted.
+    @Test(
+        "a strap that forgot its bond and is not heard is complained of, and bonded anew all the same"
+    )
+    func lostBondUnheard() async throws {
+        let stage = try await stage(.encrypted)
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.central.forgetSightings()
+        await stage.bluez.forgetBonds(Stage.strap)
+        await stage.bluez.drop(Stage.strap)
+        #expect(await isInTrouble(stage, .bondRefused))
+        await stage.forget()
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.until { !$0.frames().isEmpty })
+        #expect(await stage.central.snapshots().first?.trouble == nil)
+        await stage.end()
+    }
+
+    @Test("a bond that another program removes is missed as such, and made anew when it is paired")
+    func removedBond() async throws {
+        let stage = try await stage(.encrypted)
+        _ = try await inspect(stage, Person(.yes).agent())
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let path = SimulatedBlueZ.devicePath(Stage.strap)
+        try await stage.central.client?.remove(device: path, adapter: "/org/bluez/hci0")
+        #expect(await isInTrouble(stage, .bondMissing))
+        await stage.forget()
+        _ = try await inspect(stage, Person(.yes).agent())
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.end()
+    }
+
+    /// It was said to want a bond, and was bonded on the way.
+    @Test("a strap that another program has to itself is told of, and no bond is made")
+    func taken() async throws {
+        let stage = try await stage(.open)
+        await stage.bluez.inject(
+            ScriptedFault("StartNotify", times: nil, .error(BlueZFault.notifyAcquired)))
+        await #expect(throws: InspectionFault.taken) {
+            _ = try await inspect(stage, Person(.yes).agent())
+        }
+        #expect(await stage.bluez.callCount("Pair") == 0)
+        await stage.watch()
+        #expect(await isInTrouble(stage, .taken))
+        await stage.end()
+    }
+
+    private func isInTrouble(_ stage: Stage, _ trouble: LinkTrouble) async -> Bool {
+        for _ in 0..<1_200 where await stage.central.snapshots().first?.trouble != trouble {
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+        return await stage.central.snapshots().first?.trouble == trouble
     }
 
     @Test(

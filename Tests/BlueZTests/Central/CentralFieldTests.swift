@@ -3,6 +3,11 @@ import Testing
 
 @testable import BlueZ
 
+extension Central {
+    /// As if nothing had been heard for long.
+    fileprivate func forgetSighting() { heardAt = [:] }
+}
+
 @Suite("Central, and what the field does to it", .timeLimit(.minutes(10)))
 struct CentralFieldTests {
     private static let adapter = SimulatedAdapter().address
@@ -83,10 +88,13 @@ struct CentralFieldTests {
         await stage.start()
         await stage.watch()
         #expect(await stage.until { $0.states().contains(where: \.isUnreachable) })
-        #expect(await stage.central.snapshots().first?.isUnreachable == true)
+        guard case .unreachable = await stage.central.snapshots().first?.trouble else {
+            Issue.record("its snapshot does not say so")
+            return
+        }
         await stage.bluez.clearFaults()
         #expect(await stage.until { !$0.frames().isEmpty })
-        #expect(await stage.central.snapshots().first?.isUnreachable == false)
+        #expect(await stage.central.snapshots().first?.trouble == nil)
         await stage.end()
     }
 
@@ -127,6 +135,106 @@ struct CentralFieldTests {
             try await inspect(
                 stage, Self.rotating, agent: Self.agent(of: Self.rotating))
         }
+        await stage.end()
+    }
+
+    @Test("a strap that bonds and does not tell its identity is refused at once, with the reason")
+    func noIdentity() async throws {
+        let stage = try await Stage(straps: [Self.rotating], each: { $0.security = .encrypted })
+        await stage.start()
+        await #expect(throws: InspectionFault.noIdentity) {
+            try await inspect(stage, Self.rotating, agent: Self.agent(of: Self.rotating))
+        }
+        await stage.end()
+    }
+
+    /// It was silent for ever.
+    @Test("a strap that comes back under another address is told of, with that address")
+    func otherAddress() async throws {
+        let other = "C0:00:00:00:00:02"
+        let stage = try await Stage(straps: [Stage.strap, other], each: { $0.name = "Belt 7" })
+        await stage.bluez.setOnAir(other, false)
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        await stage.bluez.setOnAir(Stage.strap, false)
+        await stage.bluez.setOnAir(other, true)
+        await stage.central.forgetSighting()
+        #expect(await isInTrouble(stage, .otherAddress(other)))
+        await stage.bluez.setOnAir(Stage.strap, true)
+        #expect(await isInTrouble(stage, nil))
+        await stage.end()
+    }
+
+    /// It was removed five times in 300 s.
+    @Test("a watch that bluetoothd connects to over classic Bluetooth is told of and not removed")
+    func classic() async throws {
+        let stage = try await Stage()
+        let fault = DBusFault(
+            name: "org.bluez.Error.Failed", text: "br-connection-profile-unavailable")
+        await stage.bluez.inject(ScriptedFault("Connect", times: nil, .error(fault)))
+        await stage.start()
+        await #expect(throws: InspectionFault.classic) { try await inspect(stage) }
+        await stage.watch()
+        #expect(await isInTrouble(stage, .classic))
+        #expect(await stage.bluez.callCount("RemoveDevice") == 0)
+        await stage.end()
+    }
+
+    private func isInTrouble(_ stage: Stage, _ trouble: LinkTrouble?) async -> Bool {
+        for _ in 0..<1_200 where await stage.central.snapshots().first?.trouble != trouble {
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+        return await stage.central.snapshots().first?.trouble == trouble
+    }
+
+    /// It took 12.5 s: the link was given up for its silence.
+    @Test("a strap whose services change is subscribed to anew over the same link")
+    func servicesChange() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        let connects = await stage.bluez.callCount("Connect")
+        await stage.forget()
+        await stage.bluez.changeServices(Stage.strap, battery: true)
+        #expect(await stage.until { $0.states().contains { $0.state == .subscribing } })
+        await stage.forget()
+        #expect(await stage.until { $0.frames().count >= 3 })
+        #expect(await stage.bluez.callCount("Connect") == connects)
+        await stage.end()
+    }
+
+    @Test("the battery of a service that vanished is known no more")
+    func batteryVanishes() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        let known = CentralEvent.battery(address: Stage.strap, percent: 87)
+        #expect(await stage.until { $0.contains(known) && !$0.frames().isEmpty })
+        await stage.bluez.changeServices(Stage.strap, battery: false)
+        let gone = CentralEvent.battery(address: Stage.strap, percent: nil)
+        #expect(await stage.until { $0.contains(gone) })
+        await stage.end()
+    }
+
+    /// `status` said that all is well, and then that the strap is silent.
+    @Test("a policy that is taken away while bluetoothd runs is noticed, and that it is back")
+    func policyTaken() async throws {
+        let stage = try await Stage()
+        await stage.start()
+        await stage.watch()
+        #expect(await stage.until { !$0.frames().isEmpty })
+        let denied = DBusFault(name: DBusFault.accessDenied, text: "not by the policy")
+        for member in ["Connect", "Ping", "GetAll"] {
+            await stage.bluez.inject(ScriptedFault(member, times: nil, .error(denied)))
+        }
+        await stage.bluez.drop(Stage.strap)
+        #expect(await stage.until { $0.contains(.daemonRefused(denied)) })
+        await stage.bluez.clearFaults()
+        await stage.forget()
+        await stage.central.askAgain()
+        #expect(await stage.until { $0.contains(.daemon(isPresent: true)) })
         await stage.end()
     }
 

@@ -139,7 +139,7 @@ struct CentralSocketTests {
         await stage.bluez.inject(
             ScriptedFault("StartNotify", times: 1, .error(BlueZFault.notifyAcquired)))
         await stage.bluez.drop(Stage.strap)
-        #expect(await stage.until { $0.states().contains { $0.reason == .error(.permission) } })
+        #expect(await stage.until { $0.states().contains { $0.reason == .error(.taken) } })
         #expect(await stage.until { $0.ways() == [.socket, .socket] })
         other.close()
         await stage.end()

@@ -66,6 +66,21 @@ struct RadioWatchTests {
         #expect(watch.nextDeadline == .seconds(125 + 90))
     }
 
+    /// A strap that did not name its service was never found while another one was in earshot.
+    @Test("listens to everyone for 20 s in every two minutes, though sensors of ours are heard")
+    mutating func turns() {
+        _ = watch.wantScan(true, at: .zero)
+        var spans: [Uptime] = []
+        for second in 1...400 {
+            let now = Uptime.seconds(Int64(second))
+            let action = watch.hear(at: now) ?? watch.tick(hasLinks: true, at: now)
+            if action != nil { spans.append(now) }
+            #expect(action == nil || watch.listensToEveryone == (action == .listenToEveryone))
+        }
+        #expect(spans == [120, 140, 260, 280, 400].map(Uptime.seconds))
+        #expect(watch.silentSince == nil)
+    }
+
     @Test("is not suspected while no sensor is wanted")
     mutating func unwanted() {
         #expect(watch.nextDeadline == nil)

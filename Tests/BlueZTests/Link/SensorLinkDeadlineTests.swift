@@ -113,39 +113,109 @@ struct SensorLinkDeadlineTests {
             fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
         }
         #expect(fixture.wait(.milliseconds(59_999)) == [])
-        #expect(fixture.wait(.milliseconds(1)) == [.disconnect, .forgetDevice])
-        fixture.tell(.vanished)
-        fixture.now += .seconds(2)
-        #expect(fixture.tell(.sighted) == [], "it may just not be worn")
+        #expect(fixture.wait(.milliseconds(1)) == [.disconnect], "finding it anew did not help")
+        #expect(fixture.link.reason == .noFirstFrame)
+    }
+
+    /// Ends a link that is torn down, and brings the next one up.
+    private func connectAnew(_ fixture: inout LinkFixture) {
+        fixture.tell(.device(isConnected: false, isResolved: false))
+        if fixture.link.state == .absent { fixture.tell(.vanished) }
+        for _ in 0..<100 where !fixture.link.isQueued {
+            fixture.tell(.sighted)
+            if !fixture.link.isQueued { fixture.wait(.seconds(1)) }
+        }
+        fixture.tell(.slotGranted)
+        fixture.tell(.device(isConnected: true, isResolved: true))
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+    }
+
+    @Test("a mute strap is waited for longer and longer, and the device is removed twice")
+    func muteForLong() {
+        var fixture = LinkFixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        var limits: [Duration] = []
+        var removals = 0
+        for _ in 0..<9 {
+            limits.append(fixture.link.silenceLimit)
+            let actions = fixture.wait(fixture.link.silenceLimit)
+            #expect(actions.contains(.disconnect))
+            if actions.contains(.forgetDevice) { removals += 1 }
+            connectAnew(&fixture)
+        }
+        #expect(limits == [5, 5, 60, 120, 240, 480, 900, 900, 900].map(Duration.seconds))
+        #expect(removals == 2)
+    }
+
+    /// It never delivered: 5 s, 60 s, and it was removed.
+    @Test(
+        "a strap that needs 100 s from each connect to its first frame delivers, and is waited for then"
+    )
+    func slowStart() {
+        var fixture = LinkFixture.subscribing()
+        fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
+        var attempts = 1
+        while attempts < 10, !fixture.wait(min(fixture.link.silenceLimit, .seconds(100))).isEmpty {
+            attempts += 1
+            connectAnew(&fixture)
+        }
+        #expect(attempts == 4)
+        fixture.tell(.frame)
+        for _ in 0..<60 {
+            fixture.wait(.seconds(1))
+            fixture.tell(.frame)
+        }
+        for _ in 0..<3 {
+            connectAnew(&fixture)
+            #expect(fixture.wait(.seconds(100)) == [], "its start-up time is known")
+            fixture.tell(.frame)
+            #expect(fixture.link.silenceLimit == .seconds(10), "its pauses are judged by its pace")
+        }
+    }
+
+    /// It was torn down nine times in 100 s.
+    @Test("a strap that sends each second and then once in 20 s loses its link once")
+    func slowsDown() {
+        var fixture = LinkFixture.streaming()
+        for _ in 0..<60 {
+            fixture.wait(.seconds(1))
+            fixture.tell(.frame)
+        }
+        let teardowns = followSlowStrap(&fixture, seconds: 400)
+        #expect(teardowns == 1)
+        // What it has shown of itself stays known.
+        for _ in 0..<600 {
+            fixture.wait(.seconds(1))
+            fixture.tell(.frame)
+        }
+        #expect(followSlowStrap(&fixture, seconds: 400) == 0)
+    }
+
+    /// A frame in 20 s for a time; how often its link was torn down.
+    private func followSlowStrap(_ fixture: inout LinkFixture, seconds: Int) -> Int {
+        var teardowns = 0
+        for second in 1...seconds {
+            if fixture.wait(.seconds(1)).contains(.disconnect) {
+                teardowns += 1
+                connectAnew(&fixture)
+            }
+            if second % 20 == 0 { fixture.tell(.frame) }
+        }
+        return teardowns
     }
 
     @Test(
-        "a mute strap is found anew as often as it takes, more and more rarely, until a frame comes"
-    )
-    func muteForLong() throws {
-        var fixture = LinkFixture.ready()
-        var pauses: [Duration] = []
-        for _ in 0..<7 {
-            let begun = fixture.now
-            while fixture.link.state != .connecting {
-                if fixture.link.isQueued {
-                    fixture.tell(.slotGranted)
-                } else {
-                    fixture.tell(.sighted)
-                }
-                if !fixture.link.isQueued, fixture.link.state == .seen { fixture.wait(.seconds(1)) }
-            }
-            pauses.append(fixture.now - begun)
-            fixture.tell(.device(isConnected: true, isResolved: true))
-            fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
-            #expect(fixture.wait(.seconds(60)).contains(.forgetDevice))
-            fixture.tell(.device(isConnected: false, isResolved: false))
-            fixture.tell(.vanished)
+        "a link that died after its frames is missed as soon as ever, once the next one has lasted")
+    func soundLinkEndsPatience() {
+        var fixture = LinkFixture.streaming()
+        fixture.wait(.seconds(10))
+        connectAnew(&fixture)
+        for _ in 0..<300 {
+            #expect(fixture.link.silenceLimit >= .seconds(10))
+            fixture.wait(.seconds(1))
+            fixture.tell(.frame)
         }
-        #expect(pauses.first == .zero)
-        #expect(zip(pauses, pauses.dropFirst()).allSatisfy { $0 <= $1 })
-        let last = try #require(pauses.last)
-        #expect((.seconds(240) ... .seconds(600)).contains(last))
+        #expect(fixture.link.silenceLimit == .seconds(10))
     }
 
     @Test("a strap with a frame every 20 s keeps its link, and is missed after a minute")

@@ -69,6 +69,44 @@ struct SensorLinkErrorTests {
         #expect(fixture.link.state == .suspended(.adapterFull))
     }
 
+    /// It was tried each 1.3 s: bluetoothd removed it, and it was heard again.
+    @Test("slots: a strap that bluetoothd removes when it is refused waits like any other")
+    func slotsRemoved() {
+        var fixture = LinkFixture.connecting()
+        let attempt = fixture.link.attempt
+        fixture.tell(.vanished)
+        fixture.tell(.connectFinished(attempt: attempt, .slots))
+        #expect(fixture.tell(.sightedWithoutPlace) == [])
+        #expect(fixture.link.state == .suspended(.adapterFull))
+        #expect(fixture.wait(.milliseconds(59_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
+    }
+
+    @Test("a strap that is removed while it is tried is tried again after a back-off")
+    func removedBackoff() {
+        var fixture = LinkFixture.connecting {
+            $0.backoffBase = .seconds(10)
+            $0.backoffMax = .seconds(10)
+        }
+        for _ in 0..<3 {
+            fixture.tell(.vanished)
+            fixture.tell(.sighted)
+            #expect(fixture.link.state == .seen && !fixture.link.isQueued)
+            fixture.wait(.seconds(10))
+            fixture.tell(.slotGranted)
+        }
+        #expect(fixture.link.backoff.failures == 3)
+    }
+
+    @Test("classic: bluetoothd is left the device, and a person has to look")
+    func classicError() {
+        var fixture = LinkFixture.connecting()
+        let actions = fixture.tell(.connectFinished(attempt: fixture.link.attempt, .classic))
+        #expect(!actions.contains(.forgetDevice))
+        #expect(fixture.wait(.milliseconds(29_999)) == [])
+        #expect(fixture.wait(.milliseconds(1)) == [.requestSlot])
+    }
+
     @Test("slots: is out of range, not without a place, once two attempts went by unheard")
     func slotsUnheard() {
         var fixture = LinkFixture.connecting()
@@ -100,9 +138,9 @@ struct SensorLinkErrorTests {
     }
 
     @Test(
-        "auth and permission: 30 s, for a person to look",
+        "auth and permission, another program, the policy: 30 s, for a person to look",
         arguments: [
-            BlueZErrorClass.auth, .permission,
+            BlueZErrorClass.auth, .permission, .taken, .denied,
         ])
     func personErrors(error: BlueZErrorClass) {
         var fixture = LinkFixture.subscribing()

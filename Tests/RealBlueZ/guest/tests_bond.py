@@ -13,6 +13,8 @@ QUESTION_SECONDS_MAX = 30
 LET_GO_SECONDS_MAX = 20
 # Three failed connects, with their pauses.
 BOND_LOST_SECONDS_MAX = 90
+# A strap counts as heard for 30 s.
+UNHEARD_SECONDS = 35
 # It stops in hci_chan_del when a bonded strap has lost its keys, and bluetoothd with it.
 CRASHING_KERNEL = "6.1.0-56"
 
@@ -140,5 +142,50 @@ def bond_lost(fixture):
     return f"{told[0]['message']}; paired again after {seconds:.0f} s"
 
 
+def expect_bond_lost(fixture, seconds):
+    """The message of the condition; its advice helps."""
+    address = fixture.address(BONDING)
+    told = until(seconds, lambda: [
+        c for c in fixture.gateway.get("/v1/status")["health"] if c["name"] == "bond-lost"])
+    check(told, f"status does not tell bond-lost but {fixture.gateway.health()}")
+    check(f"edge-gateway pair {address}" in told[0]["advice"], f"the advice: {told[0]['advice']}")
+    began = time.monotonic()
+    outcome = fixture.gateway.command("pair", address, seconds_max=2 * PAIR_SECONDS_MAX)
+    seconds = time.monotonic() - began
+    check(seconds <= PAIR_SECONDS_MAX, f"pair took {seconds:.0f} s: {outcome[2]}")
+    expect_bonded(fixture, BONDING, 69, outcome, is_authenticated=False)
+    gone = until(5, lambda: "bond-lost" not in fixture.gateway.health())
+    check(gone, "it is still told of")
+    return told[0]["message"]
+
+
+def have_bonded(fixture):
+    if BONDING not in fixture.paired:
+        just_works(fixture)
+
+
+def bond_lost_unheard(fixture):
+    """A strap that forgot its bond is reported, and paired again, though nobody scans."""
+    # bluetoothd signals Connected before the encryption fails, so that it looks like a link that is lost.
+    have_bonded(fixture)
+    fixture.expect_streaming()
+    time.sleep(UNHEARD_SECONDS)
+    fixture.straps.ask("forget", BONDING)
+    began = time.monotonic()
+    fixture.straps.ask("drop", BONDING)
+    message = expect_bond_lost(fixture, BOND_LOST_SECONDS_MAX)
+    return f"{message}; after {time.monotonic() - began:.0f} s paired again"
+
+
+def bond_removed_here(fixture):
+    """A bond that another program removes from this machine is reported as such."""
+    have_bonded(fixture)
+    address = fixture.address(BONDING)
+    check(fixture.bluetoothd.remove(address) is not None, "bluetoothd does not remove it")
+    message = expect_bond_lost(fixture, BOND_LOST_SECONDS_MAX)
+    check("this machine" in message, message)
+    return message
+
+
 PREPARING = [just_works, typed_passkey]
-TESTS = [refused_passkey, passkey, bonds_last, bond_lost]
+TESTS = [refused_passkey, passkey, bonds_last, bond_lost, bond_lost_unheard, bond_removed_here]

@@ -2,7 +2,7 @@
 import os
 import time
 
-from fixture import STRAY, WORN, check, ninth_of_ten
+from fixture import RESUME_SECONDS_MAX, STRAY, WORN, check, ninth_of_ten
 from gateway import COMMIT_SECONDS
 from world import cpu_seconds, process_named, until
 
@@ -12,6 +12,10 @@ FAST_HZ, FAST_SECONDS = 20, 10
 # Below the 10 s of silence after which a link counts as dead, and beyond them.
 JAM_SECONDS, LONG_JAM_SECONDS = 6, 13
 ABSENCE_SECONDS = 10
+# From a subscription to the first frame; two links of 5 s before, with their connects and the removal of the device.
+SLOW_START_SECONDS, SLOW_START_SECONDS_MAX = 12, 75
+# The gateway listens to everyone in every 140 s, for 20 s.
+UNNAMED_SECONDS_MAX = 170
 # Between a strap's switching on and its first sample.
 POWER_ON_SECONDS_MAX = 5
 # From the command to the first heartbeat, in nine of ten cases: straps advertise ten times a second here.
@@ -248,6 +252,35 @@ def pair_absent(fixture):
     return f"after {seconds} s"
 
 
+def slow_start(fixture):
+    """A strap that sends nothing for 12 s after each connect delivers, and is waited for from then on."""
+    fixture.straps.ask("set", 6, start_seconds=SLOW_START_SECONDS)
+    try:
+        fixture.straps.ask("drop", 6)
+        first = fixture.expect_streaming([6], seconds=SLOW_START_SECONDS_MAX)
+        connects = fixture.straps.status()[6]["connects"]
+        fixture.straps.ask("drop", 6)
+        again = fixture.expect_streaming([6], seconds=SLOW_START_SECONDS + RESUME_SECONDS_MAX)
+        check(fixture.straps.status()[6]["connects"] == connects + 1, "it took several connections")
+    finally:
+        fixture.straps.ask("set", 6, start_seconds=0)
+    return f"after {first} s, and then after {again} s"
+
+
+def unnamed_service(fixture):
+    """A strap that stops to name its service in its adverts is found while others are heard."""
+    fixture.straps.ask("off", 7)
+    gone = until(RESUME_SECONDS_MAX, lambda: fixture.gateway.sensors()[fixture.address(7)]["link"] == "suspended")
+    check(gone, f"it is {fixture.gateway.sensors()[fixture.address(7)]['link']}")
+    fixture.straps.ask("set", 7, names_service=False)
+    try:
+        fixture.straps.ask("on", [7, STRAY])
+        return f"after {fixture.expect_streaming([7], seconds=UNNAMED_SECONDS_MAX)} s"
+    finally:
+        fixture.straps.ask("off", STRAY)
+        fixture.straps.ask("set", 7, names_service=True)
+
+
 TESTS = [
     burst,
     cost,
@@ -263,4 +296,6 @@ TESTS = [
     removed_while_connecting,
     forget,
     pair_absent,
+    slow_start,
+    unnamed_service,
 ]

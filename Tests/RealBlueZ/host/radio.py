@@ -65,7 +65,7 @@ class CentralController(Controller):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.reported, self.accepted = set(), set()
+        self.reported, self.accepted, self.links_max = set(), set(), None
 
     def hear(self, strap, packet):
         """Takes an advertisement: reports it to a scanning host, answers it if one is wanted."""
@@ -119,6 +119,13 @@ class CentralController(Controller):
     def on_hci_le_remove_device_from_filter_accept_list_command(self, command):
         self.accepted.discard(bytes(command.address))
         return super().on_hci_le_remove_device_from_filter_accept_list_command(command)
+
+    def on_hci_le_create_connection_command(self, command):
+        if self.links_max is not None and len(self.le_connections) >= self.links_max:
+            self._send_hci_command_status(
+                hci.HCI_ErrorCode.CONNECTION_LIMIT_EXCEEDED_ERROR, command.op_code)
+            return None
+        return super().on_hci_le_create_connection_command(command)
 
     def on_hci_le_create_connection_cancel_command(self, command):
         wanted, self.pending_le_connection = self.pending_le_connection, None

@@ -20,7 +20,8 @@ from bumble.keys import MemoryKeyStore
 from bumble.pairing import PairingConfig, PairingDelegate
 from bumble.transport.common import AsyncPipeSink
 
-FLAGS_AND_SERVICE = b"\x02\x01\x06" + b"\x03\x03\x0d\x18"
+FLAGS = b"\x02\x01\x06"
+FLAGS_AND_SERVICE = FLAGS + b"\x03\x03\x0d\x18"
 COMPLETE_LOCAL_NAME = AdvertisingData.COMPLETE_LOCAL_NAME
 
 DEFAULTS = {
@@ -38,6 +39,10 @@ DEFAULTS = {
     "security": "open",
     "passkey": 123456,
     "on_air": True,
+    # From a subscription to its first frame.
+    "start_seconds": 0.0,
+    # Whether its adverts name the Heart Rate Service.
+    "names_service": True,
 }
 
 
@@ -78,7 +83,6 @@ class Strap:
         self.connection, self.is_subscribed, self.ticker = None, False, None
         self.sent, self.connects, self.jammed_until = 0, 0, 0.0
         name = self.settings["name"].encode()
-        self.advertisement = FLAGS_AND_SERVICE
         self.scan_response = bytes(AdvertisingData([(COMPLETE_LOCAL_NAME, name)]))
 
         self.controller = Controller(self.settings["name"], link=air)
@@ -156,6 +160,7 @@ class Strap:
 
     async def tick(self):
         """Notifies on a fixed grid: a late frame does not delay the next."""
+        await asyncio.sleep(self.settings["start_seconds"])
         due = time.monotonic()
         while self.connection and self.is_subscribed:
             if self.settings["hz"] > 0:
@@ -185,7 +190,9 @@ class Strap:
 
     def on_subscription(self, connection, is_notifying, is_indicating):
         self.is_subscribed = is_notifying
-        if is_notifying and (self.ticker is None or self.ticker.done()):
+        if self.ticker is not None:
+            self.ticker.cancel()
+        if is_notifying:
             self.ticker = asyncio.get_running_loop().create_task(self.tick())
 
     def on_connection(self, connection):
@@ -196,8 +203,14 @@ class Strap:
 
     def on_disconnection(self, reason):
         self.connection, self.is_subscribed = None, False
+        if self.ticker is not None:
+            self.ticker.cancel()
         if self.is_on_air:
             asyncio.get_running_loop().create_task(self.advertise())
+
+    @property
+    def advertisement(self):
+        return FLAGS_AND_SERVICE if self.settings["names_service"] else FLAGS
 
     @property
     def is_connectable(self):
@@ -210,7 +223,8 @@ class Strap:
     async def advertise(self):
         if self.connection is None and self.is_on_air:
             await self.device.start_advertising(
-                own_address_type=hci.OwnAddressType.RANDOM, advertising_data=self.advertisement,
+                own_address_type=hci.OwnAddressType.RANDOM,
+                advertising_data=self.advertisement,
                 scan_response_data=self.scan_response, advertising_interval_min=100,
                 advertising_interval_max=100)
 

@@ -5,7 +5,8 @@
 FILE is a JSON list of settings (strap.py has the defaults). There is a controller a transport. The trace gets a line for each frame
 sent. The control socket takes one JSON object a line and answers with one:
 {"do": NAME, "straps": [INDEX…] or absent for all, …}, where NAME is one of COMMANDS with its
-arguments, or {"do": "unplug", "adapter": NUMBER}; the answer is the list of the straps' states.
+arguments, {"do": "unplug", "adapter": NUMBER}, or {"do": "limit", "adapter": NUMBER, "links": NUMBER or null} for how
+many links a controller takes; the answer is the list of the straps' states.
 """
 import argparse
 import asyncio
@@ -29,6 +30,9 @@ async def answer(line, straps, centrals):
         central.lose_power()
         # What the guest had sent of a packet when it was unplugged is not the beginning of the next one.
         central.host_source.parser.reset()
+        command, request = "status", {}
+    elif command == "limit":
+        centrals[request["adapter"]].links_max = request["links"]
         command, request = "status", {}
     picked = [straps[i] for i in request.pop("straps", range(len(straps)))]
     if command not in COMMANDS:
