@@ -66,7 +66,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     var explains: Explanation? { row.explains }
 
     /// What an item explains while it lasts, so that ``HealthRules`` does not report its effect as well.
-    enum Explanation { case everyStrap, itsStrap, theStore, itsDelivery }
+    enum Explanation { case everyStrap, strapsWithoutPlace, itsStrap, theStore, itsDelivery }
 
     private struct Row {
         var severity: Severity
@@ -133,8 +133,9 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                     + "lead hangs less often")
         case .adapterFull:
             Row(
-                .warning, "an adapter carries as many links as it can; a strap waits for a place",
-                "plug in a second adapter, or forget a strap that is not used")
+                .error, "an adapter carries as many links as it can; a strap waits for a place",
+                "plug in a second adapter, or forget a strap that is not used",
+                explains: .strapsWithoutPlace)
         // Straps.
         case .strapUnreachable:
             Row(

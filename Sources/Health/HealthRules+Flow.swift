@@ -67,6 +67,11 @@ extension HealthRules {
                 message: "comes and goes: \(age(missing)) of a quarter of an hour are missing")
         }
         guard strap.silentTime > strap.silenceLimit else { return nil }
+        if strap.trouble == .noPlace,
+            causes.contains(where: { $0.name.explains == .strapsWithoutPlace })
+        {
+            return nil
+        }
         return HealthCondition(
             .strapSilent, about: strap,
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")

@@ -15,8 +15,8 @@ extension HealthRules {
             case .bondMissing:
                 add(
                     .bondLost,
-                    "sends to nobody without a bond, and this machine has none with it any more: another "
-                        + "program removed it")
+                    "sends to nobody without a bond, and this machine has none with it, or has lost it to "
+                        + "another program")
             case .unreachable(let time):
                 add(
                     .strapUnreachable,
@@ -31,7 +31,8 @@ extension HealthRules {
                 add(
                     .strapMoved,
                     "is not heard, and a sensor with its name is, under the address \(address)")
-            case nil: break
+            // That is said of the adapter.
+            case .noPlace, nil: break
             }
             if let age = strap.fixedAge {
                 add(

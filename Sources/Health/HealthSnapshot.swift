@@ -92,6 +92,8 @@ public struct HealthSnapshot: Sendable, Equatable {
             case bondMissing
             /// It has been heard for so long and could not be connected to.
             case unreachable(for: Duration)
+            /// Its adapter carries no further link.
+            case noPlace
             /// Another program has its notifications to itself.
             case taken
             /// bluetoothd connects to it over classic Bluetooth.

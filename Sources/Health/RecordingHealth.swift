@@ -108,6 +108,7 @@ extension HealthSnapshot.Strap.Trouble {
         case .bondRefused: self = .bondRefused
         case .bondMissing: self = .bondMissing
         case .unreachable(let since): self = .unreachable(for: uptime - since)
+        case .noPlace: self = .noPlace
         case .taken: self = .taken
         case .classic: self = .classic
         case .otherAddress(let address): self = .otherAddress(address)

@@ -253,6 +253,16 @@ import Testing
         #expect(Set(found.map(\.subject)).count == 2, "each has its own beginning")
     }
 
+    @Test func aStrapWithoutAPlaceIsNotToldToBeWorn() {
+        let found = HealthRules.conditions(
+            of: Self.snapshot {
+                $0.adapters[0].refusesLinks = true
+                $0.straps[0].silentTime = .seconds(300)
+                $0.straps[0].trouble = .noPlace
+            })
+        #expect(found.map(\.name) == [.adapterFull])
+    }
+
     @Test func aStrapWhoseBondIsLostIsNotAlsoToldToBeWorn() {
         #expect(
             names {

@@ -57,9 +57,11 @@ extension Central {
         case .error(.taken): link.trouble = .taken
         case .error(.classic): link.trouble = .classic
         case .error(.auth), .error(.permission), .subscribeTimeout:
-            // A subscription that brings a bond about is not answered where there is no agent.
             guard before == .subscribing else { return }
-            link.trouble = isPaired(link) ? nil : .bondMissing
+            // A subscription that brings a bond about is not answered where there is no agent. Of a sensor that had none
+            // it may be just slow.
+            let isSlow = link.machine.state == .subscribing && !link.hadBond
+            link.trouble = isPaired(link) || isSlow ? nil : .bondMissing
         default: break
         }
     }

@@ -117,6 +117,8 @@ public enum LinkTrouble: Sendable, Hashable {
     case bondMissing
     /// It is heard, and since then no link to it comes about.
     case unreachable(since: Uptime)
+    /// Its adapter carries no further link.
+    case noPlace
     /// Another program has its notifications to itself.
     case taken
     /// bluetoothd connects to it over classic Bluetooth.

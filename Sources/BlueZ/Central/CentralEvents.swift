@@ -217,6 +217,7 @@ extension Central {
         let before = devices[device.address, default: [:]].updateValue(device, forKey: device.path)
         if device.batteryPercent != before?.batteryPercent { noteBattery(of: device) }
         if let name = device.name { link?.name = name }
+        if device.isPaired { link?.hadBond = true }
         if isSighting {
             let now = clock.now()
             heardAt[device.path] = now

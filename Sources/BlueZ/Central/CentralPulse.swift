@@ -89,6 +89,7 @@ extension Central {
     /// What keeps a sensor from streaming, where that is known.
     func trouble(of link: WatchedLink) -> LinkTrouble? {
         guard !link.machine.isStreaming else { return nil }
+        if link.machine.state == .suspended(.adapterFull) { return .noPlace }
         if isBondRefused(link) { return .bondRefused }
         if isUnreachable(link), let since = link.failingSince { return .unreachable(since: since) }
         return link.trouble ?? namesake(of: link).map(LinkTrouble.otherAddress)

@@ -52,6 +52,8 @@ final class WatchedLink {
     var hasComeUp = false
     /// What kept it from streaming last, where that is known.
     var trouble: LinkTrouble?
+    /// It has had a bond with this machine.
+    var hadBond = false
     /// The name that it gave itself last.
     var name: String?
     /// The connection number at which its services changed.

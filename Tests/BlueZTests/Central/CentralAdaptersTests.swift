@@ -3,6 +3,11 @@ import Testing
 
 @testable import BlueZ
 
+extension Central {
+    /// Straps whose last link they seem to have ended themselves.
+    fileprivate var leaversCount: Int { links.values.count { $0.hasLeft } }
+}
+
 @Suite("Many straps and several adapters", .timeLimit(.minutes(10)))
 struct CentralAdaptersTests {
     private static let adapters = ["00:1A:7D:DA:71:01", "00:1A:7D:DA:71:02"]
@@ -74,7 +79,7 @@ struct CentralAdaptersTests {
             Array(straps.prefix(4)), linksMax: 3, adapters: 1, namesFullAdapter: false)
         #expect(await oneWaits(stage, straps))
         #expect(await stage.central.adapterSnapshots().first?.isFull == true)
-        #expect(await stage.central.snapshots().compactMap(\.trouble).isEmpty)
+        #expect(await stage.central.snapshots().compactMap(\.trouble) == [.noPlace])
         let connects = await stage.bluez.callCount("Connect")
         await stage.forget()
         #expect(await stage.until { $0.count > 100 })
@@ -139,6 +144,29 @@ struct CentralAdaptersTests {
         await stage.forget()
         await stage.bluez.plug(Self.adapters[1], index: 5)
         #expect(await stream(stage, straps))
+        await stage.end()
+    }
+
+    /// The kernel was blamed for what another program did.
+    @Test("links that end together are no strap's leaving")
+    func endedTogether() async throws {
+        let straps = Self.straps(3)
+        let stage = try await stage(straps, linksMax: 7, adapters: 1)
+        #expect(await stream(stage, straps))
+        await stage.forget()
+        await stage.bluez.drop(straps[0])
+        #expect(await stage.until { $0.states(of: straps[0]).contains { $0.reason == .linkLost } })
+        #expect(await stage.central.leaversCount == 1)
+        #expect(await stream(stage, straps))
+        await stage.forget()
+        for strap in straps { await stage.bluez.drop(strap) }
+        #expect(
+            await stage.until { events in
+                straps.allSatisfy { strap in
+                    events.states(of: strap).contains { $0.reason == .linkLost }
+                }
+            })
+        #expect(await stage.central.leaversCount == 0)
         await stage.end()
     }
 
