@@ -267,13 +267,6 @@ class Strap:
         """Loses every bond, as straps do with their battery."""
         self.device.keystore = MemoryKeyStore()
 
-    async def renew(self):
-        """Tells that all its services have changed."""
-        changed = self.device.gatt_service.service_changed_characteristic
-        # The answer comes once the central has read them anew, at the earliest.
-        asyncio.get_running_loop().create_task(
-            self.device.indicate_subscriber(self.connection, changed, bytes.fromhex("0100ffff")))
-
     async def type(self, passkey):
         """A person types a passkey into it."""
         self.person.typed.put_nowait(passkey)

@@ -17,7 +17,7 @@ from bumble.transport import open_transport
 from radio import Air, CentralController
 from strap import Strap
 
-COMMANDS = {"status", "set", "drop", "off", "on", "jam", "forget", "renew", "type", "send", "burst"}
+COMMANDS = {"status", "set", "drop", "off", "on", "jam", "forget", "type", "send", "burst"}
 # With the number of the controller at the end, from 0.
 CENTRAL_ADDRESS = "02:00:00:00:00:F{}"
 
