@@ -115,11 +115,11 @@ extension Central {
         _ characteristic: Characteristic, of link: WatchedLink, _ device: String,
         _ client: BlueZClient
     ) async -> BlueZErrorClass? {
-        if link.agent != nil, let known = devices[link.address]?[device], !known.isPaired,
-            known.hasPrivateAddress || link.hasRemovedBond
+        if link.agent != nil, let known = devices[link.address]?[device], known.hasPrivateAddress,
+            !known.isPaired
         {
-            // Without a bond it would be a stranger after its next change of address. One that had a bond wants one.
-            link.hadPrivateAddress = known.hasPrivateAddress
+            // Without a bond it would be a stranger after its next change of address.
+            link.hadPrivateAddress = true
             if let failure = await bond(link, device, client) { return failure }
         } else if link.agent != nil, await isReadRefused(besides: characteristic, device, client),
             let failure = await bond(link, device, client)
