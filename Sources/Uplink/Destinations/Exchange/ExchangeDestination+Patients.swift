@@ -158,26 +158,10 @@ extension ExchangeDestination {
     ///
     /// - Parameter patient: as ``PatientAccess/isPatientID(_:)`` has it.
     public func access(of patient: String) async -> Result<PatientAccess?, ExchangeReader.Fault> {
-        // Once as it is, once with a renewed token.
-        for _ in 0..<2 {
-            let token: AccessToken
-            do {
-                token = try await tokens.token()
-            } catch {
-                return .failure(.unauthorized)
-            }
-            do {
-                let access = try await reader.access(
-                    patient: patient, clientID: await tokens.clientID, token: token.secret)
-                await tokens.accepted(token)
-                return .success(access)
-            } catch .unauthorized {
-                await refused(token)
-            } catch {
-                return .failure(error)
-            }
+        let (reader, clientID) = (reader, await tokens.clientID)
+        return await ask { token throws(ExchangeReader.Fault) in
+            try await reader.access(patient: patient, clientID: clientID, token: token)
         }
-        return .failure(.unauthorized)
     }
 
     // MARK: - Whose number it is
@@ -216,20 +200,10 @@ extension ExchangeDestination {
 
     /// The patient's account behind the token; nil inside when it is no patient's.
     private func account() async -> Result<PatientAccount?, ExchangeReader.Fault> {
-        // Once as it is, once with a renewed token.
-        for _ in 0..<2 {
-            guard let token = try? await tokens.token() else { return .failure(.unauthorized) }
-            do {
-                let account = try await reader.account(token: token.secret)
-                await tokens.accepted(token)
-                return .success(account)
-            } catch .unauthorized {
-                await refused(token)
-            } catch {
-                return .failure(error)
-            }
+        let reader = reader
+        return await ask { token throws(ExchangeReader.Fault) in
+            try await reader.account(token: token)
         }
-        return .failure(.unauthorized)
     }
 
     /// Takes the person whom the exchange names now for the one who was enrolled, after somebody has said so.

@@ -264,72 +264,42 @@ public actor ExchangeDestination: Destination {
         return path.hasSuffix("/") ? String(path) : path + "/"
     }
 
-    // MARK: - Reading answers
-
-    private func readBundle(_ answer: HTTPAnswer, count: Int) -> DeliveryAnswer {
-        guard answer.status == 200 else { return readRefusal(answer) }
-        do {
-            return .entries(try BundleAnswer(answer.body, count: count).entries)
-        } catch {
-            return .unclear("\(error)")
-        }
-    }
-
-    private func readSingle(_ answer: HTTPAnswer) -> DeliveryAnswer {
-        switch answer.status {
-        case 201: return .entries([EntryAnswer(status: 201, diagnostics: "", endpoint: .single)])
-        case 400, 403, 409, 422:
-            let diagnostics = OperationOutcome.diagnostics(answer.body)
-            // Without the exchange's own document the status comes from another server.
-            guard !diagnostics.isEmpty else { return readRefusal(answer) }
-            return .entries([
-                EntryAnswer(status: answer.status, diagnostics: diagnostics, endpoint: .single)
-            ])
-        default: return readRefusal(answer)
-        }
-    }
-
-    /// A request that was refused as a whole.
-    private func readRefusal(_ answer: HTTPAnswer) -> DeliveryAnswer {
-        switch answer.status {
-        case 413: return .tooLarge
-        // What stands before the exchange had no answer from it.
-        case 502, 504: return .unanswered(String(answer.status))
-        case 429, 503:
-            return .throttled(retryAfter: RetryAfter.pause(answer.retryAfter, date: answer.date))
-        // Anything else that is not a document of the exchange says nothing about the request.
-        case _ where !answer.isDocument: return .unclear(String(answer.status))
-        case 400:
-            let text = String(decoding: answer.body.prefix(500), as: UTF8.self)
-            let isOurs =
-                text.contains("resource.valueAttachment.data") || text.contains("JSON parse error")
-            return isOurs ? .malformed : .held(.requestRefused, retryAt: nil)
-        case 405, 406, 411, 415: return .held(.requestRefused, retryAt: nil)
-        default: return .unclear(String(answer.status))
-        }
-    }
-
     // MARK: - Looking around
 
     /// Whether the exchange and its database answer, the table of observations too.
     public func isHealthy() async -> Bool {
-        // Once as it is, once with a renewed token: while a delivery is held, nothing else finds out that the
-        // exchange does not know it any more.
+        let (reader, base) = (reader, fhirTarget)
+        // While a delivery is held, nothing else finds out that the exchange does not know the token any more.
+        let answer = await ask { token throws(ExchangeReader.Fault) in
+            try await reader.checkHealth(token: token)
+            try await reader.checkObservations(below: base, token: token)
+        }
+        switch answer {
+        case .success: return true
+        case .failure(let fault):
+            if case .redirect = fault { lastFault = self.fault(fault) }
+            return false
+        }
+    }
+
+    /// The answer to a question that needs a token: to the one there is or, if the exchange does not take that, to a
+    /// renewed one.
+    func ask<Answer: Sendable>(
+        _ question: @Sendable (Secret) async throws(ExchangeReader.Fault) -> Answer
+    ) async -> Result<Answer, ExchangeReader.Fault> {
         for _ in 0..<2 {
-            guard let token = try? await tokens.token() else { return false }
+            guard let token = try? await tokens.token() else { return .failure(.unauthorized) }
             do {
-                try await reader.checkHealth(token: token.secret)
+                let answer = try await question(token.secret)
                 await tokens.accepted(token)
-                try await reader.checkObservations(below: fhirTarget, token: token.secret)
-                return true
+                return .success(answer)
             } catch .unauthorized {
                 await refused(token)
             } catch {
-                if case .redirect = error { lastFault = fault(error) }
-                return false
+                return .failure(error)
             }
         }
-        return false
+        return .failure(.unauthorized)
     }
 
     /// Whether the exchange answers a question for which it reads observations.
