@@ -12,10 +12,10 @@ import Testing
 /// The gateways' time passes only when relays and exchange have done what they had to do: on a busy machine their
 /// pauses become longer, as the answers do.
 @Suite(.serialized) struct RelayFleetTests {
-    /// `RELAY_GATEWAYS` and `RELAY_SEED` choose others.
+    /// `RELAY_GATEWAYS`, `RELAY_SAMPLES` (of each gateway) and `RELAY_SEED` choose others.
     private static let gateways = number("RELAY_GATEWAYS") ?? 100
+    private static let samplesEach = number("RELAY_SAMPLES") ?? 192
     private static let seed = UInt64(number("RELAY_SEED") ?? 1)
-    private static let samplesEach = 450
     /// What six straps record in the 4 s from one delivery to the next.
     private static let samplesInRequest = 24
     private static let relays = 3

@@ -7,7 +7,9 @@ extension StandInExchange {
     static let pageSizeLimit = 1000
 
     func search(_ request: ExchangeRequest, for caller: ExchangeCaller) -> ExchangeAnswer {
-        var rows = observations.filter { mayServe(caller, patient: $0.patient) }
+        let served = Set(
+            Set(observations.lazy.map(\.patient)).filter { mayServe(caller, patient: $0) })
+        var rows = observations.filter { served.contains($0.patient) }
         if let id = request.query["_id"]?.last { rows = rows.filter { String($0.id) == id } }
         if let token = request.query["code"]?.last {
             let parts = token.split(separator: "|", maxSplits: 1, omittingEmptySubsequences: false)

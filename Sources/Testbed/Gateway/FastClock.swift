@@ -185,11 +185,13 @@ public final class FastClock: Sendable {
         Self.sleep(Self.step)
         let slept = Uptime.now()
         wait(atMost: Self.testPatience) { stepDone.load(ordering: .acquiring) < number }
-        wait(atMost: Self.gatewayPatience) {
-            Self.hasThread(of: process, in: "RD")
-                || helpers().contains { Self.hasThread(of: $0, in: "R") }
+        let isAtWork = {
+            Self.hasThread(of: self.process, in: "RD")
+                || self.helpers().contains { Self.hasThread(of: $0, in: "R") }
         }
-        wait(atMost: Self.diskPatience) { Self.hasThread(of: process, in: "D") }
+        if !wait(atMost: Self.gatewayPatience, while: isAtWork) {
+            wait(atMost: Self.diskPatience) { Self.hasThread(of: process, in: "D") }
+        }
         noteDeath()
         // A little late is usual; more than that is a pause of the host, which the world skips.
         let next = nanoseconds + min(slept - began, Self.stepMax).microseconds * 1000 * speed
@@ -200,28 +202,36 @@ public final class FastClock: Sendable {
 
     private static func sleep(_ pause: Duration) { usleep(UInt32(pause.microseconds)) }
 
-    private func wait(atMost patience: Duration, while isAtWork: () -> Bool) {
+    /// Returns whether the work was done in time.
+    @discardableResult
+    private func wait(atMost patience: Duration, while isAtWork: () -> Bool) -> Bool {
         let end = Uptime.now() + patience
-        while isAtWork(), Uptime.now() < end, !isStopped.load(ordering: .relaxed) {
+        while isAtWork() {
+            guard Uptime.now() < end, !isStopped.load(ordering: .relaxed) else { return false }
             Self.sleep(Self.pollPause)
         }
+        return true
     }
 
     private var process: pid_t { page.load(fromByteOffset: Field.process, as: pid_t.self) }
 
     /// Whether a thread of a process is in one of these states (proc(5)): R runs or waits for a processor, D waits
     /// for the disk.
-    private static func hasThread(of process: pid_t, in states: String) -> Bool {
+    private static func hasThread(of process: pid_t, in states: StaticString) -> Bool {
         guard process > 0, let threads = opendir("/proc/\(process)/task") else { return false }
         defer { closedir(threads) }
         while let entry = readdir(threads) {
-            let thread = withUnsafeBytes(of: entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            guard entry.pointee.d_name.0 != CChar(UInt8(ascii: ".")) else { continue }
+            let thread = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) {
+                    String(cString: $0)
+                }
             }
-            guard !thread.hasPrefix("."),
-                let state = state(of: "/proc/\(process)/task/\(thread)")
-            else { continue }
-            if states.utf8.contains(state) { return true }
+            if let state = state(of: thread, in: dirfd(threads)),
+                memchr(states.utf8Start, CInt(state), states.utf8CodeUnitCount) != nil
+            {
+                return true
+            }
         }
         return false
     }
@@ -242,21 +252,21 @@ public final class FastClock: Sendable {
 
     /// One that waits for its parent (Z), or is just going (X), is dead.
     private static func isAlive(_ process: pid_t) -> Bool {
-        state(of: "/proc/\(process)").map { !"ZX".utf8.contains($0) } ?? false
+        state(of: "/proc/\(process)", in: AT_FDCWD).map { !"ZX".utf8.contains($0) } ?? false
     }
 
-    /// The state of a process or a thread (proc(5)) by its folder; nil if it is gone.
-    private static func state(of folder: String) -> UInt8? {
-        let file = open("\(folder)/stat", O_RDONLY | O_CLOEXEC)
+    /// The state of a process or a thread (proc(5)) by its folder in another; nil if there is none. It is asked for
+    /// thousands of times a second, and without the optimizer an array would cost as much as the system calls.
+    private static func state(of folder: String, in parent: CInt) -> UInt8? {
+        let file = openat(parent, "\(folder)/stat", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        var text = [UInt8](repeating: 0, count: 128)
-        let count = read(file, &text, text.count)
-        // "4711 (edge-gateway) S 1 …"
-        guard count > 0, let name = text[..<count].lastIndex(of: UInt8(ascii: ")")),
-            name + 2 < count
-        else { return nil }
-        return text[name + 2]
+        // "4194304 (fifteen letters) S 1 …"
+        return withUnsafeTemporaryAllocation(byteCount: 32, alignment: 1) { text in
+            var end = read(file, text.baseAddress, text.count) - 3
+            while end > 0, text[end] != UInt8(ascii: ")") { end -= 1 }
+            return end > 0 ? text[end + 2] : nil
+        }
     }
 
     // MARK: The machine's clocks
