@@ -26,11 +26,14 @@ extension BlueZClient {
 
     /// Asks for adverts of Low Energy devices with one of these services. bluetoothd merges the
     /// filters of all its clients, so others' devices come too.
+    ///
+    /// - Parameter tellsEach: each advert is told, and not only the first and those with another signal strength.
     public func setDiscoveryFilter(
-        _ adapter: String, services: [String]
+        _ adapter: String, services: [String], tellsEach: Bool
     ) async throws(DBusFault) {
         let filter = DBusValue.properties([
             "UUIDs": .strings(services), "Transport": .string("le"),
+            "DuplicateData": .boolean(tellsEach),
         ])
         _ = try await call(adapter, Names.adapter, "SetDiscoveryFilter", [filter])
     }

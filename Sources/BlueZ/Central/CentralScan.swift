@@ -10,7 +10,8 @@ extension Central {
             case .stopScan: stopScan(path)
             case .grant(let address):
                 if let link = links[address], link.slotAdapter == path {
-                    handle(.slotGranted, link)
+                    let isShared = adapters[path]?.isDiscovering == true
+                    handle(.slotGranted(isShared: isShared), link)
                 } else {
                     handle(.withdraw(address), radioAt: path)
                 }
@@ -39,10 +40,14 @@ extension Central {
     private func startScan(_ path: String) {
         guard let client else { return }
         let services = watches[path]?.listensToEveryone == true ? [] : [settings.service]
+        // Another program discovers. bluetoothd then never forgets how strongly it has heard a device, and does not tell
+        // of one that was away and comes back as strong as before. Source: BlueZ `src/device.c`, `device_set_rssi`.
+        let isShared = adapters[path]?.isDiscovering == true
         Task {
             var hasStarted = true
             do throws(DBusFault) {
-                try await client.setDiscoveryFilter(path, services: services)
+                try await client.setDiscoveryFilter(
+                    path, services: services, tellsEach: isShared)
                 try await client.startDiscovery(path)
             } catch {
                 self.count(error)

@@ -19,8 +19,8 @@ public struct SensorLink: Sendable {
         case device(isConnected: Bool, isResolved: Bool)
         /// The device's object was removed.
         case vanished
-        /// The radio is ours.
-        case slotGranted
+        /// The radio is ours; `isShared`: but for another program's discovery.
+        case slotGranted(isShared: Bool)
         case connectFinished(attempt: UInt64, BlueZErrorClass?)
         case subscribeFinished(attempt: UInt64, BlueZErrorClass?)
         case frame
@@ -193,7 +193,7 @@ public struct SensorLink: Sendable {
         case .device(let isConnected, let isResolved):
             return takeDevice(isConnected, isResolved, at: now)
         case .vanished: return takeRemoval(at: now)
-        case .slotGranted: return takeSlot(at: now)
+        case .slotGranted(let isShared): return takeSlot(isShared: isShared, at: now)
         case .connectFinished(let attempt, let error):
             guard attempt == self.attempt else { return takeEnd(of: attempt, error, at: now) }
             return finishConnect(error, at: now)

@@ -69,7 +69,7 @@ extension SensorLink {
         return becomeSeen(reason, at: now)
     }
 
-    mutating func takeSlot(at now: Uptime) -> [Action] {
+    mutating func takeSlot(isShared: Bool, at now: Uptime) -> [Action] {
         guard state == .seen, isQueued else { return [.withdrawSlot] }
         isQueued = false
         attempt += 1
@@ -77,7 +77,7 @@ extension SensorLink {
         teardownUntil = nil
         endedAttempt = nil
         enter(.connecting, .progress)
-        deadline = now + policy.connect
+        deadline = now + (isShared ? policy.connectBesideDiscovery : policy.connect)
         return [.connect(attempt: attempt)]
     }
 

@@ -167,6 +167,7 @@ extension BluetoothWorld {
             case "RSSI": filter.rssiMin = entry.value.integer
             case "Transport": filter.isLowEnergy = entry.value.text != "bredr"
             case "Pattern": filter.pattern = entry.value.text
+            case "DuplicateData": filter.tellsEach = entry.value.flag ?? false
             default: continue
             }
         }
@@ -234,8 +235,11 @@ extension BluetoothWorld {
         }
         devices[path]?.lastHeard = now
         let old = tree[path, BlueZName.device, "RSSI"]?.integer
-        if old.map({ abs($0 - Int(rssi)) >= Int(habits.rssiThreshold) }) ?? true {
-            send(tree.set(path, BlueZName.device, ["RSSI": .int16(rssi)]))
+        let tellsEach = state.sessions.values.contains { $0?.tellsEach == true }
+        if tellsEach || old.map({ abs($0 - Int(rssi)) >= Int(habits.rssiThreshold) }) ?? true {
+            send(
+                tree.set(
+                    path, BlueZName.device, ["RSSI": .int16(rssi)], evenIfEqual: tellsEach))
         }
     }
 

@@ -29,6 +29,8 @@ struct BluetoothWorld {
         var rssiMin: Int?
         var isLowEnergy = true
         var pattern: String?
+        /// Each advert is told, as strong as the one before it or not.
+        var tellsEach = false
     }
 
     /// A controller and its present state.

@@ -79,7 +79,13 @@ struct CentralAdaptersTests {
             Array(straps.prefix(4)), linksMax: 3, adapters: 1, namesFullAdapter: false)
         #expect(await oneWaits(stage, straps))
         #expect(await stage.central.adapterSnapshots().first?.isFull == true)
-        #expect(await stage.central.snapshots().compactMap(\.trouble) == [.noPlace])
+        // A link that a busy machine lets go may make a place for a moment.
+        var links = await stage.central.snapshots()
+        for _ in 0..<200 where links.compactMap(\.trouble) != [.noPlace] {
+            try await Task.sleep(for: .milliseconds(50))
+            links = await stage.central.snapshots()
+        }
+        #expect(links.compactMap(\.trouble) == [.noPlace], "\(links)")
         let connects = await stage.bluez.callCount("Connect")
         await stage.forget()
         #expect(await stage.until { $0.count > 100 })
@@ -183,6 +189,25 @@ struct CentralAdaptersTests {
         let sightings = await stage.events.count { if case .sighting = $0 { true } else { false } }
         #expect(sightings < 20)
         #expect(await stage.central.devices.count <= 2)
+        await stage.end()
+    }
+
+    /// Straps that were away came back only when the other program had ended.
+    @Test("a strap that was away is found again while another program discovers")
+    func foreignDiscovery() async throws {
+        let stage = try await Stage(habits: { $0.rssiWaver = 0 })
+        await stage.start()
+        await stage.bluez.setForeignDiscovery(true)
+        await stage.watch()
+        #expect(await stream(stage, [Stage.strap]))
+        for _ in 0..<2 {
+            await stage.bluez.setOnAir(Stage.strap, false)
+            await stage.forget()
+            #expect(await stage.until { !$0.states().isEmpty })
+            await stage.forget()
+            await stage.bluez.setOnAir(Stage.strap, true)
+            #expect(await stream(stage, [Stage.strap]))
+        }
         await stage.end()
     }
 }

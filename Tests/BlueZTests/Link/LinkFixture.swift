@@ -38,7 +38,7 @@ struct LinkFixture {
     static func connecting(_ change: (inout LinkPolicy) -> Void = { _ in }) -> LinkFixture {
         var fixture = ready(change)
         fixture.tell(.sighted)
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         return fixture
     }
 

@@ -53,13 +53,24 @@ struct SensorLinkDeadlineTests {
         #expect(fixture.tell(.sighted) == [.requestSlot])
     }
 
+    @Test("beside another program's discovery a connect has 20 s")
+    func connectBesideDiscovery() {
+        var fixture = LinkFixture.ready()
+        fixture.tell(.sighted)
+        fixture.tell(.slotGranted(isShared: true))
+        fixture.wait(.milliseconds(19_999))
+        #expect(fixture.link.state == .connecting)
+        fixture.wait(.milliseconds(1))
+        #expect(fixture.link.state == .suspended(.outOfRange))
+    }
+
     @Test("after two attempts that fail at once it waits to be heard")
     func failedAtOnce() {
         var fixture = LinkFixture.connecting()
         #expect(
             fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
                 == [.refresh, .requestSlot])
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
         #expect(fixture.link.state == .suspended(.outOfRange))
     }
@@ -108,7 +119,7 @@ struct SensorLinkDeadlineTests {
             // `Disconnect` takes 2 s.
             fixture.now += .seconds(2)
             #expect(fixture.tell(.sighted) == [.requestSlot], "a lost subscription: tried at once")
-            fixture.tell(.slotGranted)
+            fixture.tell(.slotGranted(isShared: false))
             fixture.tell(.device(isConnected: true, isResolved: true))
             fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
         }
@@ -125,7 +136,7 @@ struct SensorLinkDeadlineTests {
             fixture.tell(.sighted)
             if !fixture.link.isQueued { fixture.wait(.seconds(1)) }
         }
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         fixture.tell(.device(isConnected: true, isResolved: true))
         fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, nil))
     }

@@ -25,7 +25,7 @@ struct SensorLinkErrorTests {
         #expect(fixture.link.state == .seen)
         for _ in 0..<2 {
             #expect(fixture.wait(.seconds(5)) == [.requestSlot])
-            fixture.tell(.slotGranted)
+            fixture.tell(.slotGranted(isShared: false))
             actions = fixture.tell(.connectFinished(attempt: fixture.link.attempt, .busy))
         }
         #expect(actions == [.disconnect, .resetAdapter])
@@ -64,7 +64,7 @@ struct SensorLinkErrorTests {
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
         #expect(fixture.tell(.sightedWithoutPlace) == [])
         #expect(fixture.wait(.seconds(60)) == [.requestSlot])
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
         #expect(fixture.link.state == .suspended(.adapterFull))
     }
@@ -93,7 +93,7 @@ struct SensorLinkErrorTests {
             fixture.tell(.sighted)
             #expect(fixture.link.state == .seen && !fixture.link.isQueued)
             fixture.wait(.seconds(10))
-            fixture.tell(.slotGranted)
+            fixture.tell(.slotGranted(isShared: false))
         }
         #expect(fixture.link.backoff.failures == 3)
     }
@@ -112,7 +112,7 @@ struct SensorLinkErrorTests {
         var fixture = LinkFixture.connecting()
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
         #expect(fixture.wait(.seconds(60)) == [.requestSlot])
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, .slots))
         #expect(fixture.link.state == .suspended(.outOfRange))
         #expect(fixture.tell(.sightedWithoutPlace) == [.requestSlot])
@@ -161,7 +161,7 @@ struct SensorLinkErrorTests {
         fixture.tell(.vanished)
         fixture.now += .seconds(60)
         fixture.tell(.sighted)
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         fixture.tell(.device(isConnected: true, isResolved: true))
         let second = fixture.tell(.subscribeFinished(attempt: fixture.link.attempt, .cache))
         #expect(second == [.disconnect, .forgetDevice])
@@ -228,7 +228,7 @@ struct SensorLinkErrorTests {
         for _ in 0..<5 {
             fixture.tell(.connectFinished(attempt: fixture.link.attempt, .transientRadio))
             fixture.wait(.seconds(31))
-            fixture.tell(.slotGranted)
+            fixture.tell(.slotGranted(isShared: false))
         }
         #expect(fixture.link.backoff.failures == 5)
         fixture.tell(.device(isConnected: true, isResolved: true))

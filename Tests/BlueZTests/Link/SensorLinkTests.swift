@@ -28,7 +28,7 @@ struct SensorLinkTests {
         #expect(fixture.link.state == .seen)
         #expect(fixture.tell(.sighted) == [])
         let before = fixture.link.attempt
-        #expect(fixture.tell(.slotGranted) == [.connect(attempt: before + 1)])
+        #expect(fixture.tell(.slotGranted(isShared: false)) == [.connect(attempt: before + 1)])
         #expect(fixture.link.state == .connecting)
     }
 
@@ -101,10 +101,10 @@ struct SensorLinkTests {
     @Test("a slot that is granted too late is given back")
     func lateSlot() {
         var fixture = LinkFixture.ready()
-        #expect(fixture.tell(.slotGranted) == [.withdrawSlot])
+        #expect(fixture.tell(.slotGranted(isShared: false)) == [.withdrawSlot])
         fixture.tell(.sighted)
         fixture.tell(.device(isConnected: true, isResolved: true))
-        #expect(fixture.tell(.slotGranted) == [.withdrawSlot])
+        #expect(fixture.tell(.slotGranted(isShared: false)) == [.withdrawSlot])
     }
 
     @Test("answers of older attempts change nothing")
@@ -114,7 +114,7 @@ struct SensorLinkTests {
         fixture.tell(.daemon(isPresent: false))
         fixture.tell(.daemon(isPresent: true))
         fixture.tell(.sighted)
-        fixture.tell(.slotGranted)
+        fixture.tell(.slotGranted(isShared: false))
         #expect(fixture.tell(.connectFinished(attempt: old, .auth)) == [])
         #expect(fixture.link.state == .connecting)
         fixture.tell(.connectFinished(attempt: fixture.link.attempt, nil))
@@ -248,7 +248,7 @@ struct SensorLinkTests {
                 case 4, 5: .device(isConnected: true, isResolved: dice % 2 == 0)
                 case 6: .device(isConnected: false, isResolved: false)
                 case 7: .vanished
-                case 8, 9: .slotGranted
+                case 8, 9: .slotGranted(isShared: Bool.random(using: &random))
                 case 10: .connectFinished(attempt: attempt, error)
                 case 11: .subscribeFinished(attempt: attempt, error)
                 case 12, 13: .frame

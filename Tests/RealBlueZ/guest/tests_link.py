@@ -1,5 +1,6 @@
 """What happens to the link of one strap, and to its frames."""
 import os
+import subprocess
 import time
 
 from fixture import RESUME_SECONDS_MAX, STRAY, WORN, check, ninth_of_ten
@@ -16,6 +17,8 @@ ABSENCE_SECONDS = 10
 SLOW_START_SECONDS, SLOW_START_SECONDS_MAX = 12, 75
 # The gateway listens to everyone in every 140 s, for 20 s.
 UNNAMED_SECONDS_MAX = 170
+# An advert that is heard, the connect in the next turn of 15 s of the other program's discovery, and the subscription.
+BESIDE_DISCOVERY_SECONDS_MAX = 30
 # Between a strap's switching on and its first sample.
 POWER_ON_SECONDS_MAX = 5
 # From the command to the first heartbeat, in nine of ten cases: straps advertise ten times a second here.
@@ -281,6 +284,31 @@ def unnamed_service(fixture):
         fixture.straps.ask("set", 7, names_service=True)
 
 
+def foreign_discovery(fixture):
+    """A strap that was away is found again while another program discovers."""
+    program = subprocess.Popen(
+        ["bluetoothctl"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+    try:
+        program.stdin.write("scan le\n")
+        program.stdin.flush()
+        check(until(10, fixture.bluetoothd.is_discovering), "bluetoothctl does not discover")
+        times = []
+        for _ in range(2):
+            fixture.straps.ask("off", 7)
+            away = until(
+                BESIDE_DISCOVERY_SECONDS_MAX,
+                lambda: fixture.gateway.sensors()[fixture.address(7)]["link"] == "suspended")
+            check(away, f"it is {fixture.gateway.sensors()[fixture.address(7)]['link']}")
+            time.sleep(ABSENCE_SECONDS)
+            fixture.straps.ask("on", 7)
+            times.append(fixture.expect_streaming([7], seconds=BESIDE_DISCOVERY_SECONDS_MAX))
+        check(fixture.bluetoothd.is_discovering(), "bluetoothctl does not discover any more")
+        return f"after {', '.join(map(str, times))} s"
+    finally:
+        program.kill()
+        program.wait()
+
+
 TESTS = [
     burst,
     cost,
@@ -298,4 +326,5 @@ TESTS = [
     pair_absent,
     slow_start,
     unnamed_service,
+    foreign_discovery,
 ]

@@ -156,9 +156,14 @@ class Bluetoothd:
         return self.ask(path, method, *arguments)[0]
 
     def is_powered(self):
+        return self.has("Powered")
+
+    def is_discovering(self):
+        return self.has("Discovering")
+
+    def has(self, property):
         answer = self.call(
-            ADAPTER, "org.freedesktop.DBus.Properties.Get", "string:org.bluez.Adapter1",
-            "string:Powered")
+            ADAPTER, "org.freedesktop.DBus.Properties.Get", "string:org.bluez.Adapter1", f"string:{property}")
         return answer is not None and "boolean true" in answer
 
     def power(self, is_on):
