@@ -133,8 +133,12 @@ actor DayGateway {
         let conditions = HealthRules.conditions(of: snapshot).filter { $0.name != .notEnrolled }
         for sensor in try await queue.sensors()
         where stored.first?[sensor.id] == counts.stored[sensor.id] {
+            let waitsForPlace = snapshot.straps.contains {
+                $0.id == sensor.id && $0.trouble == .noPlace
+            }
             let isSaid = conditions.contains {
                 $0.subject == "\(sensor.id)" || Self.saysItForAll.contains($0.name)
+                    || $0.name == .adapterFull && waitsForPlace
             }
             if !isSaid {
                 let minute = reading.uptime.microseconds / 60_000_000
