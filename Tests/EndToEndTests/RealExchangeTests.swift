@@ -20,9 +20,44 @@ struct RealExchangeTests {
     func whoIsInvitedDeliversEachSampleOnce() async throws {
         let exchange = try RealExchange()
         try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
-            for (index, patient) in exchange.facts.patients.enumerated() {
-                try await world.command("enroll", "-", "--name", "e\(index)", input: patient.link)
+            try await Self.enroll(exchange, world)
+        }
+    }
+
+    /// Books that said "delivered" of what was gone there.
+    @Test(.timeLimit(.minutes(10)))
+    func whatABackupLacksIsThereOnceAfterOneCommand() async throws {
+        let exchange = try RealExchange()
+        try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
+            try await Self.enroll(exchange, world)
+        } then: { world, before in
+            try await exchange.loseHalf(after: before)
+            for name in ["e0", "e1"] {
+                try await world.command(
+                    "queue", "redeliver", "--since", "2020-01-01", "--enrollment", name, "--yes")
             }
+        }
+    }
+
+    /// What waited for one person went to the next who was given the number.
+    @Test(.timeLimit(.minutes(10)))
+    func whileANumberMeansAnotherPersonNothingIsSentUntilSomebodyConfirmsIt() async throws {
+        let exchange = try RealExchange()
+        let patient = exchange.facts.patients[0].id
+        try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
+            try await Self.enroll(exchange, world)
+        } then: { world, _ in
+            try await exchange.setBirthDate(of: patient, "1901-02-03")
+            _ = await world.gateway.stop()
+            let last = try await exchange.lastRow()
+            try await world.gateway.start()
+            await world.bluez.setSendsFrames(true)
+            try await world.eventually("held") {
+                $0.balance.held["patient-changed", default: 0] > 3
+            }
+            let sent = try await exchange.rows(after: last)
+            #expect(!sent.contains { $0.patient == patient })
+            try await world.command("confirm", "patient", "e0", "--yes")
         }
     }
 
@@ -43,12 +78,22 @@ struct RealExchangeTests {
         }
     }
 
+    private static func enroll(_ exchange: RealExchange, _ world: TestWorld) async throws {
+        for (index, patient) in exchange.facts.patients.enumerated() {
+            try await world.command(
+                "enroll", "-", "--name", "e\(index)", input: patient.link)
+        }
+    }
+
     /// - Parameters:
     ///   - enrollments: of the straps, in the order of the exchange's patients.
     ///   - enroll: makes them.
+    ///   - event: happens when everything is delivered, with the number of the last observation before it; then
+    ///     everything is delivered anew.
     private static func deliver(
         through exchange: RealExchange, _ enrollments: [String], _ setup: TestWorld.Setup,
-        _ enroll: (TestWorld) async throws -> Void
+        _ enroll: (TestWorld) async throws -> Void,
+        then event: (TestWorld, Int) async throws -> Void = { _, _ in }
     ) async throws {
         let before = try await exchange.lastRow()
         var setup = setup
@@ -63,6 +108,8 @@ struct RealExchangeTests {
                 try await world.gateway.succeed(words)
             }
             try await world.eventually("delivered") { $0.balance.delivered >= samplesMin }
+            _ = try await world.settle()
+            try await event(world, before)
             let status = try await world.settle()
             #expect(status.balance.addsUp && status.balance.balanced)
             let rows = try await exchange.rows(after: before)
@@ -148,6 +195,21 @@ struct RealExchange {
                 where o.id > \(last)) r
             """)
         return try JSONDecoder().decode([Row].self, from: Data(text.utf8))
+    }
+
+    /// Loses every other observation after one, as a backup that is older does.
+    func loseHalf(after last: Int) async throws {
+        let lost = "select id from core_observation where id > \(last) and id % 2 = 0"
+        _ = try await ask(
+            """
+            delete from core_observationidentifier where observation_id in (\(lost));
+            delete from core_observation where id in (\(lost))
+            """)
+    }
+
+    /// Gives a patient's number to another person, as a database that is made anew does.
+    func setBirthDate(of patient: String, _ date: String) async throws {
+        _ = try await ask("update core_patient set birth_date = '\(date)' where id = \(patient)")
     }
 
     private func ask(_ query: String) async throws -> String {

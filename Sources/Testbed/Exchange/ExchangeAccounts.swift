@@ -5,13 +5,18 @@ extension StandInExchange {
     private func patientJSON(_ patient: ExchangePatient) -> ExchangeJSON {
         [
             "id": .integer(patient.id), "jheUserId": .integer(patient.userID), "identifiers": [],
-            "birthDate": .string(patient.birthDate),
-            "organizations": [
-                [
-                    "id": .integer(patient.organization), "name": "Lifespan Lab", "type": "edu",
-                    "partOf": 20001, "currentUserRole": nil, "children": [],
-                ]
-            ],
+            "nameFamily": "Lopez", "nameGiven": "P", "birthDate": .string(patient.birthDate),
+            "telecomPhone": nil, "telecomEmail": .string(patient.email),
+            "organizations": organizationsJSON(patient),
+        ]
+    }
+
+    private func organizationsJSON(_ patient: ExchangePatient) -> ExchangeJSON {
+        [
+            [
+                "id": .integer(patient.organization), "name": "Lifespan Lab", "type": "edu",
+                "partOf": 20001, "currentUserRole": nil, "children": [],
+            ]
         ]
     }
 
@@ -28,9 +33,11 @@ extension StandInExchange {
         return .json(
             200,
             [
-                "id": .integer(patient.userID), "email": .string(patient.email), "firstName": nil,
-                "lastName": nil, "patient": patientJSON(patient), "userType": "patient",
-                "isSuperuser": false,
+                "id": .integer(patient.userID),
+                "patient": [
+                    "id": .integer(patient.id), "jheUserId": .integer(patient.userID),
+                    "identifiers": [], "organizations": organizationsJSON(patient),
+                ], "userType": "patient", "isSuperuser": false,
             ])
     }
 

@@ -96,6 +96,12 @@ struct ConsentsDocument: Decodable {
         var pendingScopeConsents: [ScopeDocument]?
     }
 
+    struct Patient: Decodable {
+        var birthDate: String?
+        var telecomEmail: String?
+    }
+
+    var patient: Patient?
     var consolidatedConsentedScopes: [ScopeDocument]?
     var studies: [Study]?
     var studiesPendingConsent: [Study]?

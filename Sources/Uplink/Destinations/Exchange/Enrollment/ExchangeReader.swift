@@ -47,7 +47,11 @@ public struct ExchangeReader: Sendable {
 
     /// The patient's account behind `token`; nil when the account is no patient's.
     public func account(token: Secret) async throws(Fault) -> PatientAccount? {
-        PatientAccount(try await read(ProfileDocument.self, "/api/v1/users/profile", token))
+        let profile = try await read(ProfileDocument.self, "/api/v1/users/profile", token)
+        guard let patient = profile.patient else { return nil }
+        let consents = try await read(
+            ConsentsDocument.self, "/api/v1/patients/\(patient.id.text)/consents", token)
+        return PatientAccount(profile, consents)
     }
 
     /// What may be delivered for `patient`; nil when no study of theirs asks for heart rate.

@@ -10,13 +10,15 @@ public struct PatientAccount: Sendable {
     private let birthDate: Secret?
     private let address: Secret?
 
-    /// Nil when the account is no patient's.
-    init?(_ profile: ProfileDocument) {
+    /// Nil when the account is no patient's. The profile of the servers in the field has numbers only; the answer about
+    /// the patient's consents has the person.
+    init?(_ profile: ProfileDocument, _ consents: ConsentsDocument) {
         guard let patient = profile.patient else { return nil }
+        let person = consents.patient
         self.patient = patient.id.text
         account = (profile.id?.text).map { Secret($0) }
-        birthDate = patient.birthDate.map { Secret($0) }
-        address = profile.email.map { Secret($0.lowercased()) }
+        birthDate = (person?.birthDate ?? patient.birthDate).map { Secret($0) }
+        address = (person?.telecomEmail ?? profile.email).map { Secret($0.lowercased()) }
     }
 
     /// A new fingerprint of the person: a salt of its own, and a hash of each thing that is known, hexadecimal, with
