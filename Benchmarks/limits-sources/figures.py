@@ -16,6 +16,11 @@ PACKAGE_MAX = 22
 IDLE_MAX = 9
 # Memory that is lost minute by minute shows early.
 RECORDING_MAX = 12
+# A person waits for it.
+STRAPS_STATUS_MAX = 1
+# Some of its own, a few for all files, and Swift's pool.
+DESTINATIONS_THREADS_MAX = 32
+DESTINATIONS_RESTART_MAX = 5
 
 values = read_values()
 figures = [
@@ -26,6 +31,15 @@ figures = [
     figure(
         "anonymous memory, after 20 min", f"≤ {RECORDING_MAX} MiB", values["recording_kib"] / 1024,
         RECORDING_MAX, "MiB"),
+    figure(
+        "first status, 2,000 straps", f"≤ {STRAPS_STATUS_MAX} s", values["straps_status_ms"] / 1000,
+        STRAPS_STATUS_MAX, "s"),
+    figure(
+        "threads, 300 files as destinations", f"≤ {DESTINATIONS_THREADS_MAX}",
+        values["destinations_threads"], DESTINATIONS_THREADS_MAX, ""),
+    figure(
+        "restart, 300 files as destinations", f"≤ {DESTINATIONS_RESTART_MAX} s",
+        values["destinations_restart_ms"] / 1000, DESTINATIONS_RESTART_MAX, "s"),
 ]
 for name, value in [
     ("resident memory, after 20 min", "resident_kib"),

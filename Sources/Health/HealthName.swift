@@ -25,6 +25,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case strapNotStored = "strap-not-stored"
     case clockUntrusted = "clock-untrusted"
     case clockUnknown = "clock-unknown"
+    case clockStepped = "clock-stepped"
     case storeUnreadable = "store-unreadable"
     case storeUnwritable = "store-unwritable"
     case diskNearlyFull = "disk-nearly-full"
@@ -209,14 +210,22 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
         case .clockUntrusted:
             Row(
                 .error,
-                "the clock is not synchronised, or later than clock.latest_year; samples are kept and held",
+                "the clock is not synchronised, or beyond credible years; without an earlier trusted time of this "
+                    + "boot samples are held",
                 "timedatectl has to say \"System clock synchronized: yes\"; or set clock.trust: always if this clock is right"
             )
+        case .clockStepped:
+            Row(
+                .warning,
+                "the clock was set by more than a trusted clock may be wrong, within the last day; what was "
+                    + "recorded before may have gone out with wrong times",
+                "look at the time server: timedatectl timesync-status, or chronyc sources; queue export names "
+                    + "time_uncertainty_ms of each sample")
         case .clockUnknown:
             Row(
                 .error,
-                "samples of an earlier boot, whose clock was never trusted, are held: no clock gives them "
-                    + "their time any more",
+                "samples of a boot whose clock was never trusted, or jumped to another date, are held: no "
+                    + "clock gives them their time any more",
                 "edge-gateway queue release lists such boots, and sets the time of one once you know "
                     + "it")
         case .storeUnreadable:

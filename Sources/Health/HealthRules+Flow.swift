@@ -20,7 +20,13 @@ extension HealthRules {
         let explained = causes.compactMap(\.name.explains)
         var found: [HealthCondition] = []
         if !explained.contains(.everyStrap) {
-            found += snapshot.straps.compactMap { silence($0, beside: causes) }
+            let ofStraps = subjects(of: causes, explaining: .itsStrap)
+            found +=
+                snapshot.straps.filter {
+                    !ofStraps.contains("\($0.id)")
+                        && !($0.trouble == .noPlace && explained.contains(.strapsWithoutPlace))
+                }
+                .compactMap(silence)
             found += snapshot.straps.compactMap(noHeartRate)
         }
         if !explained.contains(.theStore) {
@@ -46,18 +52,19 @@ extension HealthRules {
                 }
             }
         }
-        found += snapshot.deliveries.compactMap { flow($0, beside: causes) }
+        let ofDeliveries = subjects(of: causes, explaining: .itsDelivery)
+        found += snapshot.deliveries.filter { !ofDeliveries.contains($0.name) }.compactMap(flow)
         return found
     }
 
-    private static func silence(
-        _ strap: HealthSnapshot.Strap, beside causes: [HealthCondition]
-    ) -> HealthCondition? {
-        guard
-            !causes.contains(where: {
-                $0.subject == "\(strap.id)" && $0.name.explains == .itsStrap
-            })
-        else { return nil }
+    /// What causes are about that say all there is to say of it.
+    private static func subjects(
+        of causes: [HealthCondition], explaining what: HealthName.Explanation
+    ) -> Set<String> {
+        Set(causes.filter { $0.name.explains == what }.map(\.subject))
+    }
+
+    private static func silence(_ strap: HealthSnapshot.Strap) -> HealthCondition? {
         // Of one that leaves at the same age each time the cause is known.
         if let missing = strap.missingTime, strap.fixedAge == nil,
             max(strap.silentTime, strap.withoutRateTime) <= pauseMax
@@ -67,11 +74,6 @@ extension HealthRules {
                 message: "comes and goes: \(age(missing)) of a quarter of an hour are missing")
         }
         guard strap.silentTime > strap.silenceLimit else { return nil }
-        if strap.trouble == .noPlace,
-            causes.contains(where: { $0.name.explains == .strapsWithoutPlace })
-        {
-            return nil
-        }
         return HealthCondition(
             .strapSilent, about: strap,
             message: "has sent nothing for \(age(strap.silentTime)) (\(strap.link))")
@@ -84,13 +86,7 @@ extension HealthRules {
             message: "has sent no heart rate for \(age(strap.withoutRateTime)): \(strap.rateFault)")
     }
 
-    private static func flow(
-        _ delivery: HealthSnapshot.Delivery, beside causes: [HealthCondition]
-    ) -> HealthCondition? {
-        let explained = causes.contains {
-            $0.subject == delivery.name && $0.name.explains == .itsDelivery
-        }
-        guard !explained else { return nil }
+    private static func flow(_ delivery: HealthSnapshot.Delivery) -> HealthCondition? {
         if delivery.pending > 0, delivery.stalledTime > stalledMax {
             return HealthCondition(
                 .deliveryStalled, subject: delivery.name,

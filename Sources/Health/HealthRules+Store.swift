@@ -1,4 +1,5 @@
 import Basics
+import OfflineQueue
 
 extension HealthRules {
     /// The store and the clock that dates its samples.
@@ -51,13 +52,15 @@ extension HealthRules {
                     .samplesLost,
                     message: "samples were lost: \(counts.joined(separator: ", "))"))
         }
-        if !snapshot.isClockTrusted {
+        if let doubt = snapshot.clockDoubt { found.append(untrusted(doubt)) }
+        if let step = snapshot.clockStep {
+            let (size, isBack) = step.size < .zero ? (.zero - step.size, true) : (step.size, false)
             found.append(
                 HealthCondition(
-                    .clockUntrusted,
-                    message:
-                        "the clock is not synchronised, or later than clock.latest_year; samples are kept and held"
-                ))
+                    .clockStepped,
+                    message: "the clock was set \(isBack ? "back" : "forward") by "
+                        + "\(Self.text(size)), \(Self.text(step.age)) ago; what was recorded before may have gone "
+                        + "out with times that are wrong by as much"))
         }
         if store.clockUnknown > 0 {
             found.append(
@@ -65,9 +68,52 @@ extension HealthRules {
                     .clockUnknown,
                     message:
                         "\(store.clockUnknown.counted("sample is", "samples are")) held: the clock of the boot that "
-                        + "recorded them was never trusted"))
+                        + "recorded them was never trusted, or has jumped to another date"))
         }
         return found
+    }
+
+    /// What a clock says that is not trusted, and what would make it so.
+    private static func untrusted(_ doubt: ClockDoubt) -> HealthCondition {
+        switch doubt {
+        case .unsynchronised:
+            HealthCondition(
+                .clockUntrusted,
+                message:
+                    "the clock is not synchronised; without an earlier trusted time of this boot samples are held"
+            )
+        case .early(let wall):
+            HealthCondition(
+                .clockUntrusted,
+                message:
+                    "the clock says \(day(wall)), before this program was built; samples are kept and held",
+                advice:
+                    "let NTP set the clock: allow UDP port 123 out; or set it: timedatectl set-time"
+            )
+        case .late(let wall, let latestYear):
+            HealthCondition(
+                .clockUntrusted,
+                message:
+                    "the clock says \(day(wall)), after clock.latest_year (\(latestYear)); samples are kept and "
+                    + "held",
+                advice:
+                    "set the clock: timedatectl set-time; or set clock.latest_year if this clock is right"
+            )
+        }
+    }
+
+    /// `2026-12-01`.
+    private static func day(_ time: UTC) -> String {
+        let date = CivilDate(daysSince1970: time.day)
+        func two(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return "\(date.year)-\(two(date.month))-\(two(date.day))"
+    }
+
+    /// A length of time in its largest unit.
+    private static func text(_ length: Duration) -> String {
+        let seconds = length.microseconds / 1_000_000
+        if seconds < 120 { return "\(seconds) s" }
+        return seconds < 7_200 ? "\(seconds / 60) min" : "\(seconds / 3_600) h"
     }
 
     private static func nearlyFull(_ fill: HealthSnapshot.Store.Fill) -> HealthCondition {

@@ -1,8 +1,13 @@
+import Basics
+import OfflineQueue
+
 /// Everything that decides whether the gateway is well, at one instant: plain values, so that a rule can
 /// be tested without a radio, a store or an exchange.
 public struct HealthSnapshot: Sendable, Equatable {
-    /// Whether the wall clock counts.
-    public var isClockTrusted = true
+    /// Why the wall clock does not count; nil while it does.
+    public var clockDoubt: ClockDoubt?
+    /// By how much the wall clock was set, and how long ago, while a person should still know of it.
+    public var clockStep: ClockStepSeen?
     /// What the radio is able to do.
     public var radio = Radio.ready
     /// The Bluetooth adapters in use.
@@ -33,6 +38,20 @@ public struct HealthSnapshot: Sendable, Equatable {
         case daemonRefuses(error: String)
         /// bluetoothd owns its name and has answered nothing for so long.
         case daemonHung(for: Duration)
+    }
+
+    /// The wall clock was set.
+    public struct ClockStepSeen: Sendable, Equatable {
+        /// By how much; negative: back.
+        public var size: Duration
+        /// How long ago.
+        public var age: Duration
+
+        /// A step of `size`, `age` ago.
+        public init(size: Duration, age: Duration) {
+            self.size = size
+            self.age = age
+        }
     }
 
     /// One Bluetooth adapter.

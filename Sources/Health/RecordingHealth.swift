@@ -22,7 +22,7 @@ public struct RecordingHealth: Sendable {
         _ reading: ClockReading, history: HealthHistory
     ) async -> (snapshot: HealthSnapshot, counts: HealthHistory.Counts) {
         var snapshot = HealthSnapshot()
-        snapshot.isClockTrusted = reading.isTrusted
+        snapshot.clockDoubt = queue.clock.doubt(reading)
         snapshot.radio = HealthSnapshot.Radio(await recorder.radio)
         if let since = await recorder.hungSince {
             snapshot.radio = .daemonHung(for: reading.uptime - since)
@@ -35,6 +35,7 @@ public struct RecordingHealth: Sendable {
         let health = await queue.health()
         counts.buffered = health.buffered
         snapshot.store = HealthSnapshot.Store(health)
+        snapshot.clockStep = health.clockStep.flatMap { .init($0, at: reading.uptime) }
         do {
             let totals = try await queue.totals()
             counts.take(totals)
@@ -59,6 +60,8 @@ public struct RecordingHealth: Sendable {
         let recorded = await recorder.recorded
         let uptime = reading.uptime
         let sensors = try await queue.sensors()
+        let links = Dictionary(
+            links.map { ($0.address, $0) }, uniquingKeysWith: { first, _ in first })
         counts.unrecorded = Set(sensors.map(\.id)).subtracting(recorded.keys)
         return sensors.map { [counts] sensor in
             var strap = HealthSnapshot.Strap(
@@ -83,9 +86,7 @@ public struct RecordingHealth: Sendable {
                     history.unstoredTime(of: sensor.id, now: counts, at: uptime),
                     session.sendingTime(at: uptime))
             }
-            guard let link = links.first(where: { $0.address == address }) else {
-                return strap
-            }
+            guard let link = links[address] else { return strap }
             strap.link = link.state.kind
             strap.trouble = link.trouble.map { HealthSnapshot.Strap.Trouble($0, at: uptime) }
             strap.fixedAge = link.fixedAge
@@ -206,5 +207,18 @@ extension HealthSnapshot.Store.Fill {
         self.init(
             percent: Int((fill.fraction ?? 0) * 100), isFull: fill.isFull,
             refusesNew: fill.policy == .refuseNew)
+    }
+}
+
+extension HealthSnapshot.ClockStepSeen {
+    /// A day: until then a person can still tell which of today's times are meant.
+    private static let shownTime = Duration.seconds(86_400)
+
+    /// Nil for a step that is no larger than a trusted clock may be wrong, and for an old one.
+    init?(_ step: ClockStep, at uptime: Uptime) {
+        let age = uptime - step.at
+        let size = step.size < .zero ? .zero - step.size : step.size
+        guard size > ClockTrust.errorMax, age <= Self.shownTime else { return nil }
+        self.init(size: step.size, age: max(.zero, age))
     }
 }

@@ -155,14 +155,14 @@ import Testing
         "hours": [
             HourReport(
                 sensor: 1, address: "…00:01", name: "Ada", hour: noon, samples: 60, meanBpm: 71.5,
-                lowestBpm: 60, highestBpm: 90)
+                lowestBpm: 60, highestBpm: 90, timeUncertaintyMs: 40_000)
         ],
         "import": ImportReport(
             added: 1, known: 2, unsure: 5,
             unsureSamples: [
                 UnsureSamplesReport(
                     address: "…00:01", assignment: 3, first: noon, last: noon, samples: 5,
-                    reason: "lost")
+                    line: 12, reason: "lost")
             ], settled: 3, notSelected: 4),
         "import-part": ImportPartReport(upload: "1f", bytes: 4096),
         "import-progress": ImportProgressReport(
@@ -186,8 +186,8 @@ import Testing
         "samples": SamplesReport(
             samples: [
                 SampleReport(
-                    id: 4711, time: noon, sensor: 1, address: "…00:01", name: "Ada",
-                    enrollment: "e1", bpm: 72, state: "held", reason: "no-consent")
+                    id: 4711, time: noon, timeUncertaintyMs: 120, sensor: 1, address: "…00:01",
+                    name: "Ada", enrollment: "e1", bpm: 72, state: "held", reason: "no-consent")
             ], more: false),
         "scan": [
             SightingReport(

@@ -22,7 +22,8 @@ import Testing
         let script = """
             import json, sqlite3, sys
             rows = sqlite3.connect(sys.argv[1]).execute(
-                'SELECT segment, wall_us, hex(frame) FROM sample ORDER BY id')
+                'SELECT p.segment, p.uptime_us + s.wall_offset_us, hex(p.frame)'
+                ' FROM sample p JOIN segment s ON s.id = p.segment ORDER BY p.id')
             print(json.dumps([dict(segment=s, wall=w, frame=f) for s, w, f in rows]))
             """
         let read = try await Command.run("/usr/bin/python3", ["-c", script, store])

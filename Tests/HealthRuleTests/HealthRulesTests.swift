@@ -1,3 +1,5 @@
+import Basics
+import OfflineQueue
 import Testing
 
 @testable import Health
@@ -94,7 +96,10 @@ import Testing
         Row(.strapNotStored) { $0.straps[0].isRecorded = false },
     ]
     private static let store = [
-        Row(.clockUntrusted) { $0.isClockTrusted = false },
+        Row(.clockUntrusted) { $0.clockDoubt = .unsynchronised },
+        Row(.clockUntrusted) { $0.clockDoubt = .early(.epoch) },
+        Row(.clockUntrusted) { $0.clockDoubt = .late(.epoch, latestYear: 2031) },
+        Row(.clockStepped) { $0.clockStep = .init(size: .seconds(-3_600), age: .seconds(60)) },
         Row(.clockUnknown) { $0.store.clockUnknown = 4 },
         Row(.storeUnreadable) { $0.store.readFault = "read totals: disk I/O error" },
         Row(.storeUnwritable) {

@@ -128,8 +128,7 @@ struct Gateway: Sendable {
             queue: queue, enrollments: enrollments, patients: patients,
             changes: enrollmentChanges, deliveries: deliveries, logger: logger)
         redelivery = RedeliveryService(
-            queue: queue, enrollments: enrollments, deliveries: deliveries,
-            policy: settings.delivery.policy, logger: logger)
+            queue: queue, enrollments: enrollments, deliveries: deliveries, logger: logger)
         imports = ImportService(
             queue: queue, enrollments: enrollments, deliveries: deliveries, session: importSession,
             logger: logger)

@@ -168,12 +168,12 @@ struct DestinationService: Sendable {
 
     /// Goes on with a delivery that was paused.
     func resume(_ name: String) async throws -> DestinationReport {
-        let enrollment = try await destinations.known(name)
-        if enrollment.isPaused {
-            try await changes.alone {
-                try await queue.setHold(enrollment: enrollment.id, reason: nil)
-                try await changes.startDelivery(of: enrollment.id)
-            }
+        try await changes.alone {
+            // As it is now: another reason to hold it may have come meanwhile.
+            let enrollment = try await destinations.known(name)
+            guard enrollment.isPaused else { return }
+            try await queue.setHold(enrollment: enrollment.id, reason: nil)
+            try await changes.startDelivery(of: enrollment.id)
             logger.notice("delivery resumed", metadata: ["enrollment": "\(name)"])
         }
         return try await destinations.report(on: try await destinations.known(name))
@@ -184,56 +184,41 @@ struct DestinationService: Sendable {
     /// - Throws: ``ProblemReport`` while it is a strap's own destination, or while samples wait that were not
     ///   given up.
     func remove(_ ask: DestinationRemoveRequest) async throws -> DestinationReport {
-        let enrollment = try await destinations.added(ask.name)
-        let owned = try await queue.assignments().filter { $0.enrollmentID == enrollment.id }
-        guard owned.isEmpty else {
-            throw ProblemReport(
-                code: .ownDestination,
-                message: "\(ask.name) is the own destination of a strap, now or earlier",
-                advice: "pair the strap again with another --enrollment, then edge-gateway erase "
-                    + "\(ask.name) erases what was recorded for it")
+        let givesUp = ask.undelivered ?? false
+        let report = try await changes.alone {
+            let enrollment = try await destinations.added(ask.name)
+            let removal = Erasure(further: enrollment.id, givesUp: givesUp)
+            // What it delivers while it is looked at would not be counted.
+            await deliveries.stop(enrollment.id)
+            do {
+                try await queue.check(removal)
+                let report = try await destinations.report(on: enrollment)
+                try await withdraw(enrollment, givesUp: givesUp)
+                try await erasing.remove(removal)
+                return report
+            } catch {
+                try? await changes.startDelivery(of: enrollment.id)
+                throw error
+            }
         }
-        // What it delivers while it is looked at would not be counted.
-        await changes.alone { await deliveries.stop(enrollment.id) }
-        let report: DestinationReport
-        do {
-            report = try await checkRemoval(of: enrollment, givesUp: ask.undelivered ?? false)
-        } catch {
-            try? await changes.alone { try await changes.startDelivery(of: enrollment.id) }
-            throw error
-        }
-        try await erasing.remove(enrollment)
         logger.notice("destination removed", metadata: ["enrollment": "\(ask.name)"])
         return report
     }
 
-    /// What a destination has when it is removed. Its delivery does not run.
-    private func checkRemoval(
-        of enrollment: Enrollment, givesUp: Bool
-    ) async throws -> DestinationReport {
-        try await queue.flush()
-        let report = try await destinations.report(on: enrollment)
-        let waiting = report.pending + report.dead
-        guard waiting == 0 || givesUp else {
-            throw ProblemReport(
-                code: .samplesWait,
-                message: "\(waiting.counted("sample was", "samples were")) not delivered there",
-                advice: "wait until they are; or give them up with --undelivered")
-        }
+    /// Has a destination end what it shows to others. Its delivery does not run.
+    private func withdraw(_ enrollment: Enrollment, givesUp: Bool) async throws {
         let path = changes.tokenFile(of: enrollment.id).path
-        if let left = await deliveries.withdraw(enrollment, tokens: path) {
-            guard givesUp else {
-                throw ProblemReport(
-                    code: .destinationRefuses, message: left,
-                    advice:
-                        "give the command again when the system answers; with --undelivered the "
-                        + "destination goes in any case, and what it shows stays")
-            }
-            logger.warning(
-                "destination still shown to others",
-                metadata: ["enrollment": "\(enrollment.terms.name)"])
+        guard let left = await deliveries.withdraw(enrollment, tokens: path) else { return }
+        guard givesUp else {
+            throw ProblemReport(
+                code: .destinationRefuses, message: left,
+                advice:
+                    "give the command again when the system answers; with --undelivered the "
+                    + "destination goes in any case, and what it shows stays")
         }
-        return report
+        logger.warning(
+            "destination still shown to others",
+            metadata: ["enrollment": "\(enrollment.terms.name)"])
     }
 }
 

@@ -13,7 +13,7 @@ enum DestinationText {
                     $0.name, $0.kind, $0.held ?? $0.state,
                     $0.everyStrap ? "every" : String($0.straps),
                     String($0.delivered), String($0.pending), String($0.dead),
-                    $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-", $0.place,
+                    $0.lastDelivery.map { Terminal.age(since: $0) } ?? "-", $0.place,
                 ]
             }, free: ["NAME", "PLACE"], columns: columns)
     }

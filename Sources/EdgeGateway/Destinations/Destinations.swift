@@ -15,36 +15,39 @@ struct Destinations: Sendable {
 
     /// Every destination with the state of its delivery, exchanges too.
     func reports() async throws -> [DestinationReport] {
-        var reports: [DestinationReport] = []
-        for enrollment in try await queue.enrollments() {
-            reports.append(try await report(on: enrollment))
-        }
-        return reports
+        try await reports(on: queue.enrollments())
     }
 
     /// Those that a person has added; ``Enrollments`` has the others.
     func addedReports() async throws -> [DestinationReport] {
+        try await reports(on: queue.enrollments().filter { $0.terms.kind == .destination })
+    }
+
+    private func reports(on enrollments: [Enrollment]) async throws -> [DestinationReport] {
+        // Of all of them at once: there may be hundreds.
+        let (straps, last) = (
+            try await queue.sensorsOfDestinations(), try await queue.lastDeliveries()
+        )
         var reports: [DestinationReport] = []
-        for enrollment in try await queue.enrollments() where enrollment.terms.kind == .destination
-        {
-            reports.append(try await report(on: enrollment))
+        for enrollment in enrollments {
+            reports.append(
+                try await report(on: enrollment, straps[enrollment.id] ?? 0, last[enrollment.id]))
         }
         return reports
     }
 
     /// One destination with the state of its delivery.
     func report(on enrollment: Enrollment) async throws -> DestinationReport {
+        try await report(
+            on: enrollment, try await queue.sensorsOfDestinations()[enrollment.id] ?? 0,
+            try await queue.lastDeliveries()[enrollment.id])
+    }
+
+    private func report(
+        on enrollment: Enrollment, _ straps: Int, _ last: UTC?
+    ) async throws -> DestinationReport {
         let terms = enrollment.terms
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
-        let last = try await queue.uploads(
-            enrollment: enrollment.id, limit: Enrollments.uploadsLookedAt
-        ).first { $0.outcome.hasPrefix("delivered") }?.at
-        var straps = 0
-        for assignment in try await queue.openAssignments() {
-            let isOwn = assignment.enrollmentID == enrollment.id
-            let further = isOwn ? [] : try await queue.furtherDestinations(of: assignment.id)
-            if isOwn || further.contains(enrollment.id) { straps += 1 }
-        }
         let kind: String =
             switch terms.kind {
             case .invitation, .practitionerKey: "exchange"

@@ -72,7 +72,7 @@ struct DoctorCommand: AsyncParsableCommand {
         let status: StatusReport? = try? await daemon.client().get("/v1/status")
         let tree = SystemTree()
         let machine = MachineChecks(
-            tree: tree, settings: settings, reading: SystemClock(settings).read())
+            tree: tree, settings: settings, clock: SystemClock(settings))
         let findings =
             await RadioChecks(tree: tree).run() + machine.run()
             + ExchangeChecks(settings: settings, status: status).run()

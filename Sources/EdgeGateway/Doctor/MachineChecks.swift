@@ -12,28 +12,31 @@ struct MachineChecks {
 
     let tree: SystemTree
     let settings: Settings
-    var reading: ClockReading
+    var clock: any GatewayClock
 
-    func run() -> [Finding] { [clock(), disk(), wear(), modes(), store()] }
+    func run() -> [Finding] { [time(), disk(), wear(), modes(), store()] }
 
-    func clock() -> Finding {
+    func time() -> Finding {
         let name = "clock"
+        let reading = clock.read()
         let wall = Date(reading.wall)
-        guard reading.isTrusted else {
-            let isEarly = reading.wall < ClockTrust.earliestCredible
-            let isLate = reading.wall >= ClockTrust.end(ofYear: settings.clockLatestYear)
-            return .fault(
-                name,
-                isEarly
-                    ? "the clock says \(Terminal.time(wall)), before this program was built"
-                    : isLate
-                        ? "the clock says \(Terminal.time(wall)), after clock.latest_year (\(settings.clockLatestYear))"
-                        : "the clock is not synchronised; samples are held",
-                "timedatectl set-ntp true; allow UDP port 123 out; without any network, set the "
-                    + "clock, then clock.trust: always")
+        let message: String
+        switch clock.doubt(reading) {
+        case nil:
+            let how =
+                settings.clockTrust == .always ? "trusted by clock.trust: always" : "synchronised"
+            return .ok(name, "\(Terminal.time(wall)) UTC, \(how)")
+        case .early?:
+            message = "the clock says \(Terminal.time(wall)), before this program was built"
+        case .late(_, let latestYear)?:
+            message =
+                "the clock says \(Terminal.time(wall)), after clock.latest_year (\(latestYear))"
+        case .unsynchronised?: message = "the clock is not synchronised; samples are held"
         }
-        let how = settings.clockTrust == .always ? "trusted by clock.trust: always" : "synchronised"
-        return .ok(name, "\(Terminal.time(wall)) UTC, \(how)")
+        return .fault(
+            name, message,
+            "timedatectl set-ntp true; allow UDP port 123 out; without any network, set the "
+                + "clock, then clock.trust: always")
     }
 
     func disk() -> Finding {

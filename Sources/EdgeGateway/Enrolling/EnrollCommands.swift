@@ -188,7 +188,7 @@ struct EnrollmentsCommand: AsyncParsableCommand {
                 [
                     $0.name, state($0), String($0.delivered), String($0.pending),
                     String($0.dead),
-                    $0.lastDelivery.map { Terminal.age(-$0.timeIntervalSinceNow) } ?? "-",
+                    $0.lastDelivery.map { Terminal.age(since: $0) } ?? "-",
                     $0.exchange,
                 ]
             }, free: ["NAME", "EXCHANGE"], columns: columns)

@@ -199,9 +199,14 @@ struct EnrollmentChanges: Sendable {
     /// Starts the delivery of an enrollment, or says in the books that it cannot run. One that a person has
     /// paused stays as it is.
     func startDelivery(of id: Int64) async throws {
-        guard let enrollment = try await queue.enrollments().first(where: { $0.id == id }),
-            !enrollment.isPaused
+        guard let enrollment = try await queue.enrollments().first(where: { $0.id == id })
         else { return }
+        try await startDelivery(of: enrollment)
+    }
+
+    private func startDelivery(of enrollment: Enrollment) async throws {
+        guard !enrollment.isPaused else { return }
+        let id = enrollment.id
         let hasTokens = await deliveries.start(enrollment, tokens: tokenPath(of: id))
         if !hasTokens {
             try await queue.setState(enrollment: id, .enrollAgain)
@@ -222,7 +227,7 @@ struct EnrollmentChanges: Sendable {
                 await clearUp(Set(enrollments.map(\.id)))
                 for enrollment in enrollments
                 where await !deliveries.isRunning(enrollment.id) {
-                    try await startDelivery(of: enrollment.id)
+                    try await startDelivery(of: enrollment)
                 }
             } catch {
                 logger.error("start delivery: \(error)")

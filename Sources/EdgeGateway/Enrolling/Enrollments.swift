@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import OfflineQueue
 import Uplink
@@ -44,19 +45,22 @@ struct Enrollments: Sendable {
 
     /// Every enrollment with the state of its delivery; ``DestinationService`` has the other destinations.
     func reports() async throws -> [EnrollmentReport] {
+        let last = try await queue.lastDeliveries()
         var reports: [EnrollmentReport] = []
         for enrollment in try await queue.enrollments() where enrollment.terms.kind != .destination
         {
-            reports.append(try await report(on: enrollment))
+            reports.append(try await report(on: enrollment, last[enrollment.id]))
         }
         return reports
     }
 
     /// One enrollment with the state of its delivery.
     func report(on enrollment: Enrollment) async throws -> EnrollmentReport {
+        try await report(on: enrollment, try await queue.lastDeliveries()[enrollment.id])
+    }
+
+    private func report(on enrollment: Enrollment, _ last: UTC?) async throws -> EnrollmentReport {
         let balance = try await queue.balance(of: .enrollment(enrollment.id))
-        let last = try await queue.uploads(enrollment: enrollment.id, limit: Self.uploadsLookedAt)
-            .first { $0.outcome.hasPrefix("delivered") }?.at
         let facts = await deliveries.facts(of: enrollment.id)
         let dataPoints = (facts?.dataPoints.counts ?? [:]).map {
             (
@@ -82,7 +86,4 @@ struct Enrollments: Sendable {
             dataPoints: dataPoints.isEmpty
                 ? nil : Dictionary(uniqueKeysWithValues: dataPoints))
     }
-
-    /// How many requests back the last delivery is searched.
-    static let uploadsLookedAt = 100
 }

@@ -27,17 +27,13 @@ struct EraseService: Sendable {
         let erasure = Erasure(
             enrollment: enrollment.id,
             // An enrollment for one patient goes as a whole.
-            patient: ask.patient == enrollment.terms.patient ? nil : ask.patient)
+            patient: ask.patient == enrollment.terms.patient ? nil : ask.patient,
+            givesUp: ask.undelivered ?? false)
         let (balance, further) = try await changes.alone {
             try await checkIsPutAway(erasure)
-            try await queue.flush()
+            try await queue.check(erasure)
             let balance = try await queue.balance(of: erasure.scope)
             let further = try await queue.furtherBalance(of: erasure.scope)
-            guard balance.unsent + further.unsent == 0 || ask.undelivered ?? false else {
-                throw ProblemReport(
-                    code: .samplesWait, message: Self.waiting(balance, further),
-                    advice: "edge-gateway queue drain; or give them up with --undelivered")
-            }
             try await empty(erasure)
             return (balance, further)
         }
@@ -49,18 +45,9 @@ struct EraseService: Sendable {
             left: await leftBehind(by: enrollment))
     }
 
-    /// What keeps from erasing: the samples that wait for their own destination, and for further ones.
-    private static func waiting(_ own: Balance, _ further: Balance) -> String {
-        let counts = [(own, ""), (further, " to further destinations")].filter { $0.0.unsent > 0 }
-        return counts.map { balance, place in
-            "\(balance.unsent.counted("sample was", "samples were")) not delivered\(place) yet"
-        }.joined(separator: "; ")
-    }
-
-    /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it.
-    func remove(_ destination: Enrollment) async throws {
-        try await changes.alone { try await empty(Erasure(enrollment: destination.id)) }
-    }
+    /// Takes a destination that owns no samples out of this machine: its row, its secrets and what waits for it. Its
+    /// caller has the turn (``EnrollmentChanges/alone(_:)``).
+    func remove(_ removal: Erasure) async throws { try await empty(removal) }
 
     private func checkIsPutAway(_ erasure: Erasure) async throws {
         let assignments = try await queue.assignments().filter {
@@ -81,8 +68,7 @@ struct EraseService: Sendable {
                 + addresses.map { "edge-gateway forget \($0)" }.joined(separator: "; "))
     }
 
-    /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left. Nothing may be bound to
-    /// the enrollment since the caller has looked.
+    /// Stops the delivery meanwhile. If erasing fails, the delivery continues with what is left.
     private func empty(_ erasure: Erasure) async throws {
         let before = try await queue.balance(of: erasure.scope).stored
         await deliveries.stop(erasure.enrollment)

@@ -22,7 +22,7 @@ struct FleetTable {
     }
 
     private func row(_ gateway: FleetGateway, _ now: Date) -> String {
-        func age(_ date: Date) -> String { Terminal.age(max(0, now.timeIntervalSince(date))) }
+        func age(_ date: Date) -> String { Terminal.age(since: date, now: now) }
         let state =
             switch gateway.state {
             case .well: "well"
@@ -41,7 +41,7 @@ struct FleetTable {
     private func details(_ gateway: FleetGateway, _ now: Date) -> [String] {
         var lines: [String] = []
         for item in gateway.items {
-            let age = Terminal.age(max(0, now.timeIntervalSince(item.since)))
+            let age = Terminal.age(since: item.since, now: now)
             let what = "  ! \(item.name) for \(age): \(item.detail)"
             let both = "\(what) -> \(item.remedy)"
             // The remedy has its own line where one is too short for both.

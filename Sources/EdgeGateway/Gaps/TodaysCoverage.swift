@@ -3,7 +3,7 @@ import OfflineQueue
 
 /// How much of this UTC day there is data for, by sensor.
 ///
-/// It keeps what it counted for a minute: a count takes a walk through a sensor's gaps, and the state is
+/// It keeps what it counted for a minute: a count takes a walk through the gaps of all of them, and the state is
 /// asked for every few seconds.
 actor TodaysCoverage {
     private static let ageMax = Duration.seconds(60)
@@ -11,7 +11,7 @@ actor TodaysCoverage {
     private let queue: SampleQueue
     private let clock: any GatewayClock
     /// By sensor, and when it was counted.
-    private var counted: [Int64: (percent: Double?, at: Uptime)] = [:]
+    private var counted: (coverages: [Int64: Coverage], at: Uptime)?
 
     init(queue: SampleQueue, clock: any GatewayClock) {
         self.queue = queue
@@ -20,14 +20,15 @@ actor TodaysCoverage {
 
     /// In percent, to one decimal; nil where nothing was to be recorded.
     func percent(of sensor: Int64) async throws -> Double? {
+        try await coverages()[sensor]?.percent.map { ($0 * 10).rounded() / 10 }
+    }
+
+    private func coverages() async throws -> [Int64: Coverage] {
         let reading = clock.read()
-        if let kept = counted[sensor], reading.uptime - kept.at < Self.ageMax {
-            return kept.percent
-        }
-        let coverage = try await queue.coverage(
-            of: .sensor(sensor), dayStartingAt: Coverage.dayStart(of: reading.wall))
-        let percent = coverage.percent.map { ($0 * 10).rounded() / 10 }
-        counted[sensor] = (percent, reading.uptime)
-        return percent
+        if let counted, reading.uptime - counted.at < Self.ageMax { return counted.coverages }
+        let coverages = try await queue.coverages(
+            dayStartingAt: Coverage.dayStart(of: reading.wall))
+        counted = (coverages, reading.uptime)
+        return coverages
     }
 }

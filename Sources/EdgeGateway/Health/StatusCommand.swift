@@ -56,7 +56,7 @@ struct StatusCommand: AsyncParsableCommand {
         }
         if status.clockTrusted, let oldest = status.oldestUnsent {
             Terminal.print(
-                "oldest unsent sample: \(Terminal.age(-oldest.timeIntervalSinceNow)) old")
+                "oldest unsent sample: \(Terminal.age(since: oldest)) old")
         }
     }
 

@@ -18,24 +18,40 @@ struct Sensors: Sendable {
         includingForgotten: Bool = false, isForPerson: Bool = false
     ) async throws -> [SensorReport] {
         if isForPerson { await recorder.catchUp() }
-        let enrollments = try await queue.enrollments()
-        let assignments = try await queue.openAssignments()
+        let names = Dictionary(
+            try await queue.enrollments().map { ($0.id, $0.terms.name) },
+            uniquingKeysWith: { first, _ in first })
+        let enrollments = Dictionary(
+            try await queue.openAssignments().map { ($0.sensorID, $0.enrollmentID) },
+            uniquingKeysWith: { first, _ in first })
+        // Of all of them at once: there may be thousands.
+        let counts = try await queue.sensorCounts()
+        let recorded = await recorder.recorded
         var reports: [SensorReport] = []
         for sensor in try await queue.sensors(includingForgotten: includingForgotten) {
-            let enrollment = assignments.first { $0.sensorID == sensor.id }?.enrollmentID
+            let enrollment = (enrollments[sensor.id] ?? nil).flatMap { names[$0] }
             reports.append(
                 try await report(
-                    on: sensor,
-                    enrollment: enrollments.first { $0.id == enrollment }?.terms.name))
+                    on: sensor, enrollment: enrollment, counts[sensor.id],
+                    recorded[sensor.id]))
         }
         return reports
     }
 
     /// The report on one sensor.
     func report(on sensor: Sensor, enrollment: String?) async throws -> SensorReport {
-        let balance = try await queue.balance(of: .sensor(sensor.id))
-        let address = await recorder.address(of: sensor.id) ?? sensor.address
-        let session = await recorder.session(of: address)
+        try await report(
+            on: sensor, enrollment: enrollment,
+            try await queue.sensorCounts()[sensor.id],
+            await recorder.recorded[sensor.id])
+    }
+
+    private func report(
+        on sensor: Sensor, enrollment: String?, _ counts: SensorCounts?,
+        _ recorded: (address: String, session: SensorSession)?
+    ) async throws -> SensorReport {
+        let address = recorded?.address ?? sensor.address
+        let session = recorded?.session
         let link = await recorder.link(of: address)
         let subscription = await recorder.subscription(of: address)
         let now = clock.read().uptime
@@ -51,8 +67,9 @@ struct Sensors: Sendable {
             lostFrames: session?.lostFrames, notifications: subscription.way?.rawValue,
             fullSockets: subscription.fullSockets > 0 ? subscription.fullSockets : nil,
             enrollment: enrollment,
-            coverageTodayPercent: try await coverage.percent(of: sensor.id), stored: balance.stored,
-            pending: balance.unsent)
+            coverageTodayPercent: try await coverage.percent(of: sensor.id),
+            stored: counts?.stored ?? 0,
+            pending: counts?.unsent ?? 0)
     }
 }
 

@@ -46,7 +46,8 @@ struct HistoryService: Sendable {
                         name: names.name(one.id),
                         hour: Date(hour.begin), samples: hour.count,
                         meanBpm: (hour.meanBPM * 10).rounded() / 10,
-                        lowestBpm: Int(hour.lowestBPM), highestBpm: Int(hour.highestBPM)))
+                        lowestBpm: Int(hour.lowestBPM), highestBpm: Int(hour.highestBPM),
+                        timeUncertaintyMs: hour.timeUncertainty?.millisecondsAtMost))
             }
         }
         return reports

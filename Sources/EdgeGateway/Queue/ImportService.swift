@@ -62,7 +62,7 @@ struct ImportService: Sendable {
                     address: Recorder.masked(unsure.sensor), assignment: unsure.assignment,
                     first: unsure.times.map { Date($0.lowerBound) },
                     last: unsure.times.map { Date($0.upperBound) }, samples: unsure.samples,
-                    reason: unsure.reason.rawValue)
+                    line: unsure.line, reason: unsure.reason.rawValue)
             }, settled: summary.settled, notSelected: summary.notSelected)
     }
 }

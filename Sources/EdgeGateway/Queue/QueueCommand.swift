@@ -44,15 +44,15 @@ struct QueueListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Lists stored samples, the newest first.",
         discussion: """
-            A sample is pending, held, dead or delivered. A sample that a policy dropped counts as \
-            delivered here, with the policy as its reason where that is certain.
+            A sample is pending, held, dead, delivered or dropped: withheld by a policy, or given up; \
+            then its reason says why.
 
             Examples:
               edge-gateway queue list --state held
               edge-gateway queue list --sensor C0:00:00:00:00:01 --limit 100
             """)
 
-    @Option(help: "Only samples in this state: pending, held, dead or delivered.")
+    @Option(help: "Only samples in this state: pending, held, dead, delivered or dropped.")
     var state: String?
     @Option(
         help: ArgumentHelp("Only samples of this sensor.", valueName: "address"),
@@ -63,8 +63,8 @@ struct QueueListCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard ["pending", "held", "dead", "delivered", nil].contains(state) else {
-            throw ValidationError("--state takes pending, held, dead or delivered")
+        guard ["pending", "held", "dead", "delivered", "dropped", nil].contains(state) else {
+            throw ValidationError("--state takes pending, held, dead, delivered or dropped")
         }
     }
 

@@ -61,7 +61,9 @@ struct DrainGoal {
             let balance = destination.balance
             return DrainReport.Destination(
                 name: destination.name,
-                delivered: before.map { balance.settled - $0.settled } ?? 0,
+                delivered: before.map { balance.delivered - $0.delivered } ?? 0,
+                dead: before.map { balance.dead - $0.dead } ?? 0,
+                dropped: before.map { balance.droppedCount - $0.droppedCount } ?? 0,
                 left: before.map { balance.left(since: $0) } ?? 0, held: balance.held)
         }
         var held = now.balance.held.filter { $0.key == "not-enrolled" }
@@ -69,6 +71,8 @@ struct DrainGoal {
         // Frames in memory that go to no destination are in the books of everything alone.
         return DrainReport(
             delivered: destinations.reduce(0) { $0 + $1.delivered },
+            dead: destinations.reduce(0) { $0 + $1.dead },
+            dropped: destinations.reduce(0) { $0 + $1.dropped },
             left: max(
                 destinations.reduce(0) { $0 + $1.left }, now.balance.left(since: begun.balance)),
             held: held, destinations: destinations)
@@ -77,8 +81,10 @@ struct DrainGoal {
 
 /// `queue drain`
 struct DrainReport: Codable, Equatable {
-    /// Samples that were delivered, refused for good or dropped while the command waited.
+    /// Samples that were delivered while the command waited; refused for good; withheld or given up.
     var delivered: Int
+    var dead: Int
+    var dropped: Int
     /// Could be sent and were not.
     var left: Int
     /// By reason.
@@ -89,16 +95,18 @@ struct DrainReport: Codable, Equatable {
     struct Destination: Codable, Equatable {
         var name: String
         var delivered: Int
+        var dead: Int
+        var dropped: Int
         var left: Int
         var held: [String: Int]
     }
 
     /// For a person; destinations are named where there are several.
     var text: String {
-        var lines = [
-            "\(delivered.counted("sample")) went out; waiting: \(left), held: "
-                + "\(held.values.reduce(0, +))"
-        ]
+        var first = "\(delivered.counted("sample")) went out"
+        if dead > 0 { first += ", \(dead) refused for good" }
+        if dropped > 0 { first += ", \(dropped) dropped" }
+        var lines = [first + "; waiting: \(left), held: \(held.values.reduce(0, +))"]
         guard destinations.count > 1 else {
             return (lines + Self.heldLines(held)).joined(separator: "\n")
         }
@@ -119,7 +127,8 @@ struct DrainReport: Codable, Equatable {
 
 extension BalanceReport {
     /// Samples that no longer wait for a destination.
-    fileprivate var settled: Int { delivered + dead + dropped.values.reduce(0, +) }
+    private var settled: Int { delivered + dead + droppedCount }
+    fileprivate var droppedCount: Int { dropped.values.reduce(0, +) }
     /// Nothing can be done for these now.
     private var gone: Int { settled + held.values.reduce(0, +) }
 

@@ -119,13 +119,14 @@ struct QueueImportCommand: AsyncParsableCommand {
 
     private static func unsure(_ report: ImportReport) -> [String] {
         let first =
-            "\(report.unsure) of this gateway's own were not taken, since they might be delivered "
-            + "twice (docs/operations.md):"
+            "\(report.unsure) were not taken, since they might be delivered twice, or another in their "
+            + "place (docs/operations.md):"
         let shown = report.unsureSamples.prefix(unsureShownMax)
         let rest = report.unsure - shown.reduce(0) { $0 + $1.samples }
         return [first]
             + shown.map { unsure in
-                var text = "  \(unsure.samples) of \(Printable.line(unsure.address)), "
+                var text =
+                    "  line \(unsure.line): \(unsure.samples) of \(Printable.line(unsure.address)), "
                 if let first = unsure.first, let last = unsure.last {
                     text += "\(Terminal.time(first)) to \(Terminal.time(last)) UTC"
                 } else {
@@ -138,7 +139,7 @@ struct QueueImportCommand: AsyncParsableCommand {
     private static func reason(_ word: String) -> String {
         switch UnsureSamples.Reason(rawValue: word) {
         case .lost: "lost here, perhaps after their delivery"
-        case .numberTaken: "another sample has their number here"
+        case .numberTaken: "another sample, which differs, has their number here"
         case .runGoesOn: "their run is not over: restart the gateway, then import again"
         case nil: Printable.line(word)
         }

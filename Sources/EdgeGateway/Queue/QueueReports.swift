@@ -52,13 +52,15 @@ struct SampleReport: Codable, Equatable {
     var id: Int64
     /// Left out where the clock is not trusted.
     var time: Date?
+    /// How far it may be wrong; left out where nobody says.
+    var timeUncertaintyMs: Int64? = nil
     var sensor: Int64
     /// Masked: its end.
     var address: String
     var name: String
     var enrollment: String?
     var bpm: Int?
-    /// `pending`, `held`, `dead` or `delivered`.
+    /// `pending`, `held`, `dead`, `delivered` or `dropped`.
     var state: String
     var reason: String?
 }
@@ -229,7 +231,7 @@ struct ImportReport: Codable, Equatable {
     var added: Int
     /// Samples that are or were here already.
     var known: Int
-    /// Samples of this store's own runs that might be delivered twice, and were not taken.
+    /// Samples that were not taken, since they might be delivered twice, or another in their place.
     var unsure: Int
     /// Which these are, in the order of the file, a thousand entries at most.
     var unsureSamples: [UnsureSamplesReport]
@@ -250,6 +252,8 @@ struct UnsureSamplesReport: Codable, Equatable {
     var first: Date?
     var last: Date?
     var samples: Int
+    /// The line of the first of them in the file.
+    var line: Int
     /// `lost`, `number-taken` or `run-goes-on`.
     var reason: String
 }
@@ -287,4 +291,6 @@ struct HourReport: Codable, Equatable {
     var meanBpm: Double
     var lowestBpm: Int
     var highestBpm: Int
+    /// How far the time of one of them may be wrong, at the most; left out where nobody says.
+    var timeUncertaintyMs: Int64? = nil
 }

@@ -51,6 +51,7 @@ struct QueueService: Sendable {
                 SampleReport(
                     id: sample.id,
                     time: sample.time.map { Date($0) },
+                    timeUncertaintyMs: sample.timeUncertainty?.millisecondsAtMost,
                     sensor: sample.sensorID, address: names.address(sample.sensorID),
                     name: names.name(sample.sensorID),
                     enrollment: sample.enrollmentID.flatMap(names.enrollment),

@@ -9,7 +9,6 @@ struct RedeliveryService: Sendable {
     let queue: SampleQueue
     let enrollments: Enrollments
     let deliveries: Deliveries
-    let policy: DeliveryPolicy
     let logger: Logger
 
     /// Puts the delivered samples that the store still has back to waiting, or only counts them.
@@ -21,8 +20,7 @@ struct RedeliveryService: Sendable {
         }
         let redelivery = Redelivery(
             destination: enrollment.id, since: try Self.time(ask.since),
-            window: Resolution(stored: enrollment.terms.resolution).window,
-            withheld: { [policy] in policy.reason(toWithhold: $0) })
+            window: Resolution(stored: enrollment.terms.resolution).window)
         let extent = try await queue.extent(of: redelivery)
         var report = RedeliverReport(
             enrollment: enrollment.terms.name, samples: extent.samples,

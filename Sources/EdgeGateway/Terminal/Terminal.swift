@@ -135,6 +135,14 @@ enum Terminal {
                 includingFractionalSeconds: false))
     }
 
+    /// How long ago something was, for people; `?` where that is so long that one of the two clocks is not set.
+    static func age(since date: Date, now: Date = Date()) -> String {
+        let seconds = now.timeIntervalSince(date)
+        // Ten years; and clocks of two machines may differ.
+        guard -86_400...315_360_000 ~= seconds else { return "?" }
+        return age(max(0, seconds))
+    }
+
     /// `3 s`, `5 min`, `2 h`, `4 d`: an age for people.
     static func age(_ seconds: Double) -> String {
         switch seconds {

@@ -65,13 +65,43 @@ struct DeliveryBooks: Sendable, Hashable {
         try db.count(count, .dropped, reason, segment: segment, destination: further ?? 0)
     }
 
-    /// Takes some of those back, as if they had been delivered.
-    func takeBack(_ db: Database, _ count: Int = 1, droppedFor reason: String) throws {
+    /// Remembers which of the segment's samples they are.
+    func note(_ db: Database, dropped samples: ClosedRange<Int64>, _ reason: String) throws {
+        try db.cachedStatement(
+            sql: "INSERT OR REPLACE INTO dropped_range VALUES (?, ?, ?, ?, ?)"
+        ).execute(arguments: [
+            segment, further ?? 0, samples.lowerBound, samples.upperBound, reason.bounded,
+        ])
+    }
+
+    /// Takes back those of `samples` that were dropped for a reason, of which there are `count`, as if they had been
+    /// delivered.
+    func takeBack(
+        _ db: Database, _ samples: ClosedRange<Int64>, _ count: Int, droppedFor reason: String
+    ) throws {
+        let place = """
+            segment = ? AND destination = ? AND first_sample <= ? AND last_sample >= ?
+                AND reason = ?
+            """
+        let arguments: StatementArguments = [
+            segment, further ?? 0, samples.upperBound, samples.lowerBound, reason.bounded,
+        ]
+        let ends = try Row.fetchOne(
+            db,
+            sql: "SELECT min(first_sample), max(last_sample) FROM dropped_range WHERE \(place)",
+            arguments: arguments)
+        try db.execute(sql: "DELETE FROM dropped_range WHERE \(place)", arguments: arguments)
+        if let first = ends?[0] as Int64?, first < samples.lowerBound {
+            try note(db, dropped: first...(samples.lowerBound - 1), reason)
+        }
+        if let last = ends?[1] as Int64?, last > samples.upperBound {
+            try note(db, dropped: (samples.upperBound + 1)...last, reason)
+        }
         try db.execute(
             sql: """
                 UPDATE loss SET count = count - ?
                 WHERE segment = ? AND destination = ? AND kind = 'dropped' AND reason = ?
-                """, arguments: [count, segment, further ?? 0, reason])
+                """, arguments: [count, segment, further ?? 0, reason.bounded])
         try move(db, delivered: count, dropped: -count)
     }
 
@@ -125,12 +155,18 @@ struct DeliveryBooks: Sendable, Hashable {
         try deleteLetter(db, sample)
         try note(db, dropped: 1, reason)
         try move(db, dead: isDead ? -1 : 0, dropped: 1)
-        try Self.deleteRow(db, sample, of: segment)
+        // Another destination may want the row.
+        if try !Self.deleteRow(db, sample, of: segment) {
+            try note(db, dropped: sample...sample, reason)
+        }
     }
 
     /// Deletes a sample's row if no destination waits for it or holds it as a dead letter, and counts that
-    /// it is pruned.
-    static func deleteRow(_ db: Database, _ sample: Int64, of segment: Int64) throws {
+    /// it is pruned. Returns whether it is gone.
+    @discardableResult
+    static func deleteRow(
+        _ db: Database, _ sample: Int64, of segment: Int64
+    ) throws -> Bool {
         try db.cachedStatement(
             sql: """
                 DELETE FROM sample WHERE id = ?1
@@ -139,9 +175,10 @@ struct DeliveryBooks: Sendable, Hashable {
                     AND NOT EXISTS (SELECT 1 FROM further_dead_letter WHERE sample = ?1)
                 """
         ).execute(arguments: [sample, segment])
-        guard db.changesCount > 0 else { return }
+        guard db.changesCount > 0 else { return false }
         try db.cachedStatement(sql: "UPDATE segment SET pruned = pruned + 1 WHERE id = ?")
             .execute(arguments: [segment])
+        return true
     }
 
     /// Moves a delivery's cursor and counts what it passes as dropped; the rows stay for `prune`.
@@ -153,31 +190,14 @@ struct DeliveryBooks: Sendable, Hashable {
                 db.cachedStatement(
                     sql: "SELECT count(*) FROM sample WHERE id > ? AND id <= ? AND segment = ?"),
                 arguments: [cursor, through, segment]) ?? 0
+        let ids = (min(cursor, through - 1) + 1)...through
         try note(db, dropped: count, reason)
+        if count > 0 { try note(db, dropped: ids, reason) }
         try move(db, through: through, dropped: count)
-        return DroppedRange(
-            books: self, ids: (min(cursor, through - 1) + 1)...through, reason: reason)
+        return DroppedRange(books: self, ids: ids, reason: reason)
     }
 
     // MARK: - Delivering again
-
-    func delivered(_ db: Database) throws -> Int {
-        try Int.fetchOne(
-            db.cachedStatement(sql: "SELECT delivered FROM \(table) WHERE \(row)"),
-            arguments: rowArguments) ?? 0
-    }
-
-    /// How many samples were dropped, by reason.
-    func losses(_ db: Database) throws -> [String: Int] {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT reason, count FROM loss
-                    WHERE segment = ? AND destination = ? AND kind = 'dropped'
-                    """), arguments: [segment, further ?? 0])
-        return Dictionary(
-            rows.map { ($0[0] ?? "", $0[1] ?? 0) }, uniquingKeysWith: { first, _ in first })
-    }
 
     /// Whether the segment still has its first row.
     func isUnpruned(_ db: Database) throws -> Bool {
@@ -187,22 +207,39 @@ struct DeliveryBooks: Sendable, Hashable {
             arguments: [segment]) ?? false
     }
 
-    /// The rows of the segment in a range, each with whether it has a dead letter here.
+    /// Why the sample `p` was dropped for a destination (0: its assignment's own); NULL: it was not. The ranges of
+    /// one destination do not overlap, so that the last one that begins before the sample is the only one to look at.
+    static func droppedSQL(destination: String) -> String {
+        """
+        (SELECT iif(d.last_sample >= p.id, d.reason, NULL) FROM dropped_range d
+            WHERE d.segment = p.segment AND d.destination = \(destination)
+                AND d.first_sample <= p.id
+            ORDER BY d.first_sample DESC LIMIT 1)
+        """
+    }
+
+    /// The rows of the segment in a range, each with whether it has a dead letter here and why it was dropped.
     var settledSQL: String {
         """
-        SELECT \(SampleColumn.listOfP), EXISTS (SELECT 1 FROM \(letters) d
-            WHERE d.sample = p.id\(further == nil ? "" : " AND d.destination = ?4"))
+        SELECT \(SampleColumn.listOfP), \(hasLetterSQL), \(Self.droppedSQL(destination: "?4"))
         FROM sample p WHERE p.id BETWEEN ?1 AND ?2 AND p.segment = ?3 ORDER BY p.id
         """
     }
 
-    func settledArguments(_ ids: ClosedRange<Int64>) -> StatementArguments {
-        [ids.lowerBound, ids.upperBound, segment] + (further.map { [$0] } ?? [])
+    private var hasLetterSQL: String {
+        """
+        EXISTS (SELECT 1 FROM \(letters) l
+            WHERE l.sample = p.id\(further == nil ? "" : " AND l.destination = ?4"))
+        """
     }
 
-    /// Has rows wait for the destination as dead letters do that were put back.
+    func settledArguments(_ ids: ClosedRange<Int64>) -> StatementArguments {
+        [ids.lowerBound, ids.upperBound, segment, further ?? 0]
+    }
+
+    /// Has rows that were not dropped wait for the destination as dead letters do that were put back.
     func insertRedeliveries(
-        _ db: Database, of ids: ClosedRange<Int64>, except damaged: Set<Int64>
+        _ db: Database, of ids: ClosedRange<Int64>, except damaged: [Int64]
     ) throws {
         try db.execute(
             sql: """
@@ -211,8 +248,7 @@ struct DeliveryBooks: Sendable, Hashable {
                 SELECT p.id, p.segment, '\(SampleQueue.redelivered)', '',
                     1\(further == nil ? "" : ", ?4")
                 FROM sample p WHERE p.id BETWEEN ?1 AND ?2 AND p.segment = ?3
-                    AND NOT EXISTS (SELECT 1 FROM \(letters) d
-                        WHERE d.sample = p.id\(further == nil ? "" : " AND d.destination = ?4"))
+                    AND NOT \(hasLetterSQL) AND \(Self.droppedSQL(destination: "?4")) IS NULL
                 """, arguments: settledArguments(ids))
         for sample in damaged { try deleteRedelivery(db, sample) }
     }

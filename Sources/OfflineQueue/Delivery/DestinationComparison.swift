@@ -96,8 +96,8 @@ extension DayBooks {
 
 /// A segment with the books of one of its destinations.
 private struct SegmentOfDestination {
-    /// How far the ends of a segment may lie beyond its day: the offset of a boot is found once, and the
-    /// clock is corrected by some milliseconds now and then. An hour is more than it is ever corrected by.
+    /// How far the ends of a segment may lie beyond its day: a frame that came late may have been sent before its
+    /// segment began.
     private static let ends = Duration.seconds(3_600)
 
     var stored: Int
@@ -114,10 +114,10 @@ private struct SegmentOfDestination {
                 db,
                 sql: """
                     SELECT s.id, s.stored, \(view.before), \(books).delivered, \(books).dead,
-                        \(books).dropped, s.first_uptime_us, s.last_uptime_us, b.wall_offset_us
+                        \(books).dropped, s.first_uptime_us, s.last_uptime_us, s.wall_offset_us
                     \(view.sql)
                     WHERE \(view.destination) = ?1 AND s.stored > 0
-                        AND (b.wall_offset_us IS NULL OR s.last_uptime_us + b.wall_offset_us >= ?2)
+                        AND (s.wall_offset_us IS NULL OR s.last_uptime_us + s.wall_offset_us >= ?2)
                     """, arguments: [destination, since])
             while let row = try rows.next() {
                 guard let id = row[0] as Int64? else { continue }

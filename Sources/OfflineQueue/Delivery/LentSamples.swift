@@ -72,7 +72,7 @@ struct LentBatch: Sendable {
         guard sample.outcome == .delivered, let reason = dropped[sample.id],
             let books = books[sample.id]
         else { return }
-        try books.takeBack(db, droppedFor: reason)
+        try books.takeBack(db, sample.id...sample.id, 1, droppedFor: reason)
     }
 
     mutating func settled(_ outcomes: [SettledSample]) {

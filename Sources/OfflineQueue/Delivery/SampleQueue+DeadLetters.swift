@@ -28,7 +28,7 @@ extension SampleQueue {
                         db,
                         sql: """
                             SELECT \(SampleColumn.listOfP),
-                                d.reason, d.diagnostics, d.died_wall_us, r.nonce, b.wall_offset_us,
+                                d.reason, d.diagnostics, d.died_wall_us, r.nonce, s.wall_offset_us,
                                 a.sensor, coalesce(\(further), a.enrollment) AS destination,
                                 s.identity_shift, d.sent_as
                             FROM \(table) d
@@ -36,7 +36,6 @@ extension SampleQueue {
                             JOIN segment s ON s.id = d.segment
                             JOIN assignment a ON a.id = s.assignment
                             JOIN run r ON r.id = s.run
-                            JOIN boot b ON b.id = r.boot
                             WHERE d.is_requeued = 0 AND \(condition)
                                 AND (?2 IS NULL OR coalesce(\(further), a.enrollment) = ?2)
                             ORDER BY d.sample DESC LIMIT ?3
@@ -148,15 +147,15 @@ extension SampleQueue {
 }
 
 extension DeadLetter {
-    fileprivate init(row: Row) {
+    fileprivate init(row: Row) throws {
         let sample = SampleRow(row)
-        let nonce: Int64 = row["nonce"] ?? 0
+        let nonce = try SampleIdentity.nonce(stored: row["nonce"])
         let shift: Int64 = row["identity_shift"] ?? 0
         sampleID = sample.id
         uuid =
             row["sent_as"]
             ?? SampleIdentity(
-                runNonce: UInt64(bitPattern: nonce), sample: sample.id &- shift
+                runNonce: nonce, sample: sample.id &- shift
             ).description
         sensorID = row["sensor"] ?? 0
         enrollmentID = row["destination"]

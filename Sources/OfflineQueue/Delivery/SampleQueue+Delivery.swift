@@ -145,13 +145,15 @@ extension SampleQueue {
             .filter { patients.admits($0.patient) }
         let byID = Dictionary(segments.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         var walk = Walk()
+        var clocks = BootClocks(db)
         for sql in requeuedSQL {
             let requeued = try Row.fetchCursor(
                 db.cachedStatement(sql: sql), arguments: [enrollment])
             while walk.samples.count < limit, let row = try requeued.next() {
-                guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+                guard let segment = try PendingSegment(requeued: row),
+                    patients.admits(segment.patient)
                 else { continue }
-                walk.add(SampleRow(row), of: segment)
+                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
                 if walk.damaged != nil { return walk }
             }
         }
@@ -164,7 +166,7 @@ extension SampleQueue {
                 guard let segment = byID[row[SampleColumn.segment.rawValue] ?? 0],
                     segment.pending.contains(row[SampleColumn.id.rawValue] ?? 0)
                 else { continue }
-                walk.add(SampleRow(row), of: segment)
+                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
                 if walk.damaged != nil { return walk }
             }
         }
@@ -184,22 +186,22 @@ extension SampleQueue {
     ].map { letters, destination, isFurther in
         """
         SELECT \(SampleColumn.listOfP),
-            s.first_sample, s.last_sample, s.assignment, r.nonce, b.wall_offset_us, a.sensor,
-            \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther)
+            s.first_sample, s.last_sample, s.assignment, r.nonce, s.wall_offset_us, a.sensor,
+            \(PendingSegment.patientSQL(isFurther: isFurther)), s.identity_shift, \(isFurther),
+            r.boot
         FROM \(letters) d
         JOIN sample p ON p.id = d.sample
         JOIN segment s ON s.id = p.segment
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run
-        JOIN boot b ON b.id = r.boot
-        WHERE d.is_requeued = 1 AND \(destination) = ? AND b.wall_offset_us IS NOT NULL
+        WHERE d.is_requeued = 1 AND \(destination) = ? AND s.wall_offset_us IS NOT NULL
         ORDER BY d.sample
         """
     }
 }
 
 extension SampleQueue.Walk {
-    mutating func add(_ row: SampleRow, of segment: PendingSegment) {
+    mutating func add(_ row: SampleRow, of segment: PendingSegment, _ clock: BootClock?) {
         guard row.isIntact, let time = row.time(segment.wallOffset) else {
             damaged = SettledSample(
                 id: row.id, segmentID: segment.id,
@@ -207,18 +209,14 @@ extension SampleQueue.Walk {
                     reason: "damaged", diagnostics: "the stored row fails its checksum"))
             return
         }
-        samples.append(PendingSample(row, time, of: segment))
-    }
-}
-
-extension PendingSample {
-    init(_ row: SampleRow, _ time: UTC, of segment: PendingSegment) {
-        self.init(
-            id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
-            assignmentID: segment.assignmentID, patient: segment.patient,
-            runNonce: segment.runNonce, time: time, frame: row.frame,
-            flags: UInt32(truncatingIfNeeded: row.flags),
-            identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther)
+        samples.append(
+            PendingSample(
+                id: row.id, segmentID: segment.id, sensorID: segment.sensorID,
+                assignmentID: segment.assignmentID, patient: segment.patient,
+                runNonce: segment.runNonce, time: time, timeUncertainty: row.timeUncertainty(clock),
+                frame: row.frame,
+                flags: UInt32(truncatingIfNeeded: row.flags),
+                identityNumber: row.id &- segment.identityShift, isFurther: segment.isFurther))
     }
 }
 
@@ -235,6 +233,7 @@ struct PendingSegment: Sendable {
     var identityShift: Int64
     /// Whether the delivery is a further one of the segment's assignment.
     var isFurther: Bool
+    var boot: Int64
 
     /// Those with samples to send.
     static func all(_ db: Database, enrollment: Int64) throws -> [PendingSegment] {
@@ -252,7 +251,7 @@ struct PendingSegment: Sendable {
     ) throws -> [PendingSegment] {
         try statements.flatMap { sql in
             try Row.fetchAll(db.cachedStatement(sql: sql), arguments: [enrollment])
-                .compactMap { PendingSegment(row: $0, id: $0[0], from: 1) }
+                .compactMap { try PendingSegment(row: $0, id: $0[0], from: 1) }
         }
     }
 
@@ -277,39 +276,39 @@ struct PendingSegment: Sendable {
             let (after, through) = ends(books)
             return """
                 SELECT s.id, \(after) + 1, \(through), s.assignment, r.nonce,
-                    b.wall_offset_us, a.sensor, \(patientSQL(isFurther: isFurther)),
-                    s.identity_shift, \(isFurther)
+                    s.wall_offset_us, a.sensor, \(patientSQL(isFurther: isFurther)),
+                    s.identity_shift, \(isFurther),
+                    r.boot
                 FROM \(from)
                 JOIN assignment a ON a.id = s.assignment
                 JOIN run r ON r.id = s.run
-                JOIN boot b ON b.id = r.boot
                 WHERE \(after) < \(through) AND \(destination) = ?
-                    AND b.wall_offset_us IS NOT NULL
+                    AND s.wall_offset_us IS NOT NULL
                 """
         }
     }
 
     /// From a row of ``SampleQueue/requeuedSQL``.
-    init?(requeued row: Row) {
-        self.init(row: row, id: row[SampleColumn.segment.rawValue], from: SampleColumn.count)
+    init?(requeued row: Row) throws {
+        try self.init(row: row, id: row[SampleColumn.segment.rawValue], from: SampleColumn.count)
     }
 
-    /// From the nine columns that begin with `column`: looking columns up by name costs more than
+    /// From the ten columns that begin with `column`: looking columns up by name costs more than
     /// reading them.
-    private init?(row: Row, id: Int64?, from column: Int) {
+    private init?(row: Row, id: Int64?, from column: Int) throws {
         guard let id, let first = row[column] as Int64?, let last = row[column + 1] as Int64?,
-            first <= last, let nonce = row[column + 3] as Int64?,
-            let offset = row[column + 4] as WallOffset?
+            first <= last, let offset = row[column + 4] as WallOffset?
         else { return nil }
         self.id = id
         pending = first...last
         assignmentID = row[column + 2] ?? 0
-        runNonce = UInt64(bitPattern: nonce)
+        runNonce = try SampleIdentity.nonce(stored: row[column + 3])
         wallOffset = offset
         sensorID = row[column + 5] ?? 0
         patient = row[column + 6]
         identityShift = row[column + 7] ?? 0
         isFurther = row[column + 8] ?? false
+        boot = row[column + 9] ?? 0
     }
 
     /// The id ranges that hold pending samples, overlapping ones made one, in order.

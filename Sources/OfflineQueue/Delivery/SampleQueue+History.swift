@@ -5,32 +5,33 @@ import GRDB
 extension SampleQueue {
     static let hour = Duration.seconds(3_600)
 
-    /// Every heart rate of a sensor in a span of UTC and its time, segment after segment; those of
+    /// Every heart rate of a sensor in a span of UTC, its time and how far that may be wrong, segment after segment; those of
     /// frames that cannot be decoded, and rates of 0, are none.
     static func heartRates(
-        _ db: Database, sensor: Int64, in span: Range<UTC>, _ body: (UTC, UInt16) -> Void
+        _ db: Database, sensor: Int64, in span: Range<UTC>, _ body: (UTC, UInt16, Duration?) -> Void
     ) throws {
         let segments = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT s.id, s.pruned_through, s.last_sample, b.wall_offset_us
+                    SELECT s.id, s.pruned_through, s.last_sample, s.wall_offset_us, r.boot
                     FROM segment s
-                    JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                    JOIN assignment a ON a.id = s.assignment
+                    JOIN run r ON r.id = s.run JOIN assignment a ON a.id = s.assignment
                     WHERE a.sensor = ? AND s.pruned_through < s.last_sample
-                        AND s.first_uptime_us + b.wall_offset_us < ?
-                        AND s.last_uptime_us + b.wall_offset_us >= ?
+                        AND s.first_uptime_us + s.wall_offset_us < ?
+                        AND s.last_uptime_us + s.wall_offset_us >= ?
                     """),
-            // The wall clock is set now and then; an hour more on either side covers that.
+            // A frame that came late may have been sent before its segment began: an hour covers that.
             arguments: [sensor, span.upperBound + hour, span.lowerBound - hour])
+        var clocks = BootClocks(db)
         for segment in segments {
+            let clock = try clocks.of(segment[4] ?? 0)
             let walk = HistoryWalk(
                 segment: segment[0] ?? 0, last: segment[2] ?? 0, wallOffset: segment[3])
             try walk.rows(db, after: segment[1] ?? 0, in: span) { time, sample in
                 guard let measurement = try? HeartRateMeasurement(frame: sample.frame),
                     Plausibility.judge(measurement).isDisjoint(with: .withoutRate)
                 else { return }
-                body(time, measurement.bpm)
+                body(time, measurement.bpm, sample.timeUncertainty(clock))
             }
         }
     }

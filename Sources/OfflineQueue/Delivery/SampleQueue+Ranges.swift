@@ -63,19 +63,21 @@ extension SampleQueue {
             return nil
         }
 
+        var clocks = BootClocks(db)
         var requeued = Walk()
         for sql in requeuedSQL {
             let rows = try Row.fetchCursor(db.cachedStatement(sql: sql), arguments: [enrollment])
             while requeued.samples.count < perSegment, requeued.damaged == nil,
                 let row = try rows.next()
             {
-                guard let segment = PendingSegment(requeued: row), patients.admits(segment.patient)
+                guard let segment = try PendingSegment(requeued: row),
+                    patients.admits(segment.patient)
                 else { continue }
                 if let last = requeued.samples.last, last.segmentID != segment.id {
                     _ = add(requeued, isEnded: true)
                     requeued = Walk()
                 }
-                requeued.add(SampleRow(row), of: segment)
+                requeued.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }
         }
         let isWhole = requeued.samples.count < perSegment
@@ -92,7 +94,7 @@ extension SampleQueue {
                     segment.pending.lowerBound, segment.pending.upperBound, segment.id, perSegment,
                 ])
             while walk.damaged == nil, let row = try rows.next() {
-                walk.add(SampleRow(row), of: segment)
+                walk.add(SampleRow(row), of: segment, try clocks.of(segment.boot))
             }
             let isCut = walk.samples.count >= perSegment
             let isOver = segment.runNonce != runNonce && !isCut

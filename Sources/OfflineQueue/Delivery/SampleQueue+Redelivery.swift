@@ -10,19 +10,12 @@ public struct Redelivery: Sendable {
     public var since: UTC
     /// How long the windows are of which the destination gets averages; nil: it gets single samples.
     public var window: Duration?
-    /// Why a policy withholds a sample; nil if it does not. Those go back with the others, since the store does not say
-    /// which they were, and a window is named by its first sample.
-    public var withheld: @Sendable (PendingSample) -> String?
 
     /// Samples of a destination.
-    public init(
-        destination: Int64, since: UTC, window: Duration? = nil,
-        withheld: @escaping @Sendable (PendingSample) -> String? = { _ in nil }
-    ) {
+    public init(destination: Int64, since: UTC, window: Duration? = nil) {
         self.destination = destination
         self.since = since
         self.window = window
-        self.withheld = withheld
     }
 
     /// What of it the store still has.
@@ -50,6 +43,12 @@ extension SampleQueue {
     /// which is outside of the order of its segment.
     static let redelivered = "redelivered"
 
+    /// Why the store or a person dropped samples that a destination never had. What its delivery dropped goes back
+    /// with the others: a window is named by its first sample, withheld or not.
+    static let neverSent = Set(
+        LossReason.allCases.map(\.rawValue)
+            + [discarded, erased, purged, destinationRemoved, storeDamaged])
+
     /// How much ``redeliver(_:)`` would put back.
     public func extent(of redelivery: Redelivery) throws(QueueError) -> Redelivery.Extent {
         try settleUnwritten(redelivery.destination)
@@ -62,7 +61,7 @@ extension SampleQueue {
         }
     }
 
-    /// Has delivered samples that are still kept wait for their destination again, under the same identities. A
+    /// Has delivered samples that are still kept, and those withheld among them, wait for their destination again, under the same identities. A
     /// destination that has one of them says so, and it counts as delivered again. Returns how many.
     ///
     /// A segment is put back as a whole or not at all. What was put back before an error stays so, and the same call
@@ -87,43 +86,21 @@ extension SampleQueue {
 
 /// The rows of one segment that one delivery is done with, from the first that is to go again to its cursor.
 struct DeliveredRows {
-    private var segment: PendingSegment
-    private var books: DeliveryBooks
+    private let segment: PendingSegment
+    private let books: DeliveryBooks
     private(set) var count = 0
     private(set) var firstTime: UTC?
     private(set) var keptSince: UTC?
     private var first: Int64?
-    /// How many of them were withheld, by reason.
-    private var withheld: [String: Int] = [:]
-    /// Rows that fail their checksum: what they were is delivered, and cannot be again.
-    private var damaged: [Int64] = []
+    /// How many of them the delivery dropped, by reason.
+    private var dropped: [String: Int] = [:]
+    /// Rows that fail their checksum, each with why it was dropped: none of them can be delivered again.
+    private var damaged: [(id: Int64, dropped: String?)] = []
 
     init(_ db: Database, _ segment: PendingSegment, _ redelivery: Redelivery) throws {
         self.segment = segment
         books = DeliveryBooks(
             segment: segment.id, further: segment.isFurther ? redelivery.destination : nil)
-        let delivered = try books.delivered(db)
-        let losses = try books.losses(db)
-        var skipped = 0
-        while true {
-            var rows = self
-            try rows.walk(db, redelivery, skipping: skipped)
-            for (reason, count) in rows.withheld {
-                rows.withheld[reason] = min(count, losses[reason] ?? 0)
-            }
-            // The oldest were dropped by something else, such as their age, and were never there.
-            let excess = rows.count - rows.withheld.values.reduce(0, +) - delivered
-            guard excess > 0 else {
-                self = rows
-                return
-            }
-            skipped += excess
-        }
-    }
-
-    private mutating func walk(
-        _ db: Database, _ redelivery: Redelivery, skipping skipped: Int
-    ) throws {
         let length = redelivery.window?.microseconds
         func window(_ time: UTC) -> Int64? {
             length.map { (time.microseconds - time.microseconds % $0) / $0 }
@@ -132,46 +109,46 @@ struct DeliveredRows {
         var previous: Int64?
         // What came before the first row that is kept may have been in its window.
         var isFirst = try books.isUnpruned(db)
-        var left = skipped
         let rows = try Row.fetchCursor(
             db.cachedStatement(sql: books.settledSQL),
             arguments: books.settledArguments(segment.pending))
         while let row = try rows.next() {
             let sample = SampleRow(row)
+            let reason: String? = row[SampleColumn.count + 1]
+            if let reason, SampleQueue.neverSent.contains(reason) { continue }
             guard sample.isIntact, let time = sample.time(segment.wallOffset) else {
-                damaged.append(sample.id)
+                damaged.append((sample.id, reason))
                 continue
             }
-            let isLetter: Bool = row[SampleColumn.count] ?? false
             keptSince = keptSince ?? time
             let ours = window(time)
             let begins = ours == nil || (previous == nil ? isFirst : ours != previous)
             previous = ours
             isFirst = false
-            if left > 0 {
-                if !isLetter { left -= 1 }
-                continue
-            }
             if first == nil {
                 guard begins, time.microseconds >= since ?? redelivery.since.microseconds else {
                     continue
                 }
                 first = sample.id
             }
+            let isLetter: Bool = row[SampleColumn.count] ?? false
             guard !isLetter else { continue }
             firstTime = firstTime ?? time
             count += 1
-            if let reason = redelivery.withheld(PendingSample(sample, time, of: segment)) {
-                withheld[reason, default: 0] += 1
-            }
+            if let reason { dropped[reason, default: 0] += 1 }
         }
     }
 
     func putBack(_ db: Database) throws {
         guard let first, count > 0 else { return }
-        try books.insertRedeliveries(
-            db, of: first...segment.pending.upperBound, except: Set(damaged))
-        for (reason, count) in withheld { try books.takeBack(db, count, droppedFor: reason) }
+        let ids = first...segment.pending.upperBound
+        for (reason, count) in dropped {
+            try books.takeBack(db, ids, count, droppedFor: reason)
+        }
+        for case (let id, let reason?) in damaged where dropped[reason] != nil && id >= first {
+            try books.note(db, dropped: id...id, reason)
+        }
+        try books.insertRedeliveries(db, of: ids, except: damaged.map(\.id))
         try books.move(db, delivered: -count)
     }
 }

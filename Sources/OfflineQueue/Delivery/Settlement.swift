@@ -67,6 +67,7 @@ struct Settlement {
         for (reason, count) in dropped.sorted(by: { $0.key < $1.key }) {
             try books.note(db, dropped: count, reason)
         }
+        try noteDropped(db)
         try books.move(
             db, through: inOrder.last?.id, delivered: delivered, dead: dead,
             dropped: dropped.values.reduce(0, +))
@@ -74,5 +75,28 @@ struct Settlement {
         for sample in requeued where sample.id <= prunedThrough {
             try DeliveryBooks.deleteRow(db, sample.id, of: books.segment)
         }
+    }
+
+    /// Remembers which samples were dropped: those that follow one another for one reason in one row.
+    private func noteDropped(_ db: Database) throws {
+        for sample in requeued {
+            guard case .dropped(let reason) = sample.outcome else { continue }
+            try books.note(db, dropped: sample.id...sample.id, reason)
+        }
+        var open: (ids: ClosedRange<Int64>, reason: String)?
+        for sample in inOrder {
+            if case .dropped(let reason) = sample.outcome {
+                if let known = open, known.reason == reason {
+                    open = (known.ids.lowerBound...sample.id, reason)
+                    continue
+                }
+                if let open { try books.note(db, dropped: open.ids, open.reason) }
+                open = (sample.id...sample.id, reason)
+            } else {
+                if let open { try books.note(db, dropped: open.ids, open.reason) }
+                open = nil
+            }
+        }
+        if let open { try books.note(db, dropped: open.ids, open.reason) }
     }
 }

@@ -163,7 +163,8 @@ struct GapLedgers: Sendable {
         told.tell(waiting[...], events)
         for (id, kept) in told.sorted(by: { $0.key < $1.key }) {
             let sensor = try Int64.fetchOne(
-                db, sql: "SELECT sensor FROM assignment WHERE id = ?", arguments: [id])
+                db.cachedStatement(sql: "SELECT sensor FROM assignment WHERE id = ?"),
+                arguments: [id])
             for interval in kept.unstored(at: known) {
                 gaps.append(
                     GapRow(

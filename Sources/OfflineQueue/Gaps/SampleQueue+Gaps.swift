@@ -129,7 +129,7 @@ extension SampleQueue {
 
     /// How much of a UTC day there is data for, over all assignments of `scope`: a strap's, say.
     ///
-    /// Time is counted by each boot's clock as it was when it was first trusted.
+    /// Time is counted by the newest trusted reading of each boot's clock.
     public func coverage(
         of scope: BalanceScope, dayStartingAt day: UTC
     ) throws(QueueError) -> Coverage {
@@ -137,7 +137,8 @@ extension SampleQueue {
         let (condition, arguments) = Self.assignments(of: scope)
         return try read("read coverage") { db in
             let boots = try Boots(db)
-            let unstored = try unstoredGaps(db, at: now)
+            let unstored = Dictionary(
+                grouping: try unstoredGaps(db, at: now), by: \.assignment)
             var coverage = Coverage(dayStart: day)
             let rows = try Row.fetchAll(
                 db, sql: "SELECT a.* FROM assignment a WHERE \(condition) ORDER BY a.id",
@@ -150,20 +151,43 @@ extension SampleQueue {
         }
     }
 
+    /// The same of every sensor that was worn, by its number, in one walk through the gaps that matter to the day.
+    public func coverages(dayStartingAt day: UTC) throws(QueueError) -> [Int64: Coverage] {
+        let now = clock.read().uptime
+        return try read("read coverage") { db in
+            let boots = try Boots(db)
+            let stored = try GapRow.around(db, dayStartingAt: day)
+            let gaps = Dictionary(
+                grouping: stored + (try unstoredGaps(db, at: now)), by: \.assignment)
+            var coverages: [Int64: Coverage] = [:]
+            let rows = try Row.fetchCursor(db, sql: "SELECT a.* FROM assignment a ORDER BY a.id")
+            while let row = try rows.next() {
+                let line = timeLine(of: row, now: now, gaps: gaps[row["id"] ?? 0] ?? [])
+                coverages[row["sensor"] ?? 0, default: Coverage(dayStart: day)].add(
+                    line.spans(boots))
+            }
+            return coverages
+        }
+    }
+
     func timeLine(
-        _ db: Database, of assignment: Row, now: Uptime, unstored: [GapRow]
+        _ db: Database, of assignment: Row, now: Uptime, unstored: [Int64: [GapRow]]
     ) throws -> TimeLine {
         let id: Int64 = assignment["id"] ?? 0
         let stored = try GapRow.closed(db, assignment: id, since: nil, until: nil, limit: -1)
-        return TimeLine(
+        return timeLine(
+            of: assignment, now: now, gaps: stored + (unstored[id] ?? []))
+    }
+
+    private func timeLine(of assignment: Row, now: Uptime, gaps: [GapRow]) -> TimeLine {
+        TimeLine(
             begin: Instant(
                 boot: assignment["began_boot"] ?? 0,
                 uptime: assignment["began_uptime_us"] ?? .zero),
             end: Instant(
                 boot: assignment["ended_boot"] ?? run.boot,
                 uptime: assignment["ended_uptime_us"] ?? now),
-            gaps: (stored + unstored.filter { $0.assignment == id })
-                .sorted(by: GapRow.isEarlier))
+            gaps: gaps.sorted(by: GapRow.isEarlier))
     }
 
     /// The gaps that only memory knows to their end.

@@ -25,10 +25,12 @@ extension SampleQueue {
                 gaps += try line.gaps(db, boots, running: boot, limit: limit - gaps.count)
             }
             guard gaps.isEmpty else { return gaps }
-            var unstored: [GapRow]?
+            var unstored: [Int64: [GapRow]]?
             var days: [LedgerEntry] = []
             for line in lines where days.count < limit && line.mayHaveDays(before: today, boots) {
-                let open = try unstored ?? unstoredGaps(db, at: reading.uptime)
+                let open =
+                    try unstored
+                    ?? Dictionary(grouping: unstoredGaps(db, at: reading.uptime), by: \.assignment)
                 unstored = open
                 let spans = try timeLine(
                     db, of: line.row, now: reading.uptime, unstored: open

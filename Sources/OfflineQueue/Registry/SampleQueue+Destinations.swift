@@ -240,8 +240,13 @@ extension Database {
             sql: "DELETE FROM loss WHERE segment = ? AND destination = 0 AND kind = 'dropped'",
             arguments: [segment])
         try execute(
-            sql: "UPDATE loss SET destination = 0 WHERE segment = ? AND destination = ?",
-            arguments: [segment, destination])
+            sql: "DELETE FROM dropped_range WHERE segment = ? AND destination = 0",
+            arguments: [segment])
+        for table in ["loss", "dropped_range"] {
+            try execute(
+                sql: "UPDATE \(table) SET destination = 0 WHERE segment = ? AND destination = ?",
+                arguments: [segment, destination])
+        }
         try execute(
             sql: """
                 INSERT INTO dead_letter (sample, segment, reason, diagnostics, died_wall_us,

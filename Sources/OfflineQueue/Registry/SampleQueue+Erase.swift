@@ -16,23 +16,18 @@ extension SampleQueue {
     /// is. The delivery must not run meanwhile. SQLite overwrites what is deleted; pages that an earlier
     /// pruning freed hold heart rates without a name until they are used again.
     ///
-    /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, and
-    /// `invalid-argument` while a sensor still records for it.
+    /// Throws `unknown-reference` if there is no such enrollment or nothing of that patient, `invalid-argument`
+    /// while a sensor still records for it, and what the erasure itself rules out: `own-destination`, `samples-wait`.
+    /// It is looked at in the transaction that erases, so that nothing can come in between; then nothing has changed.
     public func erase(_ erasure: Erasure) throws(QueueError) -> Bool {
         try flush()
         let (condition, arguments) = Self.assignments(of: erasure.scope)
-        let assignments = try read("erase patient") { db in
-            _ = try db.enrollment(erasure.enrollment)
-            return try db.assignments(where: condition, arguments)
-        }
-        guard !assignments.contains(where: \.isOpen) else {
-            throw QueueError(.invalidArgument, "erase patient", "a sensor still records for it")
-        }
-        guard !assignments.isEmpty || erasure.patient == nil else {
-            throw QueueError(.unknownReference, "erase patient", "nothing was recorded for it")
-        }
-        let (isEmpty, dropped) = try write("erase patient") { db in
-            try Self.overwritingFreedPages(db) { try Self.empty(db, condition, arguments) }
+        let (assignments, isEmpty, dropped) = try write("erase patient") { db in
+            let assignments = try erasure.assignments(db)
+            let (isEmpty, dropped) = try Self.overwritingFreedPages(db) {
+                try Self.empty(db, condition, arguments)
+            }
+            return (assignments, isEmpty, dropped)
         }
         deliveries.drop(dropped)
         guard isEmpty else { return false }
@@ -46,6 +41,12 @@ extension SampleQueue {
         }
         deliveries.release(erasure.patient, of: erasure.enrollment)
         return true
+    }
+
+    /// Throws what ``erase(_:)`` would throw now.
+    public func check(_ erasure: Erasure) throws(QueueError) {
+        try flush()
+        _ = try read("erase patient") { db in try erasure.assignments(db) }
     }
 
     /// Empties the write-ahead log, in which older states of changed pages stand. Throws `in-use` while
@@ -94,7 +95,7 @@ extension SampleQueue {
         let settled = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.pruned_through, \(Pruning.floorSQL) AS floor, b.wall_offset_us
+                SELECT s.id, s.pruned_through, \(Pruning.floorSQL) AS floor, s.wall_offset_us
                 \(segmentJoins) WHERE s.pruned_through < floor AND \(condition)
                 """, arguments: arguments)
         var pruned = 0
@@ -165,6 +166,7 @@ extension SampleQueue {
             "DELETE FROM further_destination WHERE assignment IN \(assignments)",
             "DELETE FROM ledger_delivery WHERE assignment IN \(assignments)",
             "DELETE FROM loss WHERE segment IN \(segments)",
+            "DELETE FROM dropped_range WHERE segment IN \(segments)",
             "DELETE FROM segment WHERE assignment IN \(assignments)",
             "DELETE FROM gap WHERE assignment IN \(assignments)",
         ] {
@@ -192,7 +194,9 @@ extension SampleQueue {
                     """, arguments: [sensor])
         }
         guard erasure.patient == nil else { return }
-        for table in ["further_destination", "further_delivery", "ledger_delivery", "loss"] {
+        for table in [
+            "further_destination", "further_delivery", "ledger_delivery", "loss", "dropped_range",
+        ] {
             try db.execute(
                 sql: "DELETE FROM \(table) WHERE destination = ?", arguments: [erasure.enrollment])
         }
@@ -238,14 +242,71 @@ public struct Erasure: Sendable, Hashable {
     /// everything that went through the enrollment, and the enrollment.
     public let patient: String?
 
+    /// Whether what waits is given up; if not, nothing may wait.
+    public let givesUp: Bool
+    /// Whether it is a destination beside others, which no sensor's samples are owned by.
+    public let isFurther: Bool
+
     /// Names whose data it is.
-    public init(enrollment: Int64, patient: String? = nil) {
+    public init(enrollment: Int64, patient: String? = nil, givesUp: Bool = true) {
         self.enrollment = enrollment
         self.patient = patient
+        self.givesUp = givesUp
+        isFurther = false
+    }
+
+    /// Names a destination that takes samples beside their own one.
+    public init(further destination: Int64, givesUp: Bool) {
+        enrollment = destination
+        patient = nil
+        self.givesUp = givesUp
+        isFurther = true
     }
 
     /// The same for ``SampleQueue/balance(of:)``.
     public var scope: BalanceScope {
         patient.map { .patient($0, enrollment: enrollment) } ?? .enrollment(enrollment)
+    }
+
+    /// The assignments whose data goes; throws if it may not.
+    fileprivate func assignments(_ db: Database) throws -> [Assignment] {
+        let operation = "erase patient"
+        _ = try db.enrollment(enrollment)
+        let (condition, arguments) = SampleQueue.assignments(of: scope)
+        let assignments = try db.assignments(where: condition, arguments)
+        guard assignments.isEmpty || !isFurther else {
+            throw QueueError(
+                .ownDestination, operation, "it is the own destination of a strap, now or earlier")
+        }
+        guard !assignments.contains(where: \.isOpen) else {
+            throw QueueError(.invalidArgument, operation, "a sensor still records for it")
+        }
+        guard !assignments.isEmpty || patient == nil else {
+            throw QueueError(.unknownReference, operation, "nothing was recorded for it")
+        }
+        guard !givesUp else { return assignments }
+        let own = try waiting(db, .own, condition, arguments)
+        let further = try waiting(db, .further, condition, arguments)
+        let here =
+            patient == nil ? try waiting(db, .further, "f.destination = ?", [enrollment]) : 0
+        let counts = [(own + here, ""), (further, " to further destinations")]
+            .filter { $0.0 > 0 }.map { "\($0.0) not delivered\($0.1) yet" }
+        guard counts.isEmpty else {
+            throw QueueError(
+                .samplesWait, operation, "samples wait: \(counts.joined(separator: ", "))")
+        }
+        return assignments
+    }
+
+    /// Samples that are not done with; where a destination alone goes also its dead letters, which a person may put
+    /// back.
+    private func waiting(
+        _ db: Database, _ view: SampleQueue.BooksView, _ condition: String,
+        _ arguments: StatementArguments
+    ) throws -> Int {
+        let dead = isFurther ? "\(view.books).dead" : "0"
+        return try Int.fetchOne(
+            db, sql: "SELECT sum(\(view.unsent) + \(dead)) \(view.sql) WHERE \(condition)",
+            arguments: arguments) ?? 0
     }
 }

@@ -274,17 +274,29 @@ private struct SalvageWriter {
         }
         for segment in segments.values.sorted(by: { $0.id < $1.id }) {
             lost += try segment.write(db)
-            if let offset = segment.wallOffset {
-                try db.execute(
-                    sql: """
-                        UPDATE boot SET wall_offset_us = ?, offset_source = 'clock'
-                        WHERE wall_offset_us IS NULL
-                            AND id = (SELECT boot FROM run WHERE id = ?)
-                        """, arguments: [offset, segment.run])
-            }
         }
+        try shareOffsets(db)
         for shape in shapes { try removeDangling(shape, db) }
         try SalvagedFurtherDelivery.balanceAll(db)
+    }
+
+    /// A boot whose row was lost has the time of its segments, and a segment that of its boot.
+    private func shareOffsets(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE boot SET (wall_offset_us, offset_source) = (
+                    SELECT s.wall_offset_us, iif(s.wall_offset_us IS NULL, NULL, 'clock')
+                    FROM run r JOIN segment s ON s.run = r.id
+                    WHERE r.boot = boot.id ORDER BY s.wall_offset_us IS NULL, s.id DESC LIMIT 1)
+                WHERE wall_offset_us IS NULL
+                """)
+        try db.execute(
+            sql: """
+                UPDATE segment SET wall_offset_us = (
+                    SELECT b.wall_offset_us FROM run r JOIN boot b ON b.id = r.boot
+                    WHERE r.id = segment.run AND b.jumped_after_us IS NULL)
+                WHERE wall_offset_us IS NULL
+                """)
     }
 
     /// Deletes rows that refer to what could not be read.

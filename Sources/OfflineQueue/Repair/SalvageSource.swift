@@ -45,7 +45,8 @@ struct TableShape: Sendable {
     /// No table comes near this many rows in a century; a damaged number does.
     static let rowIDMax: Int64 = 1 << 48
 
-    /// Whether a carved row could be one of this table.
+    /// Whether a row could be one of this table. SQLite reads one of another table as well, where a page of that one
+    /// took the place of one of this.
     ///
     /// `run` and `further_delivery` are both numbers throughout; the third is the run's nonce
     /// (``SampleIdentity/newNonce()``), or the small number of a destination.
@@ -54,7 +55,7 @@ struct TableShape: Sendable {
             return false
         }
         if name == "run" || name == "further_delivery", case .integer(let third) = row.values[2],
-            (third >= SampleIdentity.nonceMin) != (name == "run")
+            SampleIdentity.isNonce(third) != (name == "run")
         {
             return false
         }
@@ -83,6 +84,28 @@ struct TableShape: Sendable {
                 }
         }
         return values
+    }
+}
+
+extension CarvedRow {
+    /// A row of a table that SQLite has read, with its number in the first column.
+    fileprivate init(_ row: Row, of shape: TableShape) {
+        rowID = row[0] as Int64? ?? .max
+        values = shape.columns.map { column in
+            column.isRowID ? .null : StoredValue(row[column.name] as DatabaseValue? ?? .null)
+        }
+    }
+}
+
+extension StoredValue {
+    fileprivate init(_ value: DatabaseValue) {
+        switch value.storage {
+        case .null: self = .null
+        case .int64(let number): self = .integer(number)
+        case .double(let number): self = .real(number)
+        case .string(let text): self = .text([UInt8](text.utf8))
+        case .blob(let data): self = .blob([UInt8](data))
+        }
     }
 }
 
@@ -155,7 +178,8 @@ struct SalvageSource: Sendable {
         return try? DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Reads a table from its beginning and from its end, each as far as it goes.
+    /// Reads a table from its beginning and from its end, each as far as it goes. It is complete if all its rows are
+    /// of this table.
     private mutating func read(_ shape: TableShape, _ database: DatabaseQueue) -> Bool {
         guard shape.hasRowID else {
             var found: [Values] = []
@@ -166,16 +190,18 @@ struct SalvageSource: Sendable {
             return isComplete
         }
         var found: [Int64: Values] = [:]
+        var hasOthers = false
         func take(_ order: String) -> Bool {
             let sql = "SELECT rowid, * FROM \(shape.name) ORDER BY rowid \(order)"
             return Self.fetch(database, sql) { row in
-                guard let id = row[0] as Int64?, id <= TableShape.rowIDMax else { return }
-                found[id] = Self.values(row)
+                let row = CarvedRow(row, of: shape)
+                guard shape.fits(row) else { return hasOthers = true }
+                found[row.rowID] = shape.values(row)
             }
         }
         let isComplete = take("ASC") || (take("DESC") && false)
         rows[shape.name] = found
-        return isComplete
+        return isComplete && !hasOthers
     }
 
     private static func fetch(
@@ -190,9 +216,7 @@ struct SalvageSource: Sendable {
     }
 
     private static func values(_ row: Row) -> Values {
-        Dictionary(
-            row.map { ($0.0, $0.1) }.filter { $0.0 != "rowid" },
-            uniquingKeysWith: { first, _ in first })
+        Dictionary(row.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
     }
 
     /// Adds the rows SQLite could not reach, from the frame `first` of the log on, or of all. Of several

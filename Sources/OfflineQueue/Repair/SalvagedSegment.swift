@@ -15,8 +15,6 @@ struct SalvagedSegment: Sendable {
     private var newer = 0
     private var lowest = Int64.max
     private var highest = Int64.min
-    /// Of its boot, if one of its samples came with a trusted wall clock.
-    private(set) var wallOffset: WallOffset?
 
     init(id: Int64, row: SalvageSource.Values) {
         self.id = id
@@ -33,6 +31,7 @@ struct SalvagedSegment: Sendable {
 
     var assignment: Int64? { Self.number(row, "assignment") }
     var run: Int64? { Self.number(row, "run") }
+    var wallOffset: Int64? { Self.number(row, "wall_offset_us") }
 
     private static let counters = [
         "received", "stored", "undecodable", "refused", "delivered", "dead", "dropped", "pruned",
@@ -79,7 +78,6 @@ struct SalvagedSegment: Sendable {
         if sample.id > lastSample { newer += 1 }
         lowest = min(lowest, sample.id)
         highest = max(highest, sample.id)
-        if let wall = sample.wall { wallOffset = WallOffset(utc: wall, uptime: sample.uptime) }
     }
 
     /// Writes the segment's row with books that balance. Returns how many samples are missing.
@@ -115,8 +113,8 @@ struct SalvagedSegment: Sendable {
                 INSERT INTO segment (id, assignment, run, identity_shift, first_sample, last_sample,
                     settled_through, pruned_through, first_uptime_us, last_uptime_us,
                     last_sample_uptime_us, received, stored, undecodable, refused, doubled,
-                    delivered, dead, dropped, pruned, undecodable_pruned)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    delivered, dead, dropped, pruned, undecodable_pruned, wall_offset_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 id, assignment, run, Self.number(row, "identity_shift") ?? 0, first, last, settled,
@@ -124,7 +122,7 @@ struct SalvagedSegment: Sendable {
                 Self.number(row, "first_uptime_us") ?? 0, Self.number(row, "last_uptime_us") ?? 0,
                 Self.number(row, "last_sample_uptime_us"), stored + undecodable + refused, stored,
                 undecodable, refused, max(0, Self.number(row, "doubled") ?? 0), delivered, dead,
-                dropped, stored - Int64(found), undecodable - badFrames,
+                dropped, stored - Int64(found), undecodable - badFrames, wallOffset,
             ])
         return dropped - droppedBefore
     }

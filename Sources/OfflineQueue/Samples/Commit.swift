@@ -5,8 +5,8 @@ import GRDB
 /// The running totals of one commit; adopted by the queue only if the transaction succeeds.
 struct Commit {
     let run: Int64
-    /// Of this boot; nil while it is not known.
-    private let wallOffset: WallOffset?
+    /// Of this boot, with the readings of these frames.
+    private let clock: BootClock
     var nextSample: Int64
     var tails: [Int64: SegmentTail]
     private var changes: [Int64: Change] = [:]
@@ -27,9 +27,9 @@ struct Commit {
         var lastSampleUptime: Uptime?
     }
 
-    init(run: Int64, _ segments: OpenSegments, wallOffset: WallOffset?) {
+    init(run: Int64, _ segments: OpenSegments, _ clock: BootClock) {
         self.run = run
-        self.wallOffset = wallOffset
+        self.clock = clock
         nextSample = segments.nextSample
         tails = segments.tails
     }
@@ -65,17 +65,16 @@ struct Commit {
     private mutating func insert(
         _ arrival: Arrival, _ insertion: SampleInsertion, _ db: Database
     ) throws {
-        let (uptime, wall) = (arrival.uptime, arrival.trustedWall)
-        let segment = try segment(for: arrival.assignmentID, uptime: uptime, wall: wall, db)
+        let uptime = arrival.uptime
+        let segment = try segment(for: arrival.assignmentID, uptime: uptime, db)
         var change = change(of: segment, uptime: uptime)
         if let fault = arrival.faultStored {
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO undecodable (segment, uptime_us, wall_us, fault, frame)
-                    VALUES (?, ?, ?, ?, ?)
+                    INSERT INTO undecodable (segment, uptime_us, fault, frame) VALUES (?, ?, ?, ?)
                     """
             ).execute(arguments: [
-                segment.segment, uptime, wall, fault.bounded,
+                segment.segment, uptime, fault.bounded,
                 Data(arrival.frame.prefix(Arrival.frameBytesMax)),
             ])
             change.undecodable += 1
@@ -83,7 +82,8 @@ struct Commit {
             let id = nextSample
             try insertion.insert(
                 SampleRow(
-                    id: id, segment: segment.segment, uptime: uptime, wall: wall,
+                    id: id, segment: segment.segment, uptime: uptime,
+                    uncertainty: clock.error(at: uptime, stored: arrival.clockError),
                     flags: arrival.flags, frame: arrival.frame))
             nextSample += 1
             tails[arrival.assignmentID]?.lastSample = id
@@ -141,14 +141,15 @@ struct Commit {
     }
 
     /// The segment a frame of `assignment` goes to: the open one, or a new one if there is none, the hole
-    /// since its last sample has grown too wide, or another day (UTC) has begun.
+    /// since its last sample has grown too wide, the wall clock has stepped, or another day (UTC) has begun.
     private mutating func segment(
-        for assignment: Int64, uptime: Uptime, wall: UTC? = nil, _ db: Database
+        for assignment: Int64, uptime: Uptime, _ db: Database
     ) throws -> SegmentTail {
-        let day = (wall ?? wallOffset?.utc(uptime))?.day
+        let offset = clock.answer(uptime)?.offset
+        let day = offset?.utc(uptime)?.day
         if let tail = tails[assignment],
             nextSample - tail.lastSample <= SampleQueue.segmentHoleMax,
-            day == nil || tail.day == day
+            tail.wallOffset == offset, tail.day == day
         {
             return tail
         }
@@ -156,15 +157,16 @@ struct Commit {
         try db.cachedStatement(
             sql: """
                 INSERT INTO segment (id, assignment, run, first_sample, last_sample,
-                    settled_through, pruned_through, first_uptime_us, last_uptime_us)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    settled_through, pruned_through, first_uptime_us, last_uptime_us,
+                    wall_offset_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
             try db.nextNumber(of: "segment"), assignment, run, nextSample, before, before, before,
-            uptime, uptime,
+            uptime, uptime, offset,
         ])
         let tail = SegmentTail(
-            segment: db.lastInsertedRowID, lastSample: before, day: day)
+            segment: db.lastInsertedRowID, lastSample: before, day: day, wallOffset: offset)
         try Self.beginFurtherDeliveries(db, of: tail.segment, assignment, after: before)
         tails[assignment] = tail
         return tail

@@ -42,4 +42,6 @@ struct SegmentTail: Sendable {
     var lastSample: Int64
     /// When the segment began, in days since 1970-01-01 UTC; nil if the clock was not known then.
     var day: Int64?
+    /// Of all its samples; nil while it is not known.
+    var wallOffset: WallOffset?
 }

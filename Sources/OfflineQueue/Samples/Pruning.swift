@@ -15,8 +15,8 @@ enum Pruning {
         let segments = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, b.wall_offset_us
-                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
+                SELECT s.id, s.pruned_through, \(floorSQL) AS floor, s.wall_offset_us
+                FROM segment s
                 WHERE s.pruned_through < floor ORDER BY s.pruned_through
                 """)
         var pruned = 0
@@ -39,7 +39,7 @@ enum Pruning {
         """
 
     /// Moves one segment's pruning cursor up to the first row that is still young. The row has the segment's
-    /// id, its pruning cursor, the last sample that is settled everywhere, and the offset of its boot.
+    /// id, its pruning cursor, the last sample that is settled everywhere, and its offset.
     static func prune(
         _ db: Database, _ segment: Row, before horizon: UTC?, limit: Int
     ) throws -> Int {
@@ -63,6 +63,9 @@ enum Pruning {
         try db.execute(
             sql: "UPDATE segment SET pruned_through = ?, pruned = pruned + ? WHERE id = ?",
             arguments: [last, count, id])
+        try db.execute(
+            sql: "DELETE FROM dropped_range WHERE segment = ? AND last_sample <= ?",
+            arguments: [id, last])
         FaultPoint.pruneCursor.reach()
         return count
     }

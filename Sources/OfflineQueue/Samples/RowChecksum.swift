@@ -3,19 +3,20 @@ import Basics
 /// The checksum each sample row carries, so that a row a dying card changed is never sent.
 ///
 /// CRC-32 (ISO 3309, polynomial 0xEDB88320 reflected) over the fields in little-endian order: id,
-/// segment, uptime, wall (or 0 and a 0 octet for "none", else a 1 octet), flags, frame. It finds
+/// segment, uptime, uncertainty (or 0 and a 0 octet for "none", else a 1 octet), flags, frame. It finds
 /// accidents, not forgery.
 enum RowChecksum {
     /// The checksum of one row, as SQLite stores it.
     static func of(
-        id: Int64, segment: Int64, uptime: Uptime, wall: UTC?, flags: Int64, frame: [UInt8]
+        id: Int64, segment: Int64, uptime: Uptime, uncertainty: Int64?, flags: Int64,
+        frame: [UInt8]
     ) -> Int64 {
         var crc = UInt32.max
         add(UInt64(bitPattern: id), to: &crc)
         add(UInt64(bitPattern: segment), to: &crc)
         add(UInt64(bitPattern: uptime.microseconds), to: &crc)
-        add(UInt64(bitPattern: wall?.microseconds ?? 0), to: &crc)
-        add(wall == nil ? 0 : 1, to: &crc)
+        add(UInt64(bitPattern: uncertainty ?? 0), to: &crc)
+        add(uncertainty == nil ? 0 : 1, to: &crc)
         add(UInt64(bitPattern: flags), to: &crc)
         for byte in frame { add(byte, to: &crc) }
         // As a signed number, so that SQLite needs 4 bytes for it and not 6.

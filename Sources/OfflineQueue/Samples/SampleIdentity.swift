@@ -1,3 +1,5 @@
+import GRDB
+
 /// What a data point made from a sample is; part of its identity, since one frame may give several.
 public struct DataPointKind: RawRepresentable, Sendable, Hashable {
     /// The byte that goes into the identity.
@@ -39,7 +41,21 @@ public struct SampleIdentity: Sendable, Hashable, CustomStringConvertible {
     /// The smallest nonce a run gets: larger than the number of any row that names another, by which the two
     /// are told apart in the pages of a broken store. It takes nothing from the randomness that one in four
     /// billion would notice.
-    static let nonceMin: Int64 = 1 << 32
+    private static let nonceMin: Int64 = 1 << 32
+
+    /// Whether a run has such a nonce: the rule of whoever reads pages of a broken store, or a file.
+    static func isNonce(_ number: Int64) -> Bool {
+        (nonceMin...Int64(nonceMask)).contains(number)
+    }
+
+    /// The nonce in a row of `run`; fails as SQLite does on a broken page if it is none: a page of another table has
+    /// taken the place of one of `run`.
+    static func nonce(stored number: Int64?) throws -> UInt64 {
+        guard let number, isNonce(number) else {
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a run has no nonce")
+        }
+        return UInt64(number)
+    }
 
     /// The nonce of a new run.
     static func newNonce() -> UInt64 { UInt64.random(in: UInt64(nonceMin)...nonceMask) }

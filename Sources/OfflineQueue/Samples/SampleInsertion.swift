@@ -23,7 +23,7 @@ struct SampleInsertion {
         bind(row.id, to: .id)
         bind(row.segment, to: .segment)
         bind(row.uptime.microseconds, to: .uptime)
-        bind(row.wall?.microseconds, to: .wall)
+        bind(row.uncertainty, to: .uncertainty)
         bind(row.flags, to: .flags)
         bind(row.crc, to: .crc)
         let raw = statement.sqliteStatement

@@ -132,14 +132,14 @@ extension SampleQueue {
     /// of them, and refusals to date.
     private func commitChunk(uptime: Uptime) throws(QueueError) {
         let chunk = buffer.chunk(Self.commitRowsMax)
-        let offset = run.wallOffset ?? Self.offset(in: chunk.arrivals)
-        let isNewOffset = run.wallOffset == nil && offset != nil
-        let plan = Commit(run: run.id, segments, wallOffset: offset)
+        var bootClock = run.clock
+        let facts = chunk.arrivals.compactMap { bootClock.note($0.reading) }
+        let plan = Commit(run: run.id, segments, bootClock)
         // Where a frame is, all that came before it are.
         let latest = chunk.arrivals.last?.uptime
         let told = max(chunk.isLast ? known(at: uptime) : .zero, latest ?? .zero)
         var kept = ledgers
-        let done = try write("commit samples") { [run, settings] db -> Commit in
+        let done = try write("commit samples") { [run, settings, bootClock] db -> Commit in
             FaultPoint.commitBegun.reach()
             var commit = plan
             try commit.insert(chunk.arrivals, settings, db)
@@ -152,8 +152,8 @@ extension SampleQueue {
             }
             try commit.updateSegments(db)
             FaultPoint.commitBooks.reach()
-            if isNewOffset, let offset {
-                try db.trust(boot: run.boot, offset: offset, source: "clock")
+            for fact in facts {
+                try bootClock.write(fact, boot: run.boot, source: "clock", db)
             }
             try kept.commit(
                 chunk.arrivals, unstored: commit.unstored, isLast: chunk.isLast, until: told, db,
@@ -164,21 +164,11 @@ extension SampleQueue {
         FaultPoint.committed.reach()
         segments.advance(done)
         ledgers = kept
-        run.trust(wallOffset: offset)
+        run.adopt(bootClock)
         deliveries.drop(done.dropped)
         buffer.committed(chunk, unstored: done.unstored)
         commits.stored(
             chunk.arrivals.dropLast(done.unstored), isFull: done.isFull,
             uptime: clock.read().uptime)
-    }
-
-    /// A trusted wall clock at arrival makes its whole boot trusted.
-    private static func offset(in arrivals: ArraySlice<Arrival>) -> WallOffset? {
-        for arrival in arrivals {
-            if let wall = arrival.trustedWall {
-                return WallOffset(utc: wall, uptime: arrival.uptime)
-            }
-        }
-        return nil
     }
 }

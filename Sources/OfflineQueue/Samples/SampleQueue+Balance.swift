@@ -78,7 +78,6 @@ extension SampleQueue {
                 JOIN segment s ON s.id = f.segment
                 JOIN assignment a ON a.id = s.assignment
                 JOIN run r ON r.id = s.run
-                JOIN boot b ON b.id = r.boot
                 LEFT JOIN enrollment e ON e.id = f.destination
                 """
             }
@@ -102,7 +101,7 @@ extension SampleQueue {
         var hold: String {
             """
             CASE WHEN \(destination) IS NULL THEN 'not-enrolled'
-                WHEN b.wall_offset_us IS NULL THEN 'clock-unknown'
+                WHEN s.wall_offset_us IS NULL THEN 'clock-unknown'
                 WHEN e.state <> 'active' THEN 'enroll-again'
                 ELSE e.hold_reason END
             """
@@ -114,7 +113,7 @@ extension SampleQueue {
 
         private func time(ofThe order: String) -> String {
             """
-            (SELECT coalesce(p.wall_us, p.uptime_us + b.wall_offset_us) FROM sample p
+            (SELECT p.uptime_us + s.wall_offset_us FROM sample p
             WHERE p.id > \(books).settled_through AND p.id <= s.last_sample AND p.segment = s.id
             ORDER BY p.id \(order) LIMIT 1)
             """
@@ -125,7 +124,6 @@ extension SampleQueue {
         FROM segment s
         JOIN assignment a ON a.id = s.assignment
         JOIN run r ON r.id = s.run
-        JOIN boot b ON b.id = r.boot
         LEFT JOIN enrollment e ON e.id = a.enrollment
         """
 
@@ -216,7 +214,7 @@ extension Balance {
             db,
             sql: """
                 SELECT min(\(view.oldest)) \(view.sql)
-                WHERE \(books).settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
+                WHERE \(books).settled_through < s.last_sample AND s.wall_offset_us IS NOT NULL
                     AND \(condition)
                 """, arguments: arguments)
         oldestUnsent = [oldestUnsent, oldest].compactMap { $0 }.min()

@@ -11,6 +11,8 @@ public struct HeartRateBucket: Sendable, Hashable {
     public internal(set) var lowestBPM: UInt16 = .max
     /// Beats a minute: the highest.
     public internal(set) var highestBPM: UInt16 = 0
+    /// How far the time of one of them may be wrong, at the most; nil if nobody says.
+    public internal(set) var timeUncertainty: Duration?
     private var sum = 0
 
     /// Beats a minute: the mean of the samples.
@@ -18,8 +20,9 @@ public struct HeartRateBucket: Sendable, Hashable {
 
     init(begin: UTC) { self.begin = begin }
 
-    mutating func add(_ bpm: UInt16) {
+    mutating func add(_ bpm: UInt16, _ uncertainty: Duration?) {
         count += 1
+        timeUncertainty = [timeUncertainty, uncertainty].compactMap { $0 }.max()
         sum += Int(bpm)
         lowestBPM = min(lowestBPM, bpm)
         highestBPM = max(highestBPM, bpm)
@@ -55,9 +58,9 @@ extension SampleQueue {
             let behind = min(until, next + Self.hour)
             let found = try read("read chart") { [next] db in
                 var found: [UTC: HeartRateBucket] = [:]
-                try Self.heartRates(db, sensor: sensor, in: next..<behind) { time, bpm in
+                try Self.heartRates(db, sensor: sensor, in: next..<behind) { time, bpm, error in
                     let start = time.start(ofEach: bucket)
-                    found[start, default: HeartRateBucket(begin: start)].add(bpm)
+                    found[start, default: HeartRateBucket(begin: start)].add(bpm, error)
                 }
                 return found
             }
@@ -94,6 +97,7 @@ extension HeartRateBucket {
         var joined = self
         joined.count += other.count
         joined.sum += other.sum
+        joined.timeUncertainty = [timeUncertainty, other.timeUncertainty].compactMap { $0 }.max()
         joined.lowestBPM = min(lowestBPM, other.lowestBPM)
         joined.highestBPM = max(highestBPM, other.highestBPM)
         return joined

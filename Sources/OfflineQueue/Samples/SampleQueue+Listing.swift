@@ -11,8 +11,10 @@ public struct ListedSample: Sendable, Hashable {
         case held
         /// An exchange refused it for good.
         case dead
-        /// It is done with: delivered, or dropped by a policy. A row does not say which of the two.
+        /// Its destination has it.
         case delivered
+        /// A policy or a person has withheld it.
+        case dropped
     }
 
     /// The sample's number.
@@ -23,12 +25,13 @@ public struct ListedSample: Sendable, Hashable {
     public let enrollmentID: Int64?
     /// When it arrived; nil if that clock is not trusted.
     public let time: UTC?
+    /// How far that may be wrong; nil if nobody says.
+    public let timeUncertainty: Duration?
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// Where it stands.
     public let state: State
-    /// Why it is held or dead; of one that is done with, the policy that dropped it, where that is certain:
-    /// nothing of its segment was delivered, and one policy alone dropped samples of it.
+    /// Why it is held, dead or dropped.
     public let reason: String?
 }
 
@@ -49,8 +52,11 @@ extension SampleQueue {
             if state == nil || state == .dead {
                 found += try Self.letters(db, segments, isRequeued: false, limit)
             }
-            if state == nil || state == .delivered {
-                found += try Self.rows(db, segments, limit, state: .delivered) { $0.doneWith }
+            for done in [ListedSample.State.delivered, .dropped] where state == nil || state == done
+            {
+                found += try Self.rows(db, segments, limit, state: done) {
+                    done == .dropped ? $0.dropped : $0.doneWith
+                }
             }
             for waiting in [ListedSample.State.pending, .held]
             where state == nil || state == waiting {
@@ -73,7 +79,8 @@ extension SampleQueue {
             let rows = try Row.fetchCursor(
                 db.cachedStatement(
                     sql: """
-                        SELECT \(SampleColumn.listOfP)
+                        SELECT \(SampleColumn.listOfP),
+                            \(DeliveryBooks.droppedSQL(destination: "0"))
                         FROM sample p WHERE p.id BETWEEN ? AND ?
                             AND NOT EXISTS (SELECT 1 FROM dead_letter d WHERE d.sample = p.id)
                         ORDER BY p.id DESC
@@ -83,10 +90,15 @@ extension SampleQueue {
                 guard let segment = segments[sample.segment],
                     ranges[sample.segment]?.contains(sample.id) == true
                 else { continue }
+                let dropped = row[SampleColumn.count] as String?
+                if [.delivered, .dropped].contains(state),
+                    (dropped != nil) != (state == .dropped)
+                {
+                    continue
+                }
                 found.append(
                     ListedSample(
-                        sample, segment, state,
-                        reason: state == .delivered ? segment.dropped : segment.hold))
+                        sample, segment, state, reason: state == .dropped ? dropped : segment.hold))
             }
         }
         return found
@@ -136,11 +148,17 @@ private struct ListedSegment: Sendable {
     var sensorID: Int64
     var enrollmentID: Int64?
     var wallOffset: WallOffset?
+    var clock: BootClock?
     var hold: String?
-    var dropped: String?
     /// Ids of rows that are done with, and of those that wait.
     var doneWith: ClosedRange<Int64>?
     var waiting: ClosedRange<Int64>?
+    /// From the first to the last that was dropped, of those that are done with.
+    var dropped: ClosedRange<Int64>? {
+        guard let doneWith, let droppedSpan else { return nil }
+        return doneWith.overlaps(droppedSpan) ? doneWith.clamped(to: droppedSpan) : nil
+    }
+    private var droppedSpan: ClosedRange<Int64>?
 
     static func all(
         _ db: Database, sensor: Int64?, _ patientHolds: [Int64: [String: String]]
@@ -148,28 +166,34 @@ private struct ListedSegment: Sendable {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT s.id, a.sensor, a.enrollment, b.wall_offset_us,
+                SELECT s.id, a.sensor, a.enrollment, s.wall_offset_us,
                     \(SampleQueue.BooksView.own.hold) AS hold,
-                    iif(s.delivered = 0, (SELECT iif(count(*) = 1, max(l.reason), NULL) FROM loss l
-                        WHERE l.segment = s.id AND l.destination = 0 AND l.kind = 'dropped'
-                            AND l.count > 0), NULL),
-                    s.pruned_through, s.settled_through, s.last_sample, a.patient
+                    s.pruned_through, s.settled_through, s.last_sample, a.patient, r.boot,
+                    (SELECT min(d.first_sample) FROM dropped_range d
+                        WHERE d.segment = s.id AND d.destination = 0),
+                    (SELECT max(d.last_sample) FROM dropped_range d
+                        WHERE d.segment = s.id AND d.destination = 0)
                 \(SampleQueue.segmentJoins)
                 WHERE (?1 IS NULL OR a.sensor = ?1) AND s.stored > s.pruned
                 """, arguments: [sensor])
         var segments: [Int64: ListedSegment] = [:]
+        var clocks = BootClocks(db)
         while let row = try rows.next() {
             guard let id = row[0] as Int64? else { continue }
-            let pruned: Int64 = row[6] ?? 0
-            let settled: Int64 = row[7] ?? 0
-            let last: Int64 = row[8] ?? 0
+            let pruned: Int64 = row[5] ?? 0
+            let settled: Int64 = row[6] ?? 0
+            let last: Int64 = row[7] ?? 0
             let delivery: [String: String]? = (row[2] as Int64?).flatMap { patientHolds[$0] }
-            let ofPatient = (row[9] as String?).flatMap { delivery?[$0] }
-            segments[id] = ListedSegment(
+            let ofPatient = (row[8] as String?).flatMap { delivery?[$0] }
+            var segment = ListedSegment(
                 sensorID: row[1] ?? 0, enrollmentID: row[2], wallOffset: row[3],
-                hold: row[4] ?? ofPatient,
-                dropped: row[5], doneWith: pruned < settled ? pruned + 1...settled : nil,
+                clock: try clocks.of(row[9] ?? 0), hold: row[4] ?? ofPatient,
+                doneWith: pruned < settled ? pruned + 1...settled : nil,
                 waiting: settled < last ? settled + 1...last : nil)
+            if let first = row[10] as Int64?, let end = row[11] as Int64?, first <= end {
+                segment.droppedSpan = first...end
+            }
+            segments[id] = segment
         }
         return segments
     }
@@ -183,6 +207,7 @@ extension ListedSample {
         sensorID = segment.sensorID
         enrollmentID = segment.enrollmentID
         time = sample.time(segment.wallOffset)
+        timeUncertainty = time.flatMap { _ in sample.timeUncertainty(segment.clock) }
         frame = sample.frame
         self.state = state
         self.reason = reason

@@ -1,3 +1,4 @@
+import Basics
 import GRDB
 
 /// Sums over all segments, for the rules that check whether samples move.
@@ -14,14 +15,75 @@ public struct StoreTotals: Sendable, Hashable {
     public var notEnrolled = 0
     /// Of these, those under assignments that no strap records under any more: no pairing binds them.
     public var notEnrolledEnded = 0
-    /// Samples of other boots than the running one that are held because their time is not known
-    /// (`clock-unknown`): no clock that is trusted later gives it to them.
+    /// Samples that are held because their time is not known (`clock-unknown`) and that no later reading of the
+    /// running clock gives it to: those of other boots, and what came after the clock jumped to another date.
     public var clockUnknown = 0
     /// Samples that were refused or dropped, not by a person's decision, and not acknowledged yet, by reason.
     public var lost: [String: Int] = [:]
 }
 
+/// What became of the samples of one sensor.
+public struct SensorCounts: Sendable, Hashable {
+    /// Samples that were written to the store.
+    public var stored = 0
+    /// Those that are neither delivered, dead nor dropped.
+    public var unsent = 0
+}
+
 extension SampleQueue {
+    /// The counts of every sensor that has samples, by its number, in one walk through the segments' counters.
+    public func sensorCounts() throws(QueueError) -> [Int64: SensorCounts] {
+        let view = BooksView.own
+        return try read("read counts") { db in
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(
+                    sql: """
+                        SELECT a.sensor, sum(s.stored), sum(\(view.unsent)) \(view.sql) GROUP BY a.sensor
+                        """))
+            var counts: [Int64: SensorCounts] = [:]
+            while let row = try rows.next() {
+                counts[row[0] ?? 0] = SensorCounts(stored: row[1] ?? 0, unsent: row[2] ?? 0)
+            }
+            return counts
+        }
+    }
+
+    /// When something was last delivered, by enrollment, as far back as ``uploads(enrollment:limit:)`` goes.
+    public func lastDeliveries() throws(QueueError) -> [Int64: UTC] {
+        try read("list uploads") { db in
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(
+                    sql: """
+                        SELECT enrollment, max(at_wall_us) FROM upload
+                        WHERE outcome LIKE 'delivered%' GROUP BY enrollment
+                        """))
+            var last: [Int64: UTC] = [:]
+            while let row = try rows.next() { last[row[0] ?? 0] = row[1] }
+            return last
+        }
+    }
+
+    /// How many sensors' samples go to each destination now, by its number.
+    public func sensorsOfDestinations() throws(QueueError) -> [Int64: Int] {
+        try read("list destinations") { db in
+            let rows = try Row.fetchCursor(
+                db.cachedStatement(
+                    sql: """
+                        SELECT destination, count(*) FROM (
+                            SELECT enrollment AS destination FROM assignment
+                            WHERE ended_boot IS NULL AND enrollment IS NOT NULL
+                            UNION ALL SELECT f.destination FROM further_destination f
+                            JOIN assignment a ON a.id = f.assignment
+                            WHERE a.ended_boot IS NULL AND f.state = 'active'
+                                AND a.enrollment IS NOT f.destination)
+                        GROUP BY destination
+                        """))
+            var counts: [Int64: Int] = [:]
+            while let row = try rows.next() { counts[row[0] ?? 0] = row[1] }
+            return counts
+        }
+    }
+
     /// Counts everything in one walk through the segments' counters; no sample row is read.
     public func totals() throws(QueueError) -> StoreTotals {
         try read("read totals") { [holds = deliveries.patientHolds, running = run.boot] db in
@@ -33,10 +95,13 @@ extension SampleQueue {
         }
     }
 
-    /// What waits for the time of a boot that is over. A sample counts once, as long as any destination
+    /// What waits for the time of a boot that is over, or whose clock has jumped. A sample counts once, as long as any destination
     /// waits for it.
     private static func clockUnknown(_ db: Database, besides running: Int64) throws -> Int {
-        let boots = "SELECT id FROM boot WHERE wall_offset_us IS NULL AND id <> ?"
+        let boots = """
+            SELECT id FROM boot
+            WHERE (wall_offset_us IS NULL AND id <> ?1) OR jumped_after_us IS NOT NULL
+            """
         // Mostly there is no such boot: then no segment is looked at.
         guard try Int64.fetchOne(db, sql: boots, arguments: [running]) != nil else { return 0 }
         // Without an enrollment they are held for that reason, and count there.
@@ -48,7 +113,8 @@ extension SampleQueue {
                     coalesce((SELECT max(\(BooksView.further.unsent)) FROM further_delivery f
                         WHERE f.segment = s.id), 0)))
                 FROM segment s JOIN assignment a ON a.id = s.assignment
-                WHERE s.run IN (SELECT id FROM run WHERE boot IN (\(boots)))
+                WHERE s.wall_offset_us IS NULL
+                    AND s.run IN (SELECT id FROM run WHERE boot IN (\(boots)))
                 """, arguments: [running]) ?? 0
     }
 }

@@ -5,7 +5,7 @@ import GRDB
 /// The columns of table `sample`, in the order of the schema: every statement, the checksum and salvage go
 /// by this list.
 enum SampleColumn: Int, CaseIterable {
-    case id, segment, uptime, wall, flags, crc, frame
+    case id, segment, uptime, uncertainty, flags, crc, frame
 
     static let count = allCases.count
 
@@ -14,7 +14,7 @@ enum SampleColumn: Int, CaseIterable {
         switch self {
         case .id, .segment, .flags, .crc, .frame: "\(self)"
         case .uptime: "uptime_us"
-        case .wall: "wall_us"
+        case .uncertainty: "time_uncertainty_ms"
         }
     }
 
@@ -32,24 +32,26 @@ struct SampleRow: Sendable {
     let segment: Int64
     /// At arrival.
     let uptime: Uptime
-    /// UTC at arrival, only if the clock was trusted then.
-    let wall: UTC?
+    /// How far its time may be wrong, in milliseconds, as far as that was known at arrival.
+    let uncertainty: Int64?
     let flags: Int64
     let crc: Int64
     let frame: [UInt8]
 
     /// A row to write, with its checksum.
     init(
-        id: Int64, segment: Int64, uptime: Uptime, wall: UTC?, flags: UInt32, frame: [UInt8]
+        id: Int64, segment: Int64, uptime: Uptime, uncertainty: Duration?, flags: UInt32,
+        frame: [UInt8]
     ) {
         self.id = id
         self.segment = segment
         self.uptime = uptime
-        self.wall = wall
+        self.uncertainty = uncertainty.map(\.millisecondsAtMost)
         self.flags = Int64(flags)
         self.frame = frame
         crc = RowChecksum.of(
-            id: id, segment: segment, uptime: uptime, wall: wall, flags: Int64(flags), frame: frame)
+            id: id, segment: segment, uptime: uptime, uncertainty: self.uncertainty,
+            flags: Int64(flags), frame: frame)
     }
 
     /// From a row that begins with the columns of ``SampleColumn/list``; every value is taken with
@@ -58,7 +60,7 @@ struct SampleRow: Sendable {
         id = row[SampleColumn.id.rawValue] ?? 0
         segment = row[SampleColumn.segment.rawValue] ?? 0
         uptime = row[SampleColumn.uptime.rawValue] ?? .zero
-        wall = row[SampleColumn.wall.rawValue]
+        uncertainty = row[SampleColumn.uncertainty.rawValue]
         flags = row[SampleColumn.flags.rawValue] ?? 0
         crc = row[SampleColumn.crc.rawValue] ?? 0
         frame = (row[SampleColumn.frame.rawValue] as Data?).map { [UInt8]($0) } ?? []
@@ -73,9 +75,9 @@ struct SampleRow: Sendable {
             case .integer(let uptime) = value(.uptime), case .integer(let flags) = value(.flags),
             case .integer(let crc) = value(.crc), case .blob(let frame) = value(.frame)
         else { return nil }
-        switch value(.wall) {
-        case .null: wall = nil
-        case .integer(let number): wall = UTC(microseconds: number)
+        switch value(.uncertainty) {
+        case .null: uncertainty = nil
+        case .integer(let number): uncertainty = number
         default: return nil
         }
         id = row.rowID
@@ -90,9 +92,16 @@ struct SampleRow: Sendable {
     var isIntact: Bool {
         crc
             == RowChecksum.of(
-                id: id, segment: segment, uptime: uptime, wall: wall, flags: flags, frame: frame)
+                id: id, segment: segment, uptime: uptime, uncertainty: uncertainty, flags: flags,
+                frame: frame)
     }
 
-    /// Its time, with the offset of its boot; nil if none is trusted.
-    func time(_ wallOffset: WallOffset?) -> UTC? { wall ?? wallOffset?.utc(uptime) }
+    /// Its time, with the offset of its segment; nil while that is not known.
+    func time(_ wallOffset: WallOffset?) -> UTC? { wallOffset?.utc(uptime) }
+
+    /// How far that time may be wrong, by what is known now of the clock of its boot; nil if nobody says.
+    func timeUncertainty(_ clock: BootClock?) -> Duration? {
+        let stored = uncertainty.map { Duration.milliseconds($0) }
+        return clock.map { $0.error(at: uptime, stored: stored) } ?? stored
+    }
 }

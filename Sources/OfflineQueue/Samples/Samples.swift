@@ -12,6 +12,8 @@ public struct Arrival: Sendable, Hashable, Codable {
     public var uptime: Uptime
     /// UTC at arrival, only if the clock was trusted then.
     public var trustedWall: UTC?
+    /// How far ``trustedWall`` may be wrong; nil if nobody says.
+    public var clockError: Duration?
     /// The bytes of the notification, decodable or not.
     public var frame: [UInt8]
     /// The caller's marks (plausibility, anomalies); the queue keeps them and knows no meaning.
@@ -23,6 +25,13 @@ public struct Arrival: Sendable, Hashable, Codable {
     /// It arrived late, and its uptime is when it was sent: whatever was taken for a silence since then
     /// was none.
     public var isLate: Bool
+
+    /// What the clocks said at arrival.
+    var reading: ClockReading {
+        ClockReading(
+            uptime: uptime, wall: trustedWall ?? .epoch, isTrusted: trustedWall != nil,
+            error: clockError)
+    }
 
     /// Why it is stored as undecodable; nil for a sample.
     var faultStored: String? {
@@ -37,6 +46,7 @@ public struct Arrival: Sendable, Hashable, Codable {
         self.assignmentID = assignmentID
         uptime = reading.uptime
         trustedWall = reading.trustedWall
+        clockError = reading.isTrusted ? reading.error : nil
         self.frame = frame
         self.flags = flags
         self.fault = fault
@@ -61,6 +71,8 @@ public struct PendingSample: Sendable, Hashable, Identifiable {
     public let runNonce: UInt64
     /// When it arrived.
     public let time: UTC
+    /// How far that may be wrong; nil if nobody says.
+    public var timeUncertainty: Duration?
     /// The bytes of the notification.
     public let frame: [UInt8]
     /// The marks given at arrival.

@@ -114,22 +114,21 @@ enum StoreLimit {
         let segments = try Row.fetchAll(
             db,
             sql: """
-                SELECT s.id, NULL, s.settled_through, s.last_sample, b.wall_offset_us, ?1 AS horizon
-                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                WHERE s.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL
+                SELECT s.id, NULL, s.settled_through, s.last_sample, s.wall_offset_us, ?1 AS horizon
+                FROM segment s
+                WHERE s.settled_through < s.last_sample AND s.wall_offset_us IS NOT NULL
                     AND ?1 IS NOT NULL
                 UNION ALL
                 SELECT id, destination, settled_through, last_sample, wall_offset_us,
                     max(coalesce(?1, kept), coalesce(kept, ?1)) AS horizon
                 FROM (
-                    SELECT s.id, d.destination, d.settled_through, s.last_sample, b.wall_offset_us,
+                    SELECT s.id, d.destination, d.settled_through, s.last_sample, s.wall_offset_us,
                         iif(x.added_wall_us > ?2 - e.keep_us, NULL, ?2 - e.keep_us) AS kept
                     FROM further_delivery d JOIN enrollment e ON e.id = d.destination
                     JOIN segment s ON s.id = d.segment
-                    JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
                     LEFT JOIN further_destination x
                         ON x.assignment = s.assignment AND x.destination = d.destination
-                    WHERE d.settled_through < s.last_sample AND b.wall_offset_us IS NOT NULL)
+                    WHERE d.settled_through < s.last_sample AND s.wall_offset_us IS NOT NULL)
                 WHERE coalesce(?1, kept) IS NOT NULL
                 ORDER BY 3
                 """, arguments: [horizon, now])

@@ -9,8 +9,8 @@ struct CurrentRun: Sendable {
     /// The rows of the boot and of the run; 0 until the run has begun in the store.
     private(set) var boot: Int64 = 0
     private(set) var id: Int64 = 0
-    /// Of the boot, once its clock is trusted.
-    private(set) var wallOffset: WallOffset?
+    /// Of the boot, as the store has it.
+    private(set) var clock = BootClock()
 
     init(bootID: String, started: ClockReading) {
         self.bootID = bootID
@@ -24,11 +24,9 @@ struct CurrentRun: Sendable {
     mutating func begin(_ start: RunStart) {
         boot = start.boot
         id = start.run
-        wallOffset = start.wallOffset
+        clock = start.clock
     }
 
-    /// The store has this offset for the running boot.
-    mutating func trust(wallOffset: WallOffset?) {
-        self.wallOffset = wallOffset
-    }
+    /// The store has what there is to remember of it.
+    mutating func adopt(_ clock: BootClock) { self.clock = clock }
 }

@@ -29,6 +29,10 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case notContiguous = "not-contiguous"
         /// A fact that is written once and never edited already has another value.
         case alreadySet = "already-set"
+        /// Samples wait that were not given up.
+        case samplesWait = "samples-wait"
+        /// A destination that samples are owned by cannot be removed beside them.
+        case ownDestination = "own-destination"
         /// An argument is outside its documented range.
         case invalidArgument = "invalid-argument"
         /// A file to import is not what it should be.
@@ -102,6 +106,11 @@ extension QueueError.Code {
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:
             "Nothing was changed. Correct the value."
+        case .samplesWait:
+            "Nothing was changed. edge-gateway queue drain; or give them up with --undelivered."
+        case .ownDestination:
+            "Nothing was changed. Pair the strap again with another --enrollment; then edge-gateway erase "
+                + "NAME erases what was recorded for this one."
         case .invalidFile:
             "Nothing was imported. Export again and copy the whole file."
         case .internalFault:

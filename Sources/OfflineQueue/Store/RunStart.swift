@@ -5,7 +5,7 @@ import GRDB
 struct RunStart: Sendable {
     var boot: Int64
     var run: Int64
-    var wallOffset: WallOffset?
+    var clock: BootClock
     var nextSample: Int64
     var assignmentIDs: Set<Int64>
     var remembered: RememberedAssignments
@@ -22,12 +22,11 @@ struct RunStart: Sendable {
         boot =
             try Int64.fetchOne(
                 db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID]) ?? 0
-        if let wall = reading.trustedWall {
-            try db.trust(
-                boot: boot, offset: WallOffset(utc: wall, uptime: reading.uptime), source: "clock")
+        clock = try BootClock(db, boot: boot) ?? BootClock()
+        if let fact = clock.note(reading) {
+            try clock.write(fact, boot: boot, source: "clock", db)
         }
-        wallOffset = try WallOffset.fetchOne(
-            db, sql: "SELECT wall_offset_us FROM boot WHERE id = ?", arguments: [boot])
+        nextSample = try Self.lastSample(db) + 1
         let previous = try PreviousRun(db)
         // A commit that a full disk refused at its last bytes is in the log all the same, and counts when the
         // store is opened again. The run is its own predecessor then, and nothing is left to be closed.
@@ -46,7 +45,6 @@ struct RunStart: Sendable {
                 ])
             run = db.lastInsertedRowID
         }
-        nextSample = try Self.lastSample(db) + 1
         assignmentIDs = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         remembered = try RememberedAssignments(db)
         salvage = try SalvageReport.latest(db)
@@ -62,19 +60,19 @@ struct RunStart: Sendable {
     }
 
     /// The highest sample number ever given. Throws `corrupt` if the segments do not know of a sample
-    /// that is there.
+    /// that is there, or if they know of a run that is not: the next one would get its number, and its samples.
     static func lastSample(_ db: Database) throws -> Int64 {
-        let last =
-            try Int64.fetchOne(
-                db,
-                sql: """
-                    SELECT max(number) FROM (
-                        SELECT max(last_sample) AS number FROM segment
-                        UNION ALL SELECT number FROM erased_until WHERE kind = 'sample')
-                    """) ?? 0
+        let segments = try Row.fetchOne(db, sql: "SELECT max(last_sample), max(run) FROM segment")
+        let erased = try Int64.fetchOne(
+            db, sql: "SELECT number FROM erased_until WHERE kind = 'sample'")
+        let last = max(segments?[0] ?? 0, erased ?? 0)
         let highest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM sample") ?? 0
         guard highest <= last, last < SampleIdentity.sampleMax else {
             throw QueueError(.corrupt, "begin run", "samples and segments do not agree")
+        }
+        let lastRun = try Int64.fetchOne(db, sql: "SELECT max(id) FROM run") ?? 0
+        guard segments?[1] as Int64? ?? 0 <= lastRun else {
+            throw QueueError(.corrupt, "begin run", "segments and runs do not agree")
         }
         return last
     }
@@ -108,8 +106,10 @@ struct ResumedRun: Sendable {
                 arguments: [
                     run.id, run.boot, Int64(bitPattern: run.nonce), reading.uptime,
                 ])
-            if let offset = run.wallOffset {
-                try db.trust(boot: run.boot, offset: offset, source: "clock")
+            if let offset = run.clock.offset {
+                try run.clock.write(
+                    run.clock.isKnown ? .found(offset) : .confirmed, boot: run.boot,
+                    source: "clock", db)
             }
             return (
                 try RunStart.lastSample(db),

@@ -17,9 +17,9 @@ extension SampleQueue {
     /// when to call again. One call, because each is a change of thread.
     public func tend() -> (health: StoreFacts, next: Uptime) {
         let reading = clock.read()
-        commitIfDue(within: Self.tendSlack)
-        // Tried again the next time; nothing is sent meanwhile.
+        // Tried again the next time. Before the commit, which goes by what the clock has come to.
         try? noteClock(reading)
+        commitIfDue(within: Self.tendSlack)
         checkNextRows()
         let facts = health()
         let isTroubled = facts.fault != nil || facts.isAbsent || repair.damage != nil

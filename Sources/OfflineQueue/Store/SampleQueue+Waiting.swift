@@ -38,7 +38,7 @@ extension SampleQueue {
         """
         SELECT \(view.patient) AS named, sum(\(view.unsent)), min(\(view.oldest))
         \(view.sql)
-        WHERE \(view.destination) = ? AND b.wall_offset_us IS NOT NULL AND \(view.unsent) > 0
+        WHERE \(view.destination) = ? AND s.wall_offset_us IS NOT NULL AND \(view.unsent) > 0
         GROUP BY named
         """
     }

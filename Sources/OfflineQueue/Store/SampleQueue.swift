@@ -23,20 +23,22 @@ import GRDB
 //
 // Format (one SQLite file, pages of 512 bytes; times are Int64 microseconds)
 //
-//     boot        a start of the kernel: its id, and its offset UTC − uptime once it is trusted
+//     boot        a start of the kernel: its id, and its newest offset UTC − uptime that was trusted
+//     clock_step  two trusted readings of a boot that disagree
 //     run         a start of the program: its boot and the random nonce that identities are made of
 //     sensor, enrollment, assignment      who wears what, and where it goes (Registry.swift)
-//     segment     the samples of one assignment in one run on one day (UTC), without a wide hole between
-//                 their ids: first_sample…last_sample, two cursors, and all counters, which so are
-//                 counts by day
+//     segment     the samples of one assignment in one run on one day (UTC) under one offset UTC − uptime,
+//                 without a wide hole between their ids: first_sample…last_sample, two cursors, and all
+//                 counters, which so are counts by day
 //     further_destination, further_delivery, further_dead_letter      where an assignment's samples go
 //                 beside its enrollment: which, with what cursor and counters, and what was refused there
-//     sample      id, segment, uptime, wall (only if trusted at arrival), flags, crc, frame
+//     sample      id, segment, uptime, how far its time may be wrong, flags, crc, frame
 //     undecodable frames no measurement could be read from, kept with the fault
 //     dead_letter what an exchange refused for good; its sample row stays too
 //     gap         when an assignment had no samples and why; what no gap holds, samples speak for
 //                 (GapLedger.swift); open while until_boot is NULL
 //     ledger_delivery  how far a destination has been told of the gaps, and of each day's coverage
+//     dropped_range  which samples of a segment a destination does not get, and why
 //     loss        counts by segment, destination, kind (refused: never stored; dropped: stored, then
 //                 withheld) and reason
 //     request     a note that a delivery sends requests: after a crash the exchange may still be working
@@ -54,7 +56,8 @@ import GRDB
 // looking at `segment`. So that the walk stays short, a segment ends when more than
 // `segmentHoleMax` foreign ids would lie between two of its samples.
 //
-// Time of a sample: wall, else uptime + the boot's offset, else unknown (held "clock-unknown").
+// Time of a sample: uptime + its segment's offset, or unknown (held "clock-unknown"). A segment gets its
+// offset from the boot's clock (BootClock.swift), once, and keeps it.
 //
 // Books. Counters change in the transaction that moves what they count, so they cannot drift:
 //
@@ -120,7 +123,7 @@ public actor SampleQueue {
         thread.asUnownedSerialExecutor()
     }
 
-    let clock: any GatewayClock
+    public nonisolated let clock: any GatewayClock
     let settings: QueueSettings
     var store: StoreConnection
     var run: CurrentRun

@@ -25,6 +25,10 @@ enum Schema {
 
     /// Boots and runs; sensors, enrollments and assignments; what was erased.
     ///
+    /// - `boot`: what its trusted clock readings come to (``BootClock``). `wall_offset_us`: how far UTC was ahead of
+    ///   the uptime at the newest one. `trusted_from_us`, `trusted_until_us`: uptimes of the first and the newest one.
+    ///   `jumped_after_us`: the clock then jumped to another date, and what came later has no time.
+    /// - `clock_step`: two trusted readings that disagree, the newest 1,000 of all boots.
     /// - `run.is_imported`: its samples came from another store.
     /// - `enrollment.patient_fingerprint`: which person the exchange's number means. `.device_is_chosen`: by a person.
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
@@ -42,8 +46,21 @@ enum Schema {
             boot_id TEXT NOT NULL UNIQUE,
             wall_offset_us INTEGER,
             offset_source TEXT,
+            trusted_from_us INTEGER,
+            trusted_until_us INTEGER,
+            clock_error_us INTEGER,
+            jumped_after_us INTEGER,
             CHECK ((wall_offset_us IS NULL) = (offset_source IS NULL))
         ) STRICT;
+
+        CREATE TABLE clock_step (
+            boot INTEGER NOT NULL REFERENCES boot(id),
+            at_uptime_us INTEGER NOT NULL,
+            after_uptime_us INTEGER NOT NULL,
+            before_us INTEGER NOT NULL,
+            offset_us INTEGER NOT NULL,
+            PRIMARY KEY (boot, at_uptime_us)
+        ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE run (
             id INTEGER PRIMARY KEY,
@@ -139,10 +156,15 @@ enum Schema {
     ///
     /// - `segment.identity_shift`: a sample from another store has another number here than there. Its identity is made
     ///   of `id - identity_shift` and the nonce of its own run.
+    /// - `segment.wall_offset_us`: how far UTC was ahead of the uptime, for all its samples; NULL: not known yet. Once
+    ///   set it stays, so that a sample has the same time in every attempt to deliver it.
+    /// - `sample.time_uncertainty_ms`: how far its time may be wrong, as far as that was known when it arrived.
     /// - `segment.last_sample_uptime_us`: of the last decodable frame; NULL: there is none.
     /// - `segment.doubled`: frames that arrived once more because other programs listen to the strap as well. They are
     ///   not among `received`, which counts the frames that are in the store or were refused.
     /// - `loss.destination`: 0 for the assignment's own destination, and for frames that were never stored.
+    /// - `dropped_range`: which samples of a segment, between these two, a destination does not get, and why; gone
+    ///   with the last of their rows. `destination` as in `loss`.
     /// - `acknowledged_loss`: how many of the losses with a reason a person has seen.
     /// - `imported`: the numbers that were taken over of an imported run, for ever: that is what makes a second import
     ///   add nothing.
@@ -152,6 +174,7 @@ enum Schema {
             assignment INTEGER NOT NULL REFERENCES assignment(id),
             run INTEGER NOT NULL REFERENCES run(id),
             identity_shift INTEGER NOT NULL DEFAULT 0,
+            wall_offset_us INTEGER,
             first_sample INTEGER NOT NULL,
             last_sample INTEGER NOT NULL,
             settled_through INTEGER NOT NULL,
@@ -177,11 +200,13 @@ enum Schema {
             CHECK (doubled >= 0)
         ) STRICT;
 
+        CREATE INDEX segment_assignment ON segment(assignment);
+
         CREATE TABLE sample (
             id INTEGER PRIMARY KEY,
             segment INTEGER NOT NULL REFERENCES segment(id),
             uptime_us INTEGER NOT NULL,
-            wall_us INTEGER,
+            time_uncertainty_ms INTEGER,
             flags INTEGER NOT NULL,
             crc INTEGER NOT NULL,
             frame BLOB NOT NULL
@@ -191,7 +216,6 @@ enum Schema {
             id INTEGER PRIMARY KEY,
             segment INTEGER NOT NULL REFERENCES segment(id),
             uptime_us INTEGER NOT NULL,
-            wall_us INTEGER,
             fault TEXT NOT NULL,
             frame BLOB NOT NULL
         ) STRICT;
@@ -203,6 +227,16 @@ enum Schema {
             reason TEXT NOT NULL,
             count INTEGER NOT NULL CHECK (count >= 0),
             PRIMARY KEY (segment, destination, kind, reason)
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE dropped_range (
+            segment INTEGER NOT NULL REFERENCES segment(id),
+            destination INTEGER NOT NULL DEFAULT 0,
+            first_sample INTEGER NOT NULL,
+            last_sample INTEGER NOT NULL,
+            reason TEXT NOT NULL,
+            PRIMARY KEY (segment, destination, first_sample),
+            CHECK (first_sample <= last_sample)
         ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE acknowledged_loss (

@@ -21,7 +21,7 @@ struct SetAside: Codable, Sendable {
     var nonce: UInt64
     var started: ClockReading
     var ended: Uptime
-    var wallOffset: WallOffset?
+    var clock: BootClock
     var arrivals: [Arrival]
     var refusals: [Int64: Int]
     var known: UnsureCommit.Known
@@ -87,9 +87,14 @@ struct SetAside: Codable, Sendable {
             let start = try RunStart(db, bootID: bootID, nonce: nonce, reading: started)
             (run, boot, kept) = (start.run, start.boot, start.ledgers)
         }
-        if let wallOffset {
-            try db.trust(boot: boot, offset: wallOffset, source: "clock")
+        // A later run of the boot may know more.
+        let stored = try BootClock(db, boot: boot) ?? BootClock()
+        var clock = stored.newest > self.clock.newest ? stored : self.clock
+        let facts = arrivals.compactMap { clock.note($0.reading) }
+        if let offset = clock.offset, clock.isKnown {
+            try clock.write(.found(offset), boot: boot, source: "clock", db)
         }
+        for fact in facts { try clock.write(fact, boot: boot, source: "clock", db) }
         // A salvage may have lost some.
         let assignments = try Int64.fetchSet(db, sql: "SELECT id FROM assignment")
         kept = kept.filter { assignments.contains($0.key) }
@@ -107,7 +112,7 @@ struct SetAside: Codable, Sendable {
             kept[next]?.doubt()
         }
         let segments = OpenSegments(nextSample: try RunStart.lastSample(db) + 1)
-        var commit = Commit(run: run, segments, wallOffset: wallOffset)
+        var commit = Commit(run: run, segments, clock)
         try commit.insert(
             arrivals.filter { !unsure.has($0) }.compactMap(changes.reassigned)[...], settings, db)
         let refused = unsure.uncounted(refusals).merging(
@@ -207,7 +212,7 @@ extension SampleQueue {
             let aside = SetAside(
                 store: (try? read("read store", StoreMarker.id(of:))) ?? "", bootID: run.bootID,
                 nonce: run.nonce, started: run.started, ended: clock.read().uptime,
-                wallOffset: run.wallOffset, arrivals: buffer.arrivals, refusals: buffer.refusals,
+                clock: run.clock, arrivals: buffer.arrivals, refusals: buffer.refusals,
                 known: UnsureCommit.Known(
                     nextSample: segments.nextSample, oldestWaiting: buffer.oldestUptime,
                     refusalsWritten: buffer.refusalsWritten),

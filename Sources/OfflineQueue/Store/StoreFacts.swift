@@ -30,6 +30,8 @@ public struct StoreFacts: Sendable, Hashable {
     public var damagedRows: Int
     /// The latest that was not acknowledged yet.
     public var missing: MissingStore?
+    /// The latest step of the running boot's wall clock.
+    public var clockStep: ClockStep?
     /// What is left of the disk; nil if the file system does not tell.
     public var room: DiskRoom?
 }
@@ -46,6 +48,7 @@ extension SampleQueue {
             committed: commits.committedUptime, stored: commits.storedUptimes,
             refused: buffer.refusedCount,
             salvage: repair.salvage, damagedRows: repair.findings.damagedRows,
-            missing: repair.findings.missing, room: DiskRoom(at: store.path))
+            missing: repair.findings.missing, clockStep: run.clock.steps.last,
+            room: DiskRoom(at: store.path))
     }
 }

@@ -10,17 +10,21 @@ public struct ClockReading: Sendable, Hashable {
     public var wall: UTC
     /// Whether the wall clock is trusted.
     public var isTrusted: Bool
+    /// How far it may be wrong by the kernel's estimate; nil if that says nothing.
+    public var error: Duration?
 
     /// A reading made of its parts.
-    public init(uptime: Uptime, wall: UTC, isTrusted: Bool) {
+    public init(uptime: Uptime, wall: UTC, isTrusted: Bool, error: Duration? = nil) {
         self.uptime = uptime
         self.wall = wall
         self.isTrusted = isTrusted
+        self.error = error
     }
 
     /// What the clocks would have said at another uptime of this boot.
     public func at(_ uptime: Uptime) -> ClockReading {
-        ClockReading(uptime: uptime, wall: wall - (self.uptime - uptime), isTrusted: isTrusted)
+        ClockReading(
+            uptime: uptime, wall: wall - (self.uptime - uptime), isTrusted: isTrusted, error: error)
     }
 
     /// The wall clock if it is trusted.
@@ -34,6 +38,9 @@ public protocol GatewayClock: Sendable {
     /// The time since boot, and the waits of whoever has this clock.
     var uptime: UptimeClock { get }
 
+    /// The times that it believes; whoever states a time is held to the same ones.
+    var credible: Range<UTC> { get }
+
     /// Both clocks and whether to believe the wall clock, now.
     func read() -> ClockReading
 }
@@ -41,6 +48,31 @@ public protocol GatewayClock: Sendable {
 extension GatewayClock {
     /// The machine's own.
     public var uptime: UptimeClock { .system }
+
+    /// From the building of this program to the end of ``ClockTrust/latestYear``.
+    public var credible: Range<UTC> { ClockTrust.credible(latestYear: ClockTrust.latestYear) }
+
+    /// The times that a file may give to a sample: credible ones up to a day after now, which is how far behind another
+    /// machine's clock this one may be, and those before, in which an older program may have recorded it.
+    var statable: Range<UTC> {
+        let end = credible.upperBound
+        let now = read().trustedWall
+        return ClockTrust.earliestMeasurable..<min(end, now.map { $0 + .seconds(86_400) } ?? end)
+    }
+
+    /// Why a reading is not trusted; nil if it is.
+    public func doubt(_ reading: ClockReading) -> ClockDoubt? {
+        if reading.isTrusted { return nil }
+        if reading.wall < credible.lowerBound { return .early(reading.wall) }
+        if reading.wall >= credible.upperBound {
+            return .late(
+                reading.wall,
+                latestYear:
+                    Int(CivilDate(daysSince1970: (credible.upperBound - .microseconds(1)).day).year)
+            )
+        }
+        return .unsynchronised
+    }
 
     /// Sleeps; returns early when the task is cancelled.
     ///
@@ -50,19 +82,14 @@ extension GatewayClock {
     }
 }
 
-/// When a sample can have been measured.
-enum PlausibleTime {
-    /// 2010-01-01T00:00:00Z: there was no Bluetooth Low Energy, and so no sensor like these, before.
-    static let earliest = UTC(microseconds: 1_262_304_000_000_000)
-    /// How far behind this machine's clock another one's may be: a day.
-    private static let ahead = Duration.seconds(86_400)
-
-    /// The times that a file or a person may give to a sample: up to a day after now.
-    static func range(at reading: ClockReading) -> ClosedRange<UTC> {
-        let latest =
-            reading.trustedWall.map { $0 + ahead } ?? ClockTrust.end(ofYear: ClockTrust.latestYear)
-        return earliest...max(latest, earliest)
-    }
+/// Why a wall clock is not trusted.
+public enum ClockDoubt: Sendable, Hashable {
+    /// It is credible, and nothing disciplines it.
+    case unsynchronised
+    /// It says a time before this program was built.
+    case early(UTC)
+    /// It says a time after the last year in which a clock is credible.
+    case late(UTC, latestYear: Int)
 }
 
 /// When the wall clock counts.
@@ -77,12 +104,23 @@ public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
     /// default of a machine without a battery clock.
     public static let earliestCredible = UTC(microseconds: 1_793_491_200_000_000)
 
+    /// 2010-01-01T00:00:00Z: there was no Bluetooth Low Energy, and so no sensor like these, before.
+    static let earliestMeasurable = UTC(microseconds: 1_262_304_000_000_000)
+
+    /// How far a clock may be wrong that the kernel calls synchronised: 16 s.
+    public static let errorMax = Duration.microseconds(KernelTime.errorMax)
+
     /// Five years after this program was built; the default of the last year in which a clock is credible. What a
     /// broken clock dates to 2038 or 2100 would stay at an exchange for good.
     public static let latestYear = 2031
 
+    /// The times in which a clock is credible.
+    static func credible(latestYear: Int) -> Range<UTC> {
+        earliestCredible..<max(earliestCredible, end(ofYear: latestYear))
+    }
+
     /// The first instant after a year.
-    public static func end(ofYear year: Int) -> UTC {
+    static func end(ofYear year: Int) -> UTC {
         UTC(
             microseconds: CivilDate(year: Int64(year) + 1, month: 1, day: 1).daysSince1970
                 * 86_400_000_000)
@@ -92,7 +130,7 @@ public enum ClockTrust: String, Sendable, Hashable, CaseIterable {
 /// The machine's own clocks.
 public struct SystemClock: GatewayClock {
     private let trust: ClockTrust
-    private let end: UTC
+    public let credible: Range<UTC>
     public let uptime: UptimeClock
 
     /// A clock that believes the wall clock as `trust` says, until the end of a year, and sleeps by `uptime`.
@@ -101,15 +139,15 @@ public struct SystemClock: GatewayClock {
         uptime: UptimeClock = .system
     ) {
         self.trust = trust
-        end = ClockTrust.end(ofYear: latestYear)
+        credible = ClockTrust.credible(latestYear: latestYear)
         self.uptime = uptime
     }
 
     /// Reads `CLOCK_BOOTTIME`, `CLOCK_REALTIME` and the kernel's synchronisation state.
     public func read() -> ClockReading {
         Self.read(
-            trust, before: end, uptime: { Uptime.now() }, wall: { UTC.now() },
-            isSynchronised: { KernelTime.isSynchronised })
+            trust, in: credible, uptime: { Uptime.now() }, wall: { UTC.now() },
+            error: { KernelTime.error })
     }
 
     /// The longest that two clocks may be read after one another and still be of one instant; a
@@ -120,11 +158,14 @@ public struct SystemClock: GatewayClock {
 
     /// Both clocks at one instant, and whether the wall clock was trusted before it and after: one
     /// that is just being set is not.
+    ///
+    /// - Parameter error: the kernel's, while its clock is synchronised.
     static func read(
-        _ trust: ClockTrust, before end: UTC = ClockTrust.end(ofYear: ClockTrust.latestYear),
-        uptime: () -> Uptime, wall: () -> UTC, isSynchronised: () -> Bool
+        _ trust: ClockTrust,
+        in credible: Range<UTC> = ClockTrust.credible(latestYear: ClockTrust.latestYear),
+        uptime: () -> Uptime, wall: () -> UTC, error: () -> Duration?
     ) -> ClockReading {
-        let wasTrusted = trust == .always || isSynchronised()
+        let wasTrusted = trust == .always || error() != nil
         var uptimeRead = uptime()
         var wallRead = wall()
         for _ in 1..<readingsMax {
@@ -133,10 +174,11 @@ public struct SystemClock: GatewayClock {
             uptimeRead = after
             wallRead = wall()
         }
-        let isStillTrusted = wasTrusted && (trust == .always || isSynchronised())
+        let error = error()
+        let isStillTrusted = wasTrusted && (trust == .always || error != nil)
         return ClockReading(
             uptime: uptimeRead, wall: wallRead,
-            isTrusted: isStillTrusted && wallRead >= ClockTrust.earliestCredible && wallRead < end)
+            isTrusted: isStillTrusted && credible.contains(wallRead), error: error)
     }
 }
 
@@ -147,13 +189,17 @@ enum KernelTime {
     /// `STA_UNSYNC` says less: chrony leaves it set where it is not to write the hardware clock.
     static let errorMax = 16_000_000
 
+    /// How far its clock may be wrong; nil while nothing disciplines it.
+    ///
     /// adjtimex(2) with no modes set only reads, and needs no privilege.
-    static var isSynchronised: Bool {
+    static var error: Duration? {
         var values = timex()
-        return adjtimex(&values) >= 0 && isSynchronised(maxError: values.maxerror)
+        return adjtimex(&values) >= 0 ? error(maxError: values.maxerror) : nil
     }
 
-    static func isSynchronised(maxError: Int) -> Bool { maxError < errorMax }
+    static func error(maxError: Int) -> Duration? {
+        maxError < errorMax ? .microseconds(max(0, maxError)) : nil
+    }
 }
 
 /// The name of the running boot.

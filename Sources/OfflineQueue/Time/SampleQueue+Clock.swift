@@ -1,7 +1,8 @@
 import Basics
 import GRDB
 
-/// A boot whose clock is not trusted, and what is known of when it was.
+/// A boot with samples whose time is not known, and what is known of when they came: its clock was never trusted, or
+/// jumped to another date.
 public struct UntrustedBoot: Sendable, Hashable {
     /// Its name (``BootID``).
     public let bootID: String
@@ -9,7 +10,7 @@ public struct UntrustedBoot: Sendable, Hashable {
     public let isRunning: Bool
     /// Samples that wait for its time.
     public let held: Int
-    /// `CLOCK_BOOTTIME` of its first and last frame.
+    /// `CLOCK_BOOTTIME` of the first and last frame without a time.
     public let uptimes: ClosedRange<Uptime>
     /// The least UTC − uptime, with which its frames come after all that is known to be older.
     public let earliestOffset: Duration
@@ -18,21 +19,22 @@ public struct UntrustedBoot: Sendable, Hashable {
 }
 
 extension SampleQueue {
-    /// Tells the queue what the clocks say: the first trusted reading of a boot fixes the offset by
-    /// which the times of its earlier samples are computed.
+    /// Tells the queue what the clocks say: the first trusted reading of a boot gives its earlier samples their time,
+    /// and the newest one counts for those that follow.
     public func noteClock(_ reading: ClockReading) throws(QueueError) {
-        guard run.wallOffset == nil, reading.isTrusted else { return }
-        let offset = WallOffset(utc: reading.wall, uptime: reading.uptime)
-        try write("note clock") { [boot = run.boot] db in
-            try db.trust(boot: boot, offset: offset, source: "clock")
+        var clock = run.clock
+        if let fact = clock.note(reading) {
+            try write("note clock") { [clock, boot = run.boot] db in
+                try clock.write(fact, boot: boot, source: "clock", db)
+            }
         }
-        run.trust(wallOffset: offset)
+        run.adopt(clock)
     }
 
-    /// A technician states that in the boot named `bootID`, which never had a trusted clock, UTC
-    /// was uptime + `wallOffset`.
+    /// A technician states that UTC was uptime + `wallOffset` for the samples without a time of the boot named
+    /// `bootID`.
     ///
-    /// Throws `already-set` if that boot's clock is known, and `invalid-argument` if its frames would
+    /// Throws `already-set` if that boot has none, and `invalid-argument` if its frames would
     /// have come before this program was built (``ClockTrust/earliestCredible``) or, by a
     /// trusted clock, would come in the future.
     public func release(
@@ -41,20 +43,20 @@ extension SampleQueue {
         let offset = WallOffset(wallOffset)
         let operation = "release boot"
         let reading = clock.read()
-        let now = reading.trustedWall ?? PlausibleTime.range(at: reading).upperBound
-        let released = try write(operation) { db -> Int64 in
-            let row = try Row.fetchOne(
-                db, sql: "SELECT id, wall_offset_us FROM boot WHERE boot_id = ?",
-                arguments: [bootID])
-            guard let row, let id = row[0] as Int64? else {
+        let credible = clock.credible
+        let now = reading.trustedWall ?? credible.upperBound
+        let released = try write(operation) { db -> (boot: Int64, clock: BootClock) in
+            let id = try Int64.fetchOne(
+                db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [bootID])
+            guard let id, var clock = try BootClock(db, boot: id) else {
                 throw QueueError(.unknownReference, operation, "no such boot")
             }
-            guard row[1] as Int64? == nil else {
+            let uptimes = try Self.uptimes(db, boot: id)
+            guard !clock.isKnown || uptimes != nil else {
                 throw QueueError(.alreadySet, operation, "its clock is known")
             }
-            if let uptimes = try Self.uptimes(db, boot: id) {
-                guard let first = offset.utc(uptimes.lowerBound),
-                    first >= ClockTrust.earliestCredible
+            if let uptimes {
+                guard let first = offset.utc(uptimes.lowerBound), first >= credible.lowerBound
                 else {
                     throw QueueError(
                         .invalidArgument, operation, "its frames would be older than this program")
@@ -64,10 +66,14 @@ extension SampleQueue {
                         .invalidArgument, operation, "its frames would be in the future")
                 }
             }
-            try db.trust(boot: id, offset: offset, source: "technician")
-            return id
+            let last = uptimes?.upperBound ?? .zero
+            if let step = clock.set(offset, at: last) {
+                try clock.write(.stepped(step), boot: id, source: "technician", db)
+            }
+            try clock.write(.found(offset), boot: id, source: "technician", db)
+            return (id, clock)
         }
-        if released == run.boot { run.trust(wallOffset: offset) }
+        if released.boot == run.boot { run.adopt(released.clock) }
     }
 
     /// The boots with samples whose clock is not trusted, oldest first: what
@@ -80,7 +86,7 @@ extension SampleQueue {
                 sql: """
                     SELECT b.id, b.boot_id, sum(s.stored - s.delivered - s.dead - s.dropped)
                     FROM boot b JOIN run r ON r.boot = b.id JOIN segment s ON s.run = r.id
-                    WHERE b.wall_offset_us IS NULL
+                    WHERE s.wall_offset_us IS NULL
                     GROUP BY b.id HAVING sum(s.stored) > 0 ORDER BY b.id
                     """)
             return try rows.compactMap { row in
@@ -101,13 +107,14 @@ extension SampleQueue {
         }
     }
 
-    /// Uptimes of the first and last frame of a boot; nil if it has none.
+    /// Uptimes of the first and last frame of a boot in segments without a time; nil if it has none.
     private static func uptimes(_ db: Database, boot: Int64) throws -> ClosedRange<Uptime>? {
         let row = try Row.fetchOne(
             db,
             sql: """
                 SELECT min(s.first_uptime_us), max(s.last_uptime_us)
-                FROM segment s JOIN run r ON r.id = s.run WHERE r.boot = ?
+                FROM segment s JOIN run r ON r.id = s.run
+                WHERE r.boot = ? AND s.wall_offset_us IS NULL
                 """, arguments: [boot])
         guard let first = row?[0] as Uptime?, let last = row?[1] as Uptime?, first <= last else {
             return nil
@@ -123,9 +130,8 @@ extension SampleQueue {
         let before = try UTC.fetchOne(
             db,
             sql: """
-                SELECT max(s.last_uptime_us + b.wall_offset_us)
-                FROM segment s JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
-                WHERE b.id < ?
+                SELECT max(s.last_uptime_us + s.wall_offset_us)
+                FROM segment s JOIN run r ON r.id = s.run WHERE r.boot < ?
                 """, arguments: [boot])
         let after = try UTC.fetchOne(
             db,
@@ -134,16 +140,5 @@ extension SampleQueue {
                 FROM run r JOIN boot b ON b.id = r.boot WHERE b.id > ?
                 """, arguments: [boot])
         return (before, after)
-    }
-}
-
-extension Database {
-    /// Fixes the offset of a boot, unless it has one.
-    func trust(boot: Int64, offset: WallOffset, source: String) throws {
-        try execute(
-            sql: """
-                UPDATE boot SET wall_offset_us = ?, offset_source = ?
-                WHERE id = ? AND wall_offset_us IS NULL
-                """, arguments: [offset, source, boot])
     }
 }

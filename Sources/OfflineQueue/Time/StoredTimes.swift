@@ -71,3 +71,11 @@ extension WallOffset: Codable {
         try container.encode(microseconds)
     }
 }
+
+extension Duration {
+    /// Whole milliseconds of a bound, rounded up; 0 for less than nothing.
+    public var millisecondsAtMost: Int64 {
+        let whole = max(0, microseconds)
+        return whole / 1000 + (whole % 1000 > 0 ? 1 : 0)
+    }
+}

@@ -4,21 +4,24 @@ import GRDB
 /// The boots of the store and their clocks.
 struct Boots: Sendable {
     private var ids: [Int64: String] = [:]
-    private var offsets: [Int64: WallOffset] = [:]
+    private var clocks: [Int64: BootClock] = [:]
 
     init(_ db: Database) throws {
-        let rows = try Row.fetchCursor(db, sql: "SELECT id, boot_id, wall_offset_us FROM boot")
+        let rows = try Row.fetchCursor(
+            db, sql: "SELECT \(BootClock.columns), id, boot_id FROM boot")
         while let row = try rows.next() {
-            guard let boot = row[0] as Int64? else { continue }
-            ids[boot] = row[1] ?? ""
-            offsets[boot] = row[2]
+            guard let boot = row[BootClock.columnCount] as Int64? else { continue }
+            ids[boot] = row[BootClock.columnCount + 1] ?? ""
+            clocks[boot] = BootClock(row)
         }
     }
 
     func id(_ boot: Int64) -> String { ids[boot] ?? "" }
 
-    /// The time of an instant, if its boot's clock is trusted.
-    func utc(_ instant: Instant) -> UTC? { offsets[instant.boot]?.utc(instant.uptime) }
+    /// The time of an instant by the newest trusted reading of its boot's clock, if there is one.
+    func utc(_ instant: Instant) -> UTC? {
+        clocks[instant.boot]?.answer(instant.uptime)?.offset.utc(instant.uptime)
+    }
 
     /// From one instant to another: by uptime in one boot, else by the wall clocks if both are
     /// known and agree on the order.
@@ -68,29 +71,53 @@ struct GapRow: Sendable {
         _ db: Database, assignment: Int64?, sensor: Int64? = nil, since: UTC?, until: UTC?,
         limit: Int
     ) throws -> [GapRow] {
-        try Row.fetchAll(
+        // Named alone where there is one, so that SQLite goes by its index.
+        let ofAssignment = assignment == nil ? "TRUE" : "g.assignment = ?1"
+        return try Row.fetchAll(
             db,
             sql: """
-                SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us,
-                    g.until_boot, g.until_uptime_us
-                FROM gap g
-                JOIN assignment a ON a.id = g.assignment
-                JOIN boot b ON b.id = g.from_boot
-                JOIN boot e ON e.id = g.until_boot
-                WHERE (?1 IS NULL OR g.assignment = ?1)
+                \(columns)
+                WHERE \(ofAssignment) AND (?1 IS NULL OR TRUE)
                     AND (?2 IS NULL OR coalesce(g.until_uptime_us + e.wall_offset_us > ?2, TRUE))
                     AND (?3 IS NULL OR coalesce(g.from_uptime_us + b.wall_offset_us < ?3, TRUE))
                     AND (?5 IS NULL OR a.sensor = ?5)
                 ORDER BY g.from_boot, g.from_uptime_us, g.assignment LIMIT ?4
                 """, arguments: [assignment, since, until, limit, sensor]
-        ).map { row in
-            GapRow(
-                assignment: row[0] ?? 0, sensor: row[1] ?? 0,
-                // A cause that this program has no word for cannot be told in its words.
-                cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
-                from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero),
-                until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? .zero))
-        }
+        ).map(GapRow.init)
+    }
+
+    /// Those of all assignments that overlap a day, and those that lead from one boot to another: without them a
+    /// time line does not get to the boots of the day.
+    static func around(_ db: Database, dayStartingAt day: UTC) throws -> [GapRow] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                \(columns)
+                WHERE g.until_boot IS NOT NULL AND (g.from_boot <> g.until_boot
+                    OR coalesce(g.until_uptime_us + e.wall_offset_us > ?1
+                        AND g.from_uptime_us + b.wall_offset_us < ?2, TRUE))
+                """, arguments: [day, day + Coverage.day]
+        ).map(GapRow.init)
+    }
+
+    private static let columns = """
+        SELECT g.assignment, a.sensor, g.cause, g.from_boot, g.from_uptime_us,
+            g.until_boot, g.until_uptime_us
+        FROM gap g
+        JOIN assignment a ON a.id = g.assignment
+        JOIN boot b ON b.id = g.from_boot
+        JOIN boot e ON e.id = g.until_boot
+        """
+}
+
+extension GapRow {
+    fileprivate init(_ row: Row) {
+        self.init(
+            assignment: row[0] ?? 0, sensor: row[1] ?? 0,
+            // A cause that this program has no word for cannot be told in its words.
+            cause: GapCause(rawValue: row[2] ?? "") ?? .silent,
+            from: Instant(boot: row[3] ?? 0, uptime: row[4] ?? .zero),
+            until: Instant(boot: row[5] ?? 0, uptime: row[6] ?? .zero))
     }
 }
 

@@ -7,7 +7,8 @@ struct ExportLine: Sendable {
     static let formatVersion = 1
     static let header = "{\"format\":\"\(formatName)\",\"version\":\(formatVersion)}"
     static let columns = [
-        "uuid", "time", "boot", "uptime_us", "sensor", "assignment", "enrollment", "patient", "bpm",
+        "uuid", "time", "time_uncertainty_ms", "boot", "uptime_us", "sensor", "assignment",
+        "enrollment", "patient", "bpm",
         "rr_1024", "flags", "frame", "state", "further",
     ]
 
@@ -53,6 +54,12 @@ struct ExportLine: Sendable {
         sample.time(segment.wallOffset).flatMap(UTCText.text)
     }
 
+    /// Whole milliseconds, rounded up.
+    private var uncertainty: String? {
+        guard time != nil, let bound = sample.timeUncertainty(segment.clock) else { return nil }
+        return String(bound.millisecondsAtMost)
+    }
+
     private var measurement: HeartRateMeasurement? {
         try? HeartRateMeasurement(frame: sample.frame)
     }
@@ -70,6 +77,7 @@ struct ExportLine: Sendable {
             if let value { line += ",\"\(name)\":\(value)" }
         }
         add("time", time.map(Self.quoted))
+        add("time_uncertainty_ms", uncertainty)
         add("boot", Self.quoted(segment.bootID))
         add("uptime_us", String(sample.uptime.microseconds))
         add("sensor", Self.quoted(segment.sensor))
@@ -96,7 +104,8 @@ struct ExportLine: Sendable {
     var csv: String {
         let measurement = measurement
         let fields: [String] = [
-            uuid, time ?? "", segment.bootID, String(sample.uptime.microseconds), segment.sensor,
+            uuid, time ?? "", uncertainty ?? "", segment.bootID, String(sample.uptime.microseconds),
+            segment.sensor,
             String(segment.assignmentID), segment.own.name ?? "", segment.patient ?? "",
             measurement.map { String($0.bpm) } ?? "",
             measurement?.rrIntervals.map(String.init).joined(separator: " ") ?? "",
@@ -130,8 +139,10 @@ enum SampleState: String, Sendable, Hashable, Codable {
     case pending
     /// It waits for a person.
     case held
-    /// It is delivered, or dropped by policy.
-    case settled
+    /// The destination has it.
+    case delivered
+    /// A policy or a person has withheld it.
+    case dropped
     /// The destination refused it for good.
     case dead
 

@@ -3,9 +3,12 @@ import Foundation
 
 /// What may be read of one line of an export file; the rest of its fields is for people.
 struct ImportLine: Sendable {
+    /// Its number in the file, from 1.
+    var line = 0
     var nonce: UInt64
     var number: Int64
     var time: UTC?
+    var timeUncertainty: Duration?
     var bootID: String
     var uptime: Uptime
     var sensor: String
@@ -22,6 +25,7 @@ extension ImportLine {
     private struct Fields: Decodable {
         var uuid: String
         var time: String?
+        var timeUncertainty: Int64?
         var boot: String
         var uptime: Uptime
         var sensor: String
@@ -34,6 +38,7 @@ extension ImportLine {
 
         enum CodingKeys: String, CodingKey {
             case uuid, time, boot, sensor, assignment, patient, flags, frame, state, further
+            case timeUncertainty = "time_uncertainty_ms"
             case uptime = "uptime_us"
         }
     }
@@ -51,6 +56,9 @@ extension ImportLine {
     /// Eight thousand years: longer than any machine runs.
     private static let uptimeMax = Uptime(microseconds: UTCText.latest.microseconds)
 
+    /// A century, in milliseconds.
+    private static let uncertaintyMax: Int64 = 100 * 366 * 86_400_000
+
     /// Reads one line; throws what is wrong with it.
     init(_ bytes: [UInt8], _ decoder: JSONDecoder) throws(ImportFault) {
         let fields: Fields
@@ -60,7 +68,8 @@ extension ImportLine {
             throw ImportFault(reason: Self.reason(error))
         }
         guard let identity = SampleIdentity(text: fields.uuid), identity.kind == .heartRate,
-            identity.sample > 0
+            identity.sample > 0,
+            SampleIdentity.isNonce(Int64(bitPattern: identity.runNonce))
         else { throw ImportFault(reason: "uuid is not that of a sample") }
         let texts = [fields.boot, fields.sensor] + (fields.patient.map { [$0] } ?? [])
         guard texts.allSatisfy({ (1...SampleQueue.textCharactersMax).contains($0.count) }) else {
@@ -80,12 +89,16 @@ extension ImportLine {
             }
             time = read
         }
+        guard (0...Self.uncertaintyMax).contains(fields.timeUncertainty ?? 0) else {
+            throw ImportFault(reason: "time_uncertainty_ms is out of range")
+        }
         guard let frame = Self.bytes(hex: fields.frame), frame.count <= Arrival.frameBytesMax else {
             throw ImportFault(reason: "frame is not the hex of at most 512 octets")
         }
         self.init(
             nonce: identity.runNonce, number: identity.sample, time: time,
-            bootID: fields.boot, uptime: fields.uptime, sensor: fields.sensor.uppercased(),
+            timeUncertainty: fields.timeUncertainty.map { .milliseconds($0) }, bootID: fields.boot,
+            uptime: fields.uptime, sensor: fields.sensor.uppercased(),
             assignment: fields.assignment, patient: fields.patient, flags: fields.flags,
             frame: frame, state: fields.state,
             waitsFor: further.filter { $0.value.isUnsent }.keys.sorted())

@@ -73,7 +73,9 @@ final class ImportReader {
             return nil
         }
         samples += 1
-        return try ImportLine(bytes, decoder)
+        var sample = try ImportLine(bytes, decoder)
+        sample.line = line
+        return sample
     }
 
     /// The next line without its end; nil at the end of the file.

@@ -27,6 +27,8 @@ struct SampleImport: Sendable {
         var lastUptime: Uptime
         /// Its day (UTC), in days since 1970-01-01; nil without a time.
         var day: Int64?
+        /// Of all its samples; nil without a time.
+        var wallOffset: WallOffset?
     }
 
     private let survey: ImportSurvey
@@ -42,8 +44,10 @@ struct SampleImport: Sendable {
     private var assignments: [Place: Int64] = [:]
     private var segments: [Int64: Segment] = [:]
     private var seen: ImportedNumbers?
-    /// What this store has given numbers to, by its own runs; read anew in each transaction.
-    private var given: [Int64: GivenNumbers] = [:]
+    /// What this store has of runs; read anew in each transaction.
+    private var stored: [Int64: StoredRun] = [:]
+    /// The samples of this slice that were taken.
+    private var taken: [SampleIdentity: ImportLine] = [:]
     /// The run that goes on giving numbers.
     private var currentRun: Int64 = 0
     private var lastNumber: (nonce: UInt64, number: Int64)?
@@ -68,7 +72,8 @@ struct SampleImport: Sendable {
         self.nextSample = nextSample
         self.currentRun = currentRun
         segments = [:]
-        given = [:]
+        stored = [:]
+        taken = [:]
         lastNumber = nil
         roomRowsLeft = 0
         let insertion = try SampleInsertion(db)
@@ -102,8 +107,8 @@ struct SampleImport: Sendable {
         var segment = try segment(of: assignment, run, id: id, sample, db)
         try insertion.insert(
             SampleRow(
-                id: id, segment: segment.id, uptime: sample.uptime, wall: sample.time,
-                flags: sample.flags, frame: sample.frame))
+                id: id, segment: segment.id, uptime: sample.uptime,
+                uncertainty: sample.timeUncertainty, flags: sample.flags, frame: sample.frame))
         segment.count += 1
         segment.lastSample = id
         segment.lastUptime = max(segment.lastUptime, sample.uptime)
@@ -177,15 +182,25 @@ struct SampleImport: Sendable {
             try seen?.write(db)
             seen = ImportedNumbers(run: run.id)
         }
+        if let same = taken[sample.identity] {
+            return same.isSame(as: sample) ? .known : .unsure(.numberTaken)
+        }
+        let stored = try stored[run.id] ?? StoredRun(run: run.id, db)
+        self.stored[run.id] = stored
+        if let isSame = try stored.isSame(as: sample, db) {
+            return isSame ? .known : .unsure(.numberTaken)
+        }
+        // It was here, and is done with.
         if try seen?.has(sample.number, db) ?? false { return .known }
         if run.isOwn {
-            let numbers = try given[run.id] ?? GivenNumbers(run: run.id, db)
-            given[run.id] = numbers
-            if sample.number <= numbers.last { return try numbers.standing(of: sample, db) }
+            if sample.number <= stored.lastGiven {
+                return stored.isSettled(sample) ? .known : .unsure(.lost)
+            }
             // It would give the same number to another sample.
             if run.id == currentRun { return .unsure(.runGoesOn) }
         }
         try seen?.insert(sample.number, db)
+        taken[sample.identity] = sample
         return .new
     }
 
@@ -207,8 +222,11 @@ struct SampleImport: Sendable {
         let run = Run(
             id: row?[0] ?? 0, isOwn: row?[1] as Bool? != true, boot: row?[2] ?? 0)
         // The first file may have been written before that boot's clock was known.
-        if !run.isOwn, let offset = offset(ofRun: sample.nonce) {
-            try db.trust(boot: run.boot, offset: offset, source: "import")
+        if !run.isOwn, let offset = survey.offsets[sample.nonce],
+            var clock = try BootClock(db, boot: run.boot), clock.offset == nil
+        {
+            _ = clock.set(offset, at: sample.uptime)
+            try clock.write(.found(offset), boot: run.boot, source: "import", db)
         }
         runs[sample.nonce] = run
         return run
@@ -222,11 +240,11 @@ struct SampleImport: Sendable {
             db, sql: "SELECT id FROM boot WHERE boot_id = ?", arguments: [sample.bootID]) ?? 0
     }
 
-    /// The offset of a run's boot, if one of its samples has a time.
-    private func offset(ofRun nonce: UInt64) -> WallOffset? {
-        survey.spans.lazy.filter { $0.key.nonce == nonce }.compactMap { _, span in
-            span.firstTime.map { WallOffset(utc: $0, uptime: span.firstUptime) }
-        }.first
+    /// How far UTC was ahead of a sample's uptime: a line without a time has that of its run or of its boot.
+    private func offset(of sample: ImportLine, _ run: Run, _ db: Database) throws -> WallOffset? {
+        if let time = sample.time { return WallOffset(utc: time, uptime: sample.uptime) }
+        if let offset = survey.offsets[sample.nonce] { return offset }
+        return try BootClock(db, boot: run.boot)?.answer(sample.uptime)?.offset
     }
 
     /// An assignment of its own for each of the file's in each of its runs and for each choice of
@@ -268,10 +286,11 @@ struct SampleImport: Sendable {
         of assignment: Int64, _ run: Run, id: Int64, _ sample: ImportLine, _ db: Database
     ) throws -> Segment {
         let uptime = sample.uptime
-        let day = sample.time?.day
+        let offset = try offset(of: sample, run, db)
+        let day = offset?.utc(uptime)?.day
         if let known = segments[assignment] {
             if known.shift == shift, id - known.lastSample <= SampleQueue.segmentHoleMax,
-                known.day == day
+                known.day == day, known.wallOffset == offset
             {
                 return known
             }
@@ -280,16 +299,17 @@ struct SampleImport: Sendable {
         try db.execute(
             sql: """
                 INSERT INTO segment (id, assignment, run, first_sample, last_sample, settled_through,
-                    pruned_through, first_uptime_us, last_uptime_us, identity_shift)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    pruned_through, first_uptime_us, last_uptime_us, identity_shift, wall_offset_us)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 try db.nextNumber(of: "segment"), assignment, run.id, id, id - 1, id - 1, id - 1,
-                uptime, uptime, shift,
+                uptime, uptime, shift, offset,
             ])
         let segment = Segment(
-            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime, day: day
-        )
+            id: db.lastInsertedRowID, shift: shift, lastSample: id - 1, lastUptime: uptime,
+            day: day,
+            wallOffset: offset)
         try Commit.beginFurtherDeliveries(db, of: segment.id, assignment, after: id - 1)
         return segment
     }
@@ -317,13 +337,21 @@ private enum Standing {
     case unsure(UnsureSamples.Reason)
 }
 
-/// The numbers that this store gave in a run of its own, and what became of the samples.
-private struct GivenNumbers: Sendable {
+/// What this store has of a run, recorded here or imported.
+private struct StoredRun: Sendable {
+    /// Samples whose numbers here lie as far from those of their run.
+    private struct Shifted: Sendable {
+        var shift: Int64
+        /// In the run.
+        var numbers: ClosedRange<Int64>
+    }
+
     private let run: Int64
-    /// The highest number that the run gave; 0 if it gave none.
-    let last: Int64
-    /// What every destination is done with, by the sensor's address.
-    private let settled: [String: [ClosedRange<Int64>]]
+    private var shifted: [Shifted] = []
+    /// The highest number that the run gave here; 0 if it gave none.
+    private(set) var lastGiven: Int64 = 0
+    /// What every destination is done with of the samples that the run gave here, by the sensor's address.
+    private var settled: [String: [ClosedRange<Int64>]] = [:]
 
     init(run: Int64, _ db: Database) throws {
         self.run = run
@@ -331,36 +359,72 @@ private struct GivenNumbers: Sendable {
         let segments = try Row.fetchAll(
             db,
             sql: """
-                SELECT n.address, s.first_sample, s.last_sample, \(Pruning.floorSQL) AS floor
+                SELECT n.address, s.first_sample, s.last_sample, \(Pruning.floorSQL) AS floor,
+                    s.identity_shift, EXISTS (
+                        SELECT 1 FROM imported i WHERE i.run = ?1
+                        AND s.last_sample BETWEEN i.first_number AND i.last_number) AS is_imported
                 FROM segment s JOIN assignment a ON a.id = s.assignment
                 JOIN sensor n ON n.id = a.sensor
-                WHERE s.run = ?1 AND s.identity_shift = 0 AND NOT EXISTS (
-                    SELECT 1 FROM imported i WHERE i.run = ?1
-                    AND s.last_sample BETWEEN i.first_number AND i.last_number)
+                WHERE s.run = ?1 AND s.first_sample <= s.last_sample
                 """, arguments: [run])
-        var last: Int64 = 0
-        var settled: [String: [ClosedRange<Int64>]] = [:]
+        var bounds: [Int64: ClosedRange<Int64>] = [:]
         for segment in segments {
-            last = max(last, segment["last_sample"] ?? 0)
             let first: Int64 = segment["first_sample"] ?? 0
+            let last: Int64 = segment["last_sample"] ?? 0
+            let shift: Int64 = segment["identity_shift"] ?? 0
+            guard first <= last else { continue }
+            let known = bounds[shift]
+            bounds[shift] =
+                min(known?.lowerBound ?? first, first)...max(known?.upperBound ?? last, last)
+            guard shift == 0, segment["is_imported"] as Bool? != true else { continue }
+            lastGiven = max(lastGiven, last)
             let floor: Int64 = segment["floor"] ?? 0
-            guard first <= floor else { continue }
-            settled[segment["address"] ?? "", default: []].append(first...floor)
+            if first <= floor {
+                settled[segment["address"] ?? "", default: []].append(first...floor)
+            }
         }
-        self.last = last
-        self.settled = settled
+        shifted = bounds.map { shift, ids in
+            Shifted(shift: shift, numbers: (ids.lowerBound &- shift)...(ids.upperBound &- shift))
+        }
     }
 
-    func standing(of sample: ImportLine, _ db: Database) throws -> Standing {
-        let there = try Uptime.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT p.uptime_us FROM sample p JOIN segment s ON s.id = p.segment
-                    WHERE p.id = ? AND s.run = ? AND s.identity_shift = 0
-                    """), arguments: [sample.number, run])
-        if let there { return there == sample.uptime ? .known : .unsure(.numberTaken) }
-        let isSettled = settled[sample.sensor]?.contains { $0.contains(sample.number) } ?? false
-        return isSettled ? .known : .unsure(.lost)
+    /// Whether the sample that has this one's number here is the same; nil if there is none.
+    func isSame(as sample: ImportLine, _ db: Database) throws -> Bool? {
+        for part in shifted where part.numbers.contains(sample.number) {
+            let row = try Row.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT p.uptime_us, p.frame, n.address, s.wall_offset_us
+                        FROM sample p JOIN segment s ON s.id = p.segment
+                        JOIN assignment a ON a.id = s.assignment JOIN sensor n ON n.id = a.sensor
+                        WHERE p.id = ? AND s.run = ? AND s.identity_shift = ?
+                        """), arguments: [sample.number &+ part.shift, run, part.shift])
+            guard let row else { continue }
+            let uptime: Uptime = row[0] ?? .zero
+            return sample.isSame(
+                uptime: uptime, frame: (row[1] as Data?).map { [UInt8]($0) } ?? [],
+                sensor: row[2] ?? "", time: (row[3] as WallOffset?)?.utc(uptime))
+        }
+        return nil
+    }
+
+    /// Whether every destination is done with a sample that the run gave its number here.
+    func isSettled(_ sample: ImportLine) -> Bool {
+        settled[sample.sensor]?.contains { $0.contains(sample.number) } ?? false
+    }
+}
+
+extension ImportLine {
+    fileprivate var identity: SampleIdentity { SampleIdentity(runNonce: nonce, sample: number) }
+
+    fileprivate func isSame(as other: ImportLine) -> Bool {
+        isSame(uptime: other.uptime, frame: other.frame, sensor: other.sensor, time: other.time)
+    }
+
+    /// Whether it is the sample of this content. A time that one of the two does not know tells nothing.
+    fileprivate func isSame(uptime: Uptime, frame: [UInt8], sensor: String, time: UTC?) -> Bool {
+        self.uptime == uptime && self.frame == frame && self.sensor == sensor
+            && (self.time == nil || time == nil || self.time == time)
     }
 }
 

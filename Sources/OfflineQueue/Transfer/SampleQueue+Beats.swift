@@ -56,10 +56,8 @@ private struct BeatExport {
         let segments = try Row.fetchCursor(
             db,
             sql: """
-                SELECT s.id, n.address, b.wall_offset_us, s.first_sample, s.last_sample
+                SELECT s.id, n.address, s.wall_offset_us, s.first_sample, s.last_sample
                 FROM segment s
-                JOIN run r ON r.id = s.run
-                JOIN boot b ON b.id = r.boot
                 JOIN assignment a ON a.id = s.assignment
                 JOIN sensor n ON n.id = a.sensor
                 WHERE ?1 IS NULL OR n.address = ?1

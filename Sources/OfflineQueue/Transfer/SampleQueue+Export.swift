@@ -208,10 +208,23 @@ struct ExportedSegment: Sendable {
         var name: String?
         var settledThrough: Int64
         var isHeld: Bool
+        /// What it does not get.
+        var dropped: [ClosedRange<Int64>]
 
         func state(of sample: Int64, _ isRequeued: Bool?) -> SampleState {
             if sample > settledThrough || isRequeued == true { return isHeld ? .held : .pending }
-            return isRequeued == false ? .dead : .settled
+            if isRequeued == false { return .dead }
+            return isDropped(sample) ? .dropped : .delivered
+        }
+
+        /// Looks in half of what is left, again and again: there may be a range for every other sample.
+        private func isDropped(_ sample: Int64) -> Bool {
+            var (first, end) = (0, dropped.count)
+            while first < end {
+                let middle = (first + end) / 2
+                if dropped[middle].upperBound < sample { first = middle + 1 } else { end = middle }
+            }
+            return first < dropped.count && dropped[first].contains(sample)
         }
     }
 
@@ -222,6 +235,7 @@ struct ExportedSegment: Sendable {
     var nonce: UInt64
     var bootID: String
     var wallOffset: WallOffset?
+    var clock: BootClock?
     var sensor: String
     var patient: String?
 
@@ -230,9 +244,9 @@ struct ExportedSegment: Sendable {
             db.cachedStatement(
                 sql: """
                     SELECT s.settled_through, s.identity_shift, s.assignment, r.nonce, b.boot_id,
-                        b.wall_offset_us, n.address, coalesce(a.patient, e.patient), e.name,
-                        e.id IS NULL OR b.wall_offset_us IS NULL OR e.state <> 'active'
-                            OR e.hold_reason IS NOT NULL
+                        s.wall_offset_us, n.address, coalesce(a.patient, e.patient), e.name,
+                        e.id IS NULL OR s.wall_offset_us IS NULL OR e.state <> 'active'
+                            OR e.hold_reason IS NOT NULL, r.boot
                     FROM segment s
                     JOIN run r ON r.id = s.run
                     JOIN boot b ON b.id = r.boot
@@ -241,8 +255,21 @@ struct ExportedSegment: Sendable {
                     LEFT JOIN enrollment e ON e.id = a.enrollment
                     WHERE s.id = ?
                     """), arguments: [id])
-        guard let row, let nonce = row[3] as Int64? else { return nil }
-        own = Delivery(name: row[8], settledThrough: row[0] ?? 0, isHeld: row[9] ?? true)
+        guard let row else { return nil }
+        let ranges = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT destination, first_sample, last_sample FROM dropped_range
+                    WHERE segment = ? ORDER BY first_sample
+                    """), arguments: [id])
+        var dropped: [Int64: [ClosedRange<Int64>]] = [:]
+        for range in ranges {
+            let first: Int64 = range[1] ?? 0
+            dropped[range[0] ?? 0, default: []].append(first...max(first, range[2] ?? 0))
+        }
+        own = Delivery(
+            name: row[8], settledThrough: row[0] ?? 0, isHeld: row[9] ?? true,
+            dropped: dropped[0] ?? [])
         let isUntimed = row[5] as Int64? == nil
         further = try Row.fetchAll(
             db.cachedStatement(
@@ -253,17 +280,20 @@ struct ExportedSegment: Sendable {
                     WHERE d.segment = ? ORDER BY e.name
                     """), arguments: [id]
         ).map { row in
-            (
-                row[0] ?? 0,
+            let destination: Int64 = row[0] ?? 0
+            return (
+                destination,
                 Delivery(
-                    name: row[1], settledThrough: row[2] ?? 0, isHeld: isUntimed || row[3] ?? true)
+                    name: row[1], settledThrough: row[2] ?? 0, isHeld: isUntimed || row[3] ?? true,
+                    dropped: dropped[destination] ?? [])
             )
         }
         identityShift = row[1] ?? 0
         assignmentID = row[2] ?? 0
-        self.nonce = UInt64(bitPattern: nonce)
+        nonce = try SampleIdentity.nonce(stored: row[3])
         bootID = row[4] ?? ""
         wallOffset = row[5]
+        clock = try BootClock(db, boot: row[10] ?? 0)
         sensor = row[6] ?? ""
         patient = row[7]
     }

@@ -38,8 +38,8 @@ public struct ImportSummary: Sendable, Hashable {
     public internal(set) var added = 0
     /// Samples that are or were here already.
     public internal(set) var known = 0
-    /// Samples of this store's own runs that are not taken, since they might be delivered twice: they were lost
-    /// here, and whether they had been delivered is not known; or their number is another sample's here, or
+    /// Samples that are not taken, since they might be delivered twice, or something else in their place: they were
+    /// lost here, and whether they had been delivered is not known; or their number is another sample's here, or
     /// may become one's, as their run is still under way.
     public internal(set) var unsure = 0
     /// Which these are, in the order of the file; what is beyond ``unsureListedMax`` is only counted.
@@ -90,7 +90,7 @@ extension SampleQueue {
     ) async throws(QueueError) -> ImportSummary {
         let patient = try await patient(for: target)
         var told = ImportProgress()
-        var survey = ImportSurvey(patient: patient, times: PlausibleTime.range(at: clock.read()))
+        var survey = ImportSurvey(patient: patient, times: clock.statable)
         var reader = try ImportReader(path: path)
         while let sample = try reader.nextSample() {
             do { try survey.add(sample, line: reader.line) } catch { throw reader.fault(error) }
@@ -184,11 +184,11 @@ struct ImportSurvey: Sendable {
     private var waiting: Set<Waiting> = []
 
     /// When samples can have been measured.
-    private let times: ClosedRange<UTC>
+    private let times: Range<UTC>
     /// The offset of each run's boot, by the first of its samples with a time.
-    private var offsets: [UInt64: WallOffset] = [:]
+    private(set) var offsets: [UInt64: WallOffset] = [:]
 
-    init(patient: String?, times: ClosedRange<UTC>) {
+    init(patient: String?, times: Range<UTC>) {
         self.patient = patient
         self.times = times
     }
@@ -207,11 +207,12 @@ struct ImportSurvey: Sendable {
         }
     }
 
-    private static func described(_ times: ClosedRange<UTC>) -> String {
+    private static func described(_ times: Range<UTC>) -> String {
         func day(_ time: UTC) -> String {
             UTCText.text(time).map { String($0.prefix(10)) } ?? "?"
         }
-        return "before \(day(times.lowerBound)) or after \(day(times.upperBound))"
+        return
+            "before \(day(times.lowerBound)) or after \(day(times.upperBound - .microseconds(1)))"
     }
 
     mutating func add(_ sample: ImportLine, line: Int) throws(ImportFault) {

@@ -1,13 +1,14 @@
 import Basics
 
-/// Samples of this store's own runs that an import did not take: of one assignment, one after the other in the file,
+/// Samples that an import did not take: of one assignment, one after the other in the file,
 /// for one reason.
 public struct UnsureSamples: Sendable, Hashable {
     /// Why they were not taken.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// This store had them and lost them, and does not know whether they had been delivered.
         case lost
-        /// Another sample has their number here, and with it their identity.
+        /// Another sample has their number here, and with it their identity: its frame, its sensor or its time
+        /// differs.
         case numberTaken = "number-taken"
         /// Their run is not over, and may give their number to another sample.
         case runGoesOn = "run-goes-on"
@@ -19,6 +20,8 @@ public struct UnsureSamples: Sendable, Hashable {
     public let assignment: Int64
     /// Why they were not taken.
     public let reason: Reason
+    /// The line of the first of them.
+    public let line: Int
     /// How many.
     public private(set) var samples = 0
     /// When the first and the last of them were measured, as far as the file says so; nil if it does of none.
@@ -28,6 +31,7 @@ public struct UnsureSamples: Sendable, Hashable {
         sensor = sample.sensor
         assignment = sample.assignment
         self.reason = reason
+        line = sample.line
         add(sample)
     }
 

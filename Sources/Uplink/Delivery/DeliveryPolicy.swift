@@ -57,12 +57,6 @@ public struct DeliveryPolicy: Sendable, Hashable {
         return .success(measurement)
     }
 
-    /// Why a sample is not delivered; nil if it is.
-    public func reason(toWithhold sample: PendingSample) -> String? {
-        guard case .failure(let withheld) = judge(sample) else { return nil }
-        return withheld.reason
-    }
-
     /// A sample that is not delivered, with the reason it is counted under.
     struct Withheld: Error {
         var reason: String

@@ -55,21 +55,27 @@ struct SettlePlan: Sendable {
         }
         let rates = measured.map { Int($0.measurement.bpm) }
         guard let content = Self.content(of: group, rates) else { return }
-        func add(_ kind: DataPointKind, _ content: DataPoint.Content, of sample: PendingSample) {
-            let point = DataPoint(uuid: sample.identity(of: kind).description, content)
+        func add(
+            _ kind: DataPointKind, _ content: DataPoint.Content, of sample: PendingSample,
+            _ uncertainty: Duration?
+        ) {
+            let point = DataPoint(
+                uuid: sample.identity(of: kind).description, content, timeUncertainty: uncertainty)
             points.append(
                 OutgoingPoint(
                     point, patient: sample.patient, sensorID: sample.sensorID,
                     strap: straps[sample.sensorID] ?? StrapDatasheet()))
         }
         // Named by the first sample of all, withheld or not: that one cannot change.
-        add(resolution.kind, content, of: group.samples[0])
+        add(
+            resolution.kind, content, of: group.samples[0],
+            measured.compactMap { samples[$0.position].timeUncertainty }.max())
         let rate = points.count - 1
         for (position, measurement) in measured {
             pointsOf[position] = [rate]
             guard intervals else { continue }
             for (kind, content) in Self.intervals(measurement, of: samples[position]) {
-                add(kind, content, of: samples[position])
+                add(kind, content, of: samples[position], samples[position].timeUncertainty)
                 pointsOf[position].append(points.count - 1)
             }
         }

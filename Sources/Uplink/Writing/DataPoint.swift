@@ -45,11 +45,21 @@ public struct DataPoint: Sendable, Hashable {
     public var uuid: String
     /// What it says.
     public var content: Content
+    /// How far its times may be wrong, where that is worth a word; nil elsewhere.
+    public private(set) var timeUncertainty: Duration?
+
+    /// The least uncertainty that is told: a heart rate is an average of some seconds itself.
+    public static let timeUncertaintyToldMin = Duration.seconds(1)
 
     /// A data point with its identity.
-    public init(uuid: String, _ content: Content) {
+    ///
+    /// - Parameter timeUncertainty: how far its times may be wrong, as far as that is known.
+    public init(uuid: String, _ content: Content, timeUncertainty: Duration? = nil) {
         self.uuid = uuid
         self.content = content
+        self.timeUncertainty = timeUncertainty.flatMap {
+            $0 >= Self.timeUncertaintyToldMin ? $0 : nil
+        }
     }
 
     /// Whether it is an RR interval, which has a code and a consent of its own.

@@ -1,5 +1,6 @@
 import Basics
 import GATTHeartRate
+import OfflineQueue
 
 /// Writes Open mHealth data points for one strap: IEEE 1752.1 header, `heart-rate` 2.0 or
 /// `rr-interval` 1.0 body.
@@ -91,7 +92,7 @@ public struct DataPointWriter: Sendable {
             let timeStart = json.count
             Timestamp(time).write(to: &json)
             let timeEnd = json.count
-            json.raw(afterCreation)
+            writeAfterCreation(of: point, to: &json)
             json.raw(#"},"body":{"heart_rate":{"value":"#)
             json.integer(bpm)
             json.raw(#","unit":"beats/min"},"effective_time_frame":{"date_time":""#)
@@ -99,7 +100,7 @@ public struct DataPointWriter: Sendable {
             json.raw(#""}}}"#)
         case .averageHeartRate(let tenths, let count, let window):
             Timestamp(window.upperBound).write(to: &json)
-            json.raw(afterCreation)
+            writeAfterCreation(of: point, to: &json)
             // How many measurements the average is of: readers weigh a full window otherwise.
             json.raw(#","acquisition_rate":{"number_of_times":"#)
             json.integer(count)
@@ -113,7 +114,7 @@ public struct DataPointWriter: Sendable {
             json.raw(#","descriptive_statistic":"average"}}"#)
         case .interval(let ticks, let end):
             Timestamp(end).write(to: &json)
-            json.raw(afterCreation)
+            writeAfterCreation(of: point, to: &json)
             json.raw(#"},"body":{"rr_interval":{"value":"#)
             // Exact: a tick is 1000/1024 ms, 9,765,625 ten-millionths.
             json.decimal(Int(ticks) * 9_765_625, places: 7)
@@ -121,6 +122,15 @@ public struct DataPointWriter: Sendable {
             json.timeInterval(DataPoint.start(of: ticks, end: end), end)
             json.raw("}}")
         }
+    }
+
+    /// The rest of the header. `time_uncertainty` is a member of ours: the header's schema leaves room for more.
+    private func writeAfterCreation(of point: DataPoint, to json: inout JSONBytes) {
+        json.raw(afterCreation)
+        guard let uncertainty = point.timeUncertainty else { return }
+        json.raw(#","time_uncertainty":{"value":"#)
+        json.decimal(Int(clamping: uncertainty.millisecondsAtMost), places: 3)
+        json.raw(#","unit":"sec"}"#)
     }
 
     /// A datasheet reference must be an IRI (IEEE 1752.1 header): what an IRI's path may not hold is

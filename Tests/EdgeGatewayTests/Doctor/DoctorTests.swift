@@ -103,10 +103,9 @@ private final class Tree {
     @Test func aClockThatIsNotTrustedIsAFaultWithWhatToDo() async throws {
         let tree = try Tree(["x": ""])
         var checks = try await machine(tree.system)
-        checks.reading = ClockReading(
-            uptime: .zero, wall: .epoch, isTrusted: false)
-        #expect(checks.clock().verdict == .fault)
-        #expect(checks.clock().message.contains("1970"))
+        checks.clock = UnsetClock()
+        #expect(checks.time().verdict == .fault)
+        #expect(checks.time().message.contains("1970"))
         #expect(checks.disk().verdict == .fault)
         #expect(checks.store().verdict == .unknown)
     }
@@ -140,7 +139,12 @@ private final class Tree {
     private func machine(_ tree: SystemTree) async throws -> MachineChecks {
         MachineChecks(
             tree: tree, settings: try SettingsLoader(environment: [:]).load(path: nil),
-            reading: SystemClock(trust: .always).read())
+            clock: SystemClock(trust: .always))
+    }
+
+    /// The clock of a machine without a battery that has just started.
+    private struct UnsetClock: GatewayClock {
+        func read() -> ClockReading { ClockReading(uptime: .zero, wall: .epoch, isTrusted: false) }
     }
 
     @Test func aReportNamesTheModelThePackagesAndWhatTheDaemonUses() async throws {

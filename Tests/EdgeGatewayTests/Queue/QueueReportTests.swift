@@ -75,10 +75,13 @@ import Testing
         #expect(
             try json(
                 DrainReport(
-                    delivered: 5, left: 0, held: ["not-enrolled": 2],
-                    destinations: [.init(name: "e1", delivered: 5, left: 0, held: [:])]))
-                == #"{"delivered":5,"destinations":[{"delivered":5,"held":{},"left":0,"#
-                + #""name":"e1"}],"held":{"not-enrolled":2},"left":0}"#)
+                    delivered: 5, dead: 1, dropped: 2, left: 0, held: ["not-enrolled": 2],
+                    destinations: [
+                        .init(name: "e1", delivered: 5, dead: 1, dropped: 2, left: 0, held: [:])
+                    ]))
+                == #"{"dead":1,"delivered":5,"destinations":[{"dead":1,"delivered":5,"dropped":2,"#
+                + #""held":{},"left":0,"name":"e1"}],"dropped":2,"held":{"not-enrolled":2},"left":0}"#
+        )
         #expect(
             try json(
                 ImportReport(
@@ -132,6 +135,16 @@ import Testing
         #expect(held.text.hasSuffix("  37 held for study: paused (edge-gateway status)"))
         let done = goal.report(on: Self.draining([("e1", 40, 1), ("study", 12, 28)]))
         #expect(done.left == 0 && done.held.isEmpty)
+    }
+
+    /// It said "10 samples went out".
+    @Test func drainDoesNotSayThatWithheldSamplesWentOut() {
+        let goal = DrainGoal(Self.draining([("e1", 0, 10)]))
+        var later = Self.draining([("e1", 0, 0)])
+        later.destinations[0].balance.dropped = ["purged": 1, "zeroRate": 10]
+        let report = goal.report(on: later)
+        #expect(report.delivered == 0 && report.dropped == 10 && report.left == 0)
+        #expect(report.text == "0 samples went out, 10 dropped; waiting: 0, held: 0")
     }
 
     @Test func drainWaitsForFramesInMemoryThatHaveNoDestination() {
@@ -285,7 +298,7 @@ import Testing
     @Test func anImportSaysWhichSamplesItDidNotTakeAndWhy() {
         let lost = UnsureSamplesReport(
             address: "…00:01", assignment: 3, first: Self.noon, last: Self.noon + 60, samples: 3,
-            reason: "lost")
+            line: 7, reason: "lost")
         var running = lost
         (running.first, running.last, running.reason) = (nil, nil, "run-goes-on")
         var report = ImportReport(
@@ -294,11 +307,11 @@ import Testing
         #expect(
             QueueImportCommand.text(report) == """
                 added 0 samples, which wait for delivery
-                6 of this gateway's own were not taken, since they might be delivered twice \
+                6 were not taken, since they might be delivered twice, or another in their place \
                 (docs/operations.md):
-                  3 of …00:01, 2026-12-01 12:00:00 to 2026-12-01 12:01:00 UTC: lost here, perhaps \
+                  line 7: 3 of …00:01, 2026-12-01 12:00:00 to 2026-12-01 12:01:00 UTC: lost here, perhaps \
                 after their delivery
-                  3 of …00:01, times unknown: their run is not over: restart the gateway, then \
+                  line 7: 3 of …00:01, times unknown: their run is not over: restart the gateway, then \
                 import again
                 """)
         report.unsure = 300

@@ -120,6 +120,16 @@ import Testing
         #expect(Terminal.age(seconds) == text)
     }
 
+    /// "for 20784 d": the clock of a machine that has just started says 1970.
+    @Test func noAgeIsTakenFromAClockThatIsNotSet() {
+        let set = Date(timeIntervalSince1970: 1_795_737_600)
+        let unset = Date(timeIntervalSince1970: 30)
+        #expect(Terminal.age(since: unset, now: set) == "?")
+        #expect(Terminal.age(since: set, now: unset) == "?")
+        #expect(Terminal.age(since: set, now: set + 300) == "5 min")
+        #expect(Terminal.age(since: set + 5, now: set) == "0 s")
+    }
+
     @Test(arguments: [
         ("165a0034", [0x16, 0x5a, 0x00, 0x34]), ("16:5A 00-34", [0x16, 0x5a, 0x00, 0x34]),
         ("0x16 0x4d", [0x16, 0x4d]), ("(0x) 16-4D-8C-03", [0x16, 0x4d, 0x8c, 0x03]),

@@ -244,7 +244,7 @@ struct DeliveryTests {
         for bpm in UInt8(60)..<66 { try await queue.beat(worn.assignment, bpm: bpm, clock) }
         try await queue.flush()
         try store.execute("UPDATE sample SET frame = x'00FF' WHERE id IN (1, 4)")
-        try store.execute("UPDATE sample SET wall_us = wall_us + 1 WHERE id = 5")
+        try store.execute("UPDATE sample SET time_uncertainty_ms = 1 WHERE id = 5")
         #expect(try await queue.audit().damaged == [1, 4, 5])
         let sent = try await queue.deliverAll(worn.enrollment.id)
         #expect(sent.map { $0.frame[1] } == [61, 62, 65])

@@ -113,7 +113,7 @@ struct FurtherDestinationTests {
     /// A store that is full after some thousand samples.
     private func smallStore() async throws -> TwoDestinations {
         var settings = QueueSettings()
-        settings.maxBytes = 200 * 1024
+        settings.maxBytes = 150 * 1024
         return try await TwoDestinations(store, clock, settings: settings)
     }
 

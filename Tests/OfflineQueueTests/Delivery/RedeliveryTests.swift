@@ -84,9 +84,7 @@ struct RedeliveryTests {
                 default: SettledSample(sample, .delivered)
                 }
             })
-        let redelivery = Redelivery(destination: id, since: since(0)) {
-            [1, 4].contains($0.frame[1]) ? "zeroRate" : nil
-        }
+        let redelivery = Redelivery(destination: id, since: since(0))
         #expect(try await queue.redeliver(redelivery) == 5)
         var balance = try await queue.balance(of: .enrollment(id))
         #expect(balance.pending == 5 && balance.dead == 1 && balance.delivered == 0)
@@ -102,6 +100,33 @@ struct RedeliveryTests {
         balance = try await queue.balance(of: .enrollment(id))
         #expect(balance.delivered == 4 && balance.dropped == ["zeroRate": 1] && balance.dead == 1)
         #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
+    /// They were no loss of the destination, and its books would say twice that they were given up.
+    @Test func whatADestinationNeverHadStaysDropped() async throws {
+        let scene = try await TwoDestinations(store, clock, beats: 10)
+        let (queue, id) = (scene.queue, scene.elsewhere)
+        try await scene.settle(id, 1, .delivered)
+        try await scene.settle(id, 3, .dropped(reason: "zeroRate"))
+        let batch = try await queue.nextBatch(enrollment: id, limit: 2)
+        try await scene.refuse(id, 1)
+        try await scene.settle(id, 1, .delivered)
+        #expect(try await queue.purge(deadLetters: [batch[0].id], destination: id) == 1)
+        try await queue.remove(destination: id, from: scene.assignment.id)
+        let dropped = ["zeroRate": 3, "purged": 1, "destination-removed": 4]
+        #expect(try await scene.balance(id).dropped == dropped)
+
+        let third = batch[0].time - .seconds(2)
+        #expect(try await queue.redeliver(Redelivery(destination: id, since: third)) == 3)
+        var balance = try await scene.balance(id)
+        #expect(balance.pending == 3 && balance.delivered == 1)
+        #expect(balance.dropped == dropped.merging(["zeroRate": 1]) { $1 })
+        #expect(try await queue.audit().isClean)
+        #expect(try await queue.deliverAll(id, limit: 10).map(\.id) == [3, 4, 6])
+        balance = try await scene.balance(id)
+        #expect(balance.delivered == 4 && balance.pending == 0)
+        #expect(try await queue.redeliver(Redelivery(destination: id, since: since(0))) == 5)
         try await queue.close()
     }
 

@@ -52,6 +52,7 @@ extension GapRun {
     /// Each day adds up; all days together are the assignment's length, and what they say is covered is
     /// what is in no gap, if the clocks of its boots are known and in order.
     func checkCoverage() async throws {
+        try await checkCoverageOfAll()
         for (assignment, line) in lines {
             var expected = 0.0
             var covered = 0.0
@@ -77,6 +78,19 @@ extension GapRun {
                     end.uptime.microseconds + until - line.begin.uptime.microseconds - from) / 1e6
             let sum = gaps.reduce(0) { $0 + ($1.duration ?? .zero).inSeconds }
             #expect(abs(expected - length) < 1e-3 && abs(covered - (length - sum)) < 1e-3)
+        }
+    }
+
+    /// What is counted of all sensors at once is what is counted of each.
+    private func checkCoverageOfAll() async throws {
+        let sensors = try await queue.sensors(includingForgotten: true).map(\.id)
+        for day in -1..<4 as Range<Int64> {
+            let start = ManualClock.midnight + Coverage.day * Int(day)
+            let all = try await queue.coverages(dayStartingAt: start)
+            for sensor in sensors {
+                let one = try await queue.coverage(of: .sensor(sensor), dayStartingAt: start)
+                #expect(all[sensor] ?? Coverage(dayStart: start) == one)
+            }
         }
     }
 }

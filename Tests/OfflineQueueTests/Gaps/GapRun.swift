@@ -90,7 +90,7 @@ struct GapRun {
 
     mutating func noteOffset() {
         let reading = clock.read()
-        guard reading.isTrusted, offsets[bootID] == nil else { return }
+        guard reading.isTrusted else { return }
         offsets[bootID] = reading.wall.microseconds - reading.uptime.microseconds
     }
 
@@ -248,6 +248,8 @@ struct GapRun {
         if Bool.random(using: &random) {
             let hours = Int64.random(in: -3...3, using: &random)
             clock.set { $0.wall += .seconds(hours * 3_600) }
+            try await queue.noteClock(clock.read())
+            noteOffset()
             return "wall clock steps"
         }
         let isTrusted = Bool.random(using: &random)

@@ -38,7 +38,7 @@ import Testing
         #expect(try await next.unboundSamples().isEmpty)
         let totals = try await next.totals()
         #expect(totals.notEnrolled == 0 && totals.notEnrolledEnded == 0)
-        let listed = try await next.samples(state: .delivered)
+        let listed = try await next.samples(state: .dropped)
         #expect(listed.map(\.reason) == Array(repeating: "discarded", count: 5))
         #expect(try await next.audit().isClean)
 
@@ -49,7 +49,8 @@ import Testing
         let ward = try await next.enroll(.example())
         #expect(try await next.bind(assignment: tried.id, enrollment: ward.id) == 4)
         #expect(try await next.deliverAll(ward.id).count == 4)
-        #expect(try await next.samples(state: .delivered).count { $0.reason == "discarded" } == 5)
+        #expect(try await next.samples(state: .dropped).count { $0.reason == "discarded" } == 5)
+        #expect(try await next.samples(state: .delivered).count == 4)
         #expect(try await next.balance().dropped == ["discarded": 5])
         #expect(try await next.audit().isClean)
     }

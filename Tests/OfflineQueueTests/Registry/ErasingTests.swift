@@ -130,6 +130,45 @@ struct ErasingTests {
         #expect(try await queue.balance().stored == 1)
     }
 
+    /// `destination remove` looked, `queue assign` gave samples to that destination, and the removal erased them.
+    @Test func aDestinationThatWasGivenSamplesSinceSomebodyLookedIsNotRemoved() async throws {
+        let clock = ManualClock()
+        let store = try TestStore()
+        let queue = try await store.open(clock)
+        let elsewhere = try await queue.enroll(.elsewhere())
+        let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:07")
+        let assignment = try await queue.assign(sensor: sensor.id, enrollment: nil)
+        for _ in 0..<10 { try await queue.beat(assignment, clock) }
+        let removal = Erasure(further: elsewhere.id, givesUp: true)
+        try await queue.check(removal)
+        let bound = try await queue.bind(assignment: assignment.id, enrollment: elsewhere.id)
+        #expect(bound == 10)
+        await #expect { try await queue.erase(removal) } throws: {
+            ($0 as? QueueError)?.code == .ownDestination
+        }
+        #expect(try await queue.balance(of: .enrollment(elsewhere.id)).pending == 10)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func whatCameSinceSomebodyLookedIsNotGivenUpUnasked() async throws {
+        let clock = ManualClock()
+        let store = try TestStore()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        let elsewhere = try await queue.enroll(.elsewhere())
+        try await queue.add(destination: elsewhere.id, to: worn.assignment.id, from: .now)
+        let removal = Erasure(further: elsewhere.id, givesUp: false)
+        try await queue.check(removal)
+        try await queue.beat(worn.assignment, clock)
+        await #expect { try await queue.erase(removal) } throws: {
+            ($0 as? QueueError)?.code == .samplesWait && "\($0)".contains("1 not delivered")
+        }
+        #expect(try await queue.balance(of: .enrollment(elsewhere.id)).pending == 1)
+        try await queue.deliverAll(elsewhere.id)
+        while try await !queue.erase(removal) {}
+        #expect(try await !queue.enrollments().map(\.id).contains(elsewhere.id))
+    }
+
     @Test(arguments: [Erasure(enrollment: 9), Erasure(enrollment: 1, patient: "nobody")])
     func whoIsNotThereIsNotErased(erasure: Erasure) async throws {
         let store = try TestStore()

@@ -98,6 +98,28 @@ struct SalvageTests {
         #expect(try await queue.audit().isClean)
     }
 
+    /// SQLite reads one table's rows as another's, and uptimes of frames became nonces, of which identities are made.
+    @Test func noSampleGetsAnotherIdentityByAPageOfAnotherTable() async throws {
+        let world = try await SalvageWorld(store, clock)
+        let runs = try #require(try pages(of: "run", leaves: true).last)
+        let frames = try #require(try pages(of: "undecodable", leaves: true).last)
+        let size = try store.pageBytes()
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: store.path))
+        try handle.seek(toOffset: UInt64(frames * size))
+        let page = try #require(try handle.read(upToCount: size))
+        try handle.seek(toOffset: UInt64(runs * size))
+        try handle.write(contentsOf: page)
+        try handle.close()
+        let queue = try await store.open(clock, bootID: "boot-2")
+        await #expect(throws: QueueError.self) { try await world.deliverAll(queue) }
+        await queue.commitIfDue()
+        #expect(await queue.health().salvage != nil)
+        let sent = try await world.deliverAll(queue)
+        #expect(identities(sent).isSubset(of: identities(world.pending)))
+        #expect(try await queue.audit().isClean)
+        try await queue.close()
+    }
+
     /// The number of an erased assignment has no checksum; a damaged one took a patient's samples away, uncounted.
     @Test func aDamagedNoteOfAnErasureTakesNobodyAway() async throws {
         let world = try await SalvageWorld(store, clock)

@@ -12,7 +12,7 @@ struct BoundsTests {
 
     init() throws { store = try TestStore() }
 
-    private func settings(_ policy: FullPolicy, kibibytes: Int64 = 200) -> QueueSettings {
+    private func settings(_ policy: FullPolicy, kibibytes: Int64 = 150) -> QueueSettings {
         var settings = QueueSettings()
         settings.maxBytes = kibibytes * 1024
         settings.fullPolicy = policy
@@ -41,7 +41,7 @@ struct BoundsTests {
         let worn = try await Worn(queue)
         try await beat(queue, worn.assignment, 0..<6_000)
         let fill = try await queue.fill()
-        #expect(fill.isFull && fill.isNearlyFull && fill.usedBytes <= 200 * 1024)
+        #expect(fill.isFull && fill.isNearlyFull && fill.usedBytes <= 150 * 1024)
         #expect((0.95...1).contains(fill.fraction ?? 0))
         let balance = try await queue.balance()
         let refused = balance.refused[LossReason.queueFull.rawValue] ?? 0
@@ -57,7 +57,7 @@ struct BoundsTests {
         let rest = numbers(try await queue.deliverAll(worn.enrollment.id))
         #expect(rest == Array(6_000..<6_500))
         let after = try await queue.fill()
-        #expect(!after.isFull && !after.isNearlyFull && after.usedBytes <= 200 * 1024)
+        #expect(!after.isFull && !after.isNearlyFull && after.usedBytes <= 150 * 1024)
         #expect(try await queue.audit().isClean)
     }
 
@@ -74,7 +74,7 @@ struct BoundsTests {
         #expect(balance.stored == 6_000 && balance.refused.isEmpty && balance.isBalanced)
         #expect(dropped > 1_000 && balance.pending == 6_000 - dropped)
         let fill = try await queue.fill()
-        #expect(fill.usedBytes <= 200 * 1024 && (fill.fraction ?? 0) > 0.8)
+        #expect(fill.usedBytes <= 150 * 1024 && (fill.fraction ?? 0) > 0.8)
         #expect(try await queue.audit().isClean)
         for worn in [one, two] {
             let kept = numbers(try await queue.deliverAll(worn.enrollment.id))
@@ -84,7 +84,7 @@ struct BoundsTests {
     }
 
     @Test func deadLettersAreNotDroppedForNewerOnes() async throws {
-        let queue = try await store.open(clock, settings: settings(.keepNewest, kibibytes: 220))
+        let queue = try await store.open(clock, settings: settings(.keepNewest, kibibytes: 170))
         let worn = try await Worn(queue)
         let delivery = worn.enrollment.id
         var rounds = 0

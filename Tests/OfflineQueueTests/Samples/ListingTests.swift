@@ -38,8 +38,10 @@ struct ListingTests {
         let dead = try await queue.samples(state: .dead)
         #expect(dead.map(\.id) == [batch[0].id] && dead[0].reason == "refused")
         let done = try await queue.samples(state: .delivered)
-        #expect(done.map(\.id) == batch[2...].map(\.id).reversed())
-        #expect(done.allSatisfy { $0.reason == nil }, "which of them was dropped is not known")
+        #expect(done.map(\.id) == batch[3...].map(\.id).reversed())
+        #expect(done.allSatisfy { $0.reason == nil })
+        let dropped = try await queue.samples(state: .dropped)
+        #expect(dropped.map(\.id) == [batch[2].id] && dropped[0].reason == "zeroRate")
         let pending = try await queue.samples(state: .pending)
         #expect(pending.count == 6 && pending.last?.id == batch[1].id)
         #expect(pending.allSatisfy { $0.reason == nil && $0.time != nil })
@@ -49,7 +51,8 @@ struct ListingTests {
         #expect(try await queue.samples(sensor: 99).isEmpty)
     }
 
-    @Test func aReasonStandsBesideADroppedSampleOnlyWhereItIsCertain() async throws {
+    /// They were listed and exported as delivered.
+    @Test func aSampleThatAPolicyWithheldIsNoDeliveredOne() async throws {
         let queue = try await store.open(clock)
         let worn = [try await Worn(queue, 1), try await Worn(queue, 2)]
         for sensor in worn {
@@ -65,10 +68,22 @@ struct ListingTests {
                     SettledSample(sample, .dropped(reason: reasons[index % reasons.count]))
                 })
         }
-        let one = try await queue.samples(state: .delivered, sensor: worn[0].sensor.id)
+        let one = try await queue.samples(state: .dropped, sensor: worn[0].sensor.id)
         #expect(one.count == 4 && one.allSatisfy { $0.reason == "zeroRate" })
-        let two = try await queue.samples(state: .delivered, sensor: worn[1].sensor.id)
-        #expect(two.count == 4 && two.allSatisfy { $0.reason == nil })
+        let two = try await queue.samples(state: .dropped, sensor: worn[1].sensor.id)
+        #expect(
+            two.reversed().map(\.reason) == ["zeroRate", "contactLost", "zeroRate", "contactLost"])
+        #expect(try await queue.samples(state: .delivered).isEmpty)
+        var lines = ""
+        try SampleQueue.export(path: store.path, selection: .everything) {
+            lines += String(decoding: $0, as: UTF8.self)
+        }
+        #expect(lines.components(separatedBy: #""state":"dropped""#).count == 9)
+        #expect(!lines.contains(#""state":"delivered""#))
+        // What is remembered of them goes with their rows.
+        _ = try await queue.purgeSettled(before: nil)
+        #expect(try store.number("SELECT count(*) FROM dropped_range") == 0)
+        #expect(try await queue.audit().isClean)
     }
 
     @Test func purgingTakesWhatIsDoneWithAndNothingElse() async throws {
@@ -211,7 +226,7 @@ struct ListingTests {
             SELECT count(*) FROM (
                 SELECT s.assignment FROM sample p JOIN segment s ON s.id = p.segment
                 JOIN run r ON r.id = s.run WHERE r.is_imported
-                GROUP BY s.assignment, p.wall_us / 60000000 HAVING count(DISTINCT s.id) > 1)
+                GROUP BY s.assignment, (p.uptime_us + s.wall_offset_us) / 60000000 HAVING count(DISTINCT s.id) > 1)
             """)
         #expect(parted == 0)
         #expect(try there.number("SELECT count(*) FROM segment WHERE stored > 0") > 4)

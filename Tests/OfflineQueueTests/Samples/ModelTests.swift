@@ -67,9 +67,9 @@ private struct ModelRun {
 
     mutating func noteOffset() {
         let reading = clock.read()
-        if model.offsets[bootID] == nil {
-            model.offsets[bootID] = reading.wall.microseconds - reading.uptime.microseconds
-        }
+        model.note(
+            boot: bootID, uptime: reading.uptime.microseconds,
+            offset: reading.wall.microseconds - reading.uptime.microseconds)
     }
 
     mutating func step() async throws -> String {

@@ -14,6 +14,8 @@ struct QueueModel {
         var boot: String
         var uptime: Int64
         var wall: Int64?
+        /// Of its boot, once that is known; then it stays.
+        var offset: Int64?
         var frame: [UInt8]
         var state: State
         var isDecodable: Bool
@@ -35,7 +37,8 @@ struct QueueModel {
     var nextID: Int64 = 1
     /// The highest number when something was erased.
     var erasedUntil: Int64 = 0
-    var offsets: [String: Int64] = [:]
+    /// The offsets of each boot that was trusted, and until when.
+    private var offsets: [String: [(until: Int64, offset: Int64)]] = [:]
     /// Delivery by assignment; none is "not-enrolled".
     var deliveries: [Int64: Int64] = [:]
     var holds: [Int64: String] = [:]
@@ -55,9 +58,14 @@ struct QueueModel {
 
     mutating func commit() {
         for index in committed..<frames.count {
-            if let wall = frames[index].wall, offsets[frames[index].boot] == nil {
-                offsets[frames[index].boot] = wall - frames[index].uptime
+            if let wall = frames[index].wall {
+                note(
+                    boot: frames[index].boot, uptime: frames[index].uptime,
+                    offset: wall - frames[index].uptime)
             }
+        }
+        for index in committed..<frames.count {
+            frames[index].offset = offset(of: frames[index])
             if frames[index].isDecodable {
                 frames[index].id = nextID
                 frames[index].state = .pending
@@ -70,6 +78,32 @@ struct QueueModel {
             }
         }
         committed = frames.count
+    }
+
+    /// The clock of a boot was trusted.
+    mutating func note(boot: String, uptime: Int64, offset: Int64) {
+        guard var known = offsets[boot], let last = known.popLast() else {
+            offsets[boot] = [(uptime, offset)]
+            for index in frames.indices where frames[index].boot == boot && index < committed {
+                frames[index].offset = offset
+            }
+            return
+        }
+        if abs(last.offset - offset) < 100_000 {
+            known.append((max(last.until, uptime), last.offset))
+        } else {
+            known += [last, (uptime, offset)]
+        }
+        offsets[boot] = known
+    }
+
+    /// The newest that was trusted, but for what was before the last time of the one before.
+    private func offset(of frame: Frame) -> Int64? {
+        guard let known = offsets[frame.boot], var found = known.first else { return nil }
+        for (before, next) in zip(known, known.dropFirst()) where before.until < frame.uptime {
+            found = next
+        }
+        return found.offset
     }
 
     mutating func loseBuffer() { frames.removeSubrange(committed...) }
@@ -177,7 +211,7 @@ struct QueueModel {
     mutating func begin() { nextID = max(frames.map(\.id).max() ?? 0, erasedUntil) + 1 }
 
     func time(_ frame: Frame) -> Int64? {
-        frame.wall ?? offsets[frame.boot].map { frame.uptime + $0 }
+        frame.offset.map { frame.uptime + $0 }
     }
 
     /// Indexes of what the delivery is to send, in the order in which it must come.

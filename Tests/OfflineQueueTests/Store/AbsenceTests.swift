@@ -311,7 +311,7 @@ struct AbsenceTests {
         #expect(
             SetAside(
                 store: try #require(StoreMarker(besides: store.path).known), bootID: "boot-1",
-                nonce: run.nonce, started: run.started, ended: end, wallOffset: nil,
+                nonce: run.nonce, started: run.started, ended: end, clock: BootClock(),
                 arrivals: [unknown, known].map {
                     Arrival(assignmentID: $0, at: now, frame: [0, 71])
                 },
@@ -374,7 +374,7 @@ struct AbsenceTests {
         let arrival = Arrival(assignmentID: worn.assignment.id, at: clock.read(), frame: [0, 70])
         let stranger = SetAside(
             store: "another", bootID: "boot-1", nonce: 77, started: clock.read(),
-            ended: clock.read().uptime, wallOffset: nil, arrivals: [arrival],
+            ended: clock.read().uptime, clock: BootClock(), arrivals: [arrival],
             refusals: [:],
             known: UnsureCommit.Known(nextSample: 1, oldestWaiting: arrival.uptime), events: [],
             ledgers: [:])

@@ -71,7 +71,7 @@ struct WaitingTests {
 
     /// A file of one waiting sample measured at `time`.
     private func file(_ time: String, in store: TestStore) throws -> String {
-        let uuid = SampleIdentity(runNonce: 7, sample: 1, kind: .heartRate).description
+        let uuid = SampleIdentity(runNonce: 7 << 32, sample: 1, kind: .heartRate).description
         let lines = [
             #"{"format":"edge-gateway-samples","version":1}"#,
             #"{"uuid":"\#(uuid)","time":"\#(time)","boot":"b","uptime_us":5,"sensor":"A0","#

@@ -39,7 +39,7 @@ struct ClockTests {
         #expect(assignment?.began == ManualClock.midnight + .seconds(57))
     }
 
-    @Test func theOffsetOfABootIsFixedOnce() async throws {
+    @Test func aStepOfTheClockMovesNoSampleThatCameBeforeIt() async throws {
         let clock = ManualClock(isTrusted: false)
         let queue = try await store.open(clock)
         let worn = try await Worn(queue)
@@ -49,6 +49,7 @@ struct ClockTests {
         try await queue.noteClock(clock.read())
         let delivery = worn.enrollment.id
         let before = try await queue.nextBatch(enrollment: delivery, limit: 9)
+        clock.advance(seconds: 1)
         clock.set { $0.wall += .seconds(3_600) }
         try await queue.noteClock(clock.read())
         #expect(try await queue.nextBatch(enrollment: delivery, limit: 9) == before)
@@ -170,17 +171,17 @@ struct ClockTests {
 
     /// The year 1970 would be trusted, and with it every sample of the boot.
     @Test func aClockThatIsSetWhileItIsReadIsNotTrusted() {
-        var states = [false, true]
+        var states: [Duration?] = [nil, .zero]
         let reading = SystemClock.read(
             .kernel, uptime: { Uptime(microseconds: 7) },
             wall: { UTC(microseconds: 1_796_083_200_000_000) },
-            isSynchronised: { states.removeFirst() })
+            error: { states.removeFirst() })
         #expect(!reading.isTrusted)
-        states = [true, false]
+        states = [.zero, nil]
         let lost = SystemClock.read(
             .kernel, uptime: { Uptime(microseconds: 7) },
             wall: { UTC(microseconds: 1_796_083_200_000_000) },
-            isSynchronised: { states.removeFirst() })
+            error: { states.removeFirst() })
         #expect(!lost.isTrusted && states.isEmpty)
     }
 
@@ -191,7 +192,7 @@ struct ClockTests {
         let reading = SystemClock.read(
             .always, uptime: { Uptime(microseconds: uptimes.removeFirst()) },
             wall: { UTC(microseconds: walls.removeFirst()) },
-            isSynchronised: { false })
+            error: { nil })
         #expect(reading.isTrusted)
         #expect(
             reading.wall - .epoch - (reading.uptime - .zero) == .microseconds(1_796_083_199_999_001)
@@ -204,7 +205,8 @@ struct ClockTests {
         #expect(end == UTC(microseconds: 1_956_528_000_000_000))
         func isTrusted(_ wall: UTC, before end: UTC) -> Bool {
             SystemClock.read(
-                .always, before: end, uptime: { .zero }, wall: { wall }, isSynchronised: { true }
+                .always, in: ClockTrust.earliestCredible..<end, uptime: { .zero }, wall: { wall },
+                error: { .zero }
             ).isTrusted
         }
         #expect(isTrusted(end - .seconds(1), before: end))
@@ -217,9 +219,9 @@ struct ClockTests {
 
     /// chrony without `rtcsync` leaves the kernel's flag set.
     @Test func aClockIsSynchronisedByTheRuleOfTimedatectl() {
-        #expect(KernelTime.isSynchronised(maxError: 10_000))
-        #expect(KernelTime.isSynchronised(maxError: 15_999_999))
-        #expect(!KernelTime.isSynchronised(maxError: 16_000_000))
+        #expect(KernelTime.error(maxError: 10_000) == .milliseconds(10))
+        #expect(KernelTime.error(maxError: 15_999_999) != nil)
+        #expect(KernelTime.error(maxError: 16_000_000) == nil)
     }
 
     @Test func theMachinesOwnClockReads() throws {

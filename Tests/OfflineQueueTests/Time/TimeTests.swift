@@ -61,15 +61,112 @@ struct TimeTests {
         clock.set { $0.wall += .seconds(step) }
         try await queue.beat(worn.assignment, clock)
         clock.advance(seconds: 1)
-        // No longer trusted: counted on from when it was, not from the step.
+        // No longer trusted: counted on from the newest time at which it was, the step's.
         clock.set { $0.isTrusted = false }
         try await queue.beat(worn.assignment, clock)
         try await queue.flush()
-        #expect(try await times(queue, worn.enrollment.id) == [0, 1, 2 + step, 3])
+        #expect(try await times(queue, worn.enrollment.id) == [0, 1, 2 + step, 3 + step])
         let sent = try await queue.deliverAll(worn.enrollment.id)
         #expect(Set(sent.map(\.uuid)).count == 4)
         // No time passed that the uptime did not count: a step is no gap.
         #expect(try await queue.gaps().isEmpty)
+    }
+
+    /// Synchronised an hour ahead for six seconds, then right, then right for nine hours without a server.
+    @Test func samplesWithoutAServerDoNotGoOutWithTheTimeOfAnOldClock() async throws {
+        let clock = ManualClock(isTrusted: false)
+        var queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        func record(_ seconds: Int) async throws {
+            for _ in 0..<seconds {
+                _ = await queue.tend()
+                try await queue.beat(worn.assignment, clock)
+                clock.advance(seconds: 1)
+            }
+            try await queue.flush()
+        }
+        clock.set {
+            $0.wall += .seconds(3_600)
+            $0.isTrusted = true
+            $0.error = .milliseconds(30)
+        }
+        try await record(6)
+        clock.set { $0.wall = $0.wall - .seconds(3_600) }
+        try await record(2)
+        clock.set { $0.isTrusted = false }
+        try await record(3)
+        #expect(
+            try await times(queue, worn.enrollment.id)
+                == [3600, 3601, 3602, 3603, 3604, 3605, 6, 7, 8, 9, 10])
+        let step = try #require(await queue.health().clockStep)
+        #expect(step.size == .seconds(-3_600))
+        #expect(step.at == .seconds(106))
+        // The boot goes on, in another run.
+        try await queue.close()
+        queue = try await store.open(clock)
+        #expect(await queue.health().clockStep == step)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id).last == 11)
+        #expect(try await queue.audit().isClean)
+    }
+
+    @Test func samplesAroundAStepOfFortySecondsAreMarkedWithTheirUncertainty() async throws {
+        let clock = ManualClock()
+        clock.set { $0.error = .milliseconds(12) }
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        clock.advance(seconds: 1)
+        // The server is gone, and the clock has gone wrong when it is back.
+        clock.set { $0.isTrusted = false }
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        clock.set {
+            $0.wall += .seconds(40)
+            $0.isTrusted = true
+        }
+        try await queue.noteClock(clock.read())
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        let sent = try await queue.nextBatch(enrollment: worn.enrollment.id, limit: 9)
+        #expect(
+            sent.map(\.timeUncertainty) == [.milliseconds(12), .seconds(40), .milliseconds(12)])
+        #expect(
+            try await queue.samples().reversed().map(\.timeUncertainty)
+                == sent.map(\.timeUncertainty))
+        let hour = try await queue.hourlyHeartRate(
+            sensor: worn.sensor.id, until: midnight, hours: 1)
+        #expect(hour.map(\.timeUncertainty) == [.seconds(40)])
+    }
+
+    @Test func aJumpOfYearsHoldsWhatFollowsUntilAPersonSaysWhichDateIsRight() async throws {
+        let clock = ManualClock()
+        let queue = try await store.open(clock)
+        let worn = try await Worn(queue)
+        try await queue.beat(worn.assignment, clock)
+        try await queue.flush()
+        clock.advance(seconds: 1)
+        let years = Duration.seconds(2 * 365 * 86_400)
+        clock.set { $0.wall += years }
+        for _ in 0..<3 {
+            try await queue.beat(worn.assignment, clock)
+            clock.advance(seconds: 1)
+        }
+        try await queue.flush()
+        #expect(try await times(queue, worn.enrollment.id) == [0])
+        #expect(try await queue.balance().held == ["clock-unknown": 3])
+        #expect(try await queue.totals().clockUnknown == 3, "status tells of them")
+        let boot = try #require(try await queue.untrustedBoots().first)
+        #expect(boot.held == 3 && boot.isRunning)
+        clock.set { $0.wall = $0.wall - years }
+        try await queue.release(
+            bootID: "boot-1", wallOffset: clock.read().wall - .epoch - (clock.read().uptime - .zero)
+        )
+        #expect(try await times(queue, worn.enrollment.id) == [0, 1, 2, 3])
+        #expect(try await queue.totals().clockUnknown == 0)
+        #expect(try await queue.untrustedBoots().isEmpty)
     }
 
     @Test func suspendIsTimeThatPassed() async throws {

@@ -42,9 +42,10 @@ struct FurtherDestinationTransferTests: TransferSuite {
         let lines = try export(store)
         #expect(lines.count == 12)
         #expect(
-            lines[1].hasSuffix(#""state":"settled","further":{"home":"settled","lab":"pending"}}"#))
+            lines[1].hasSuffix(
+                #""state":"delivered","further":{"home":"delivered","lab":"pending"}}"#))
         #expect(
-            lines[4].hasSuffix(#""state":"settled","further":{"home":"dead","lab":"pending"}}"#))
+            lines[4].hasSuffix(#""state":"delivered","further":{"home":"dead","lab":"pending"}}"#))
         #expect(
             lines[10].hasSuffix(#""state":"pending","further":{"home":"pending","lab":"pending"}}"#)
         )
@@ -55,7 +56,7 @@ struct FurtherDestinationTransferTests: TransferSuite {
             try export(store, destination: "nobody")
         }
         #expect(refused?.code == .unknownReference)
-        #expect(try export(store, .csv)[1].hasSuffix(",settled,home=settled lab=pending"))
+        #expect(try export(store, .csv)[1].hasSuffix(",delivered,home=delivered lab=pending"))
     }
 
     @Test func anImportDeliversToEachDestinationWhatWaitsForIt() async throws {
@@ -108,7 +109,7 @@ struct FurtherDestinationTransferTests: TransferSuite {
         try await recordForThree()
         var lines = try export(store)
         let range = try #require(
-            lines[3].range(of: #""further":{"home":"settled","lab":"pending"}"#))
+            lines[3].range(of: #""further":{"home":"delivered","lab":"pending"}"#))
         lines[3].replaceSubrange(range, with: further)
         let (there, queue, delivery) = try await gateway()
         let path = try file(lines, in: there)

@@ -100,6 +100,55 @@ struct ImportTests: TransferSuite {
         #expect(try await queue.balance() == before)
     }
 
+    /// Each was answered with `known: 1`.
+    @Test(arguments: [
+        (#""frame":"10[0-9a-f]{2}"#, #""frame":"10c8"#),
+        (#""sensor":"[0-9A-F:]{17}""#, #""sensor":"C0:FF:EE:00:00:01""#),
+        (#""uptime_us":[0-9]+"#, #""uptime_us":7000000"#),
+        (#"T00:00:0"#, #"T01:00:0"#),
+    ])
+    func anotherSampleOfTheSameIdentityIsNotTakenForAKnownOne(
+        pattern: String, other: String
+    ) async throws {
+        try await recordWithoutNetwork()
+        let lines = try export(store)
+        let (there, queue, delivery) = try await gateway()
+        let target = ImportTarget(enrollmentID: delivery)
+        _ = try await queue.importSamples(from: file(lines, in: there), into: target)
+        var changed = lines
+        changed[3] = lines[3].replacing(try Regex(pattern), with: other)
+        #expect(changed[3] != lines[3])
+        let summary = try await queue.importSamples(from: file(changed, in: there), into: target)
+        #expect(summary.added == 0 && summary.known == lines.count - 3 && summary.unsure == 1)
+        #expect(summary.unsureSamples.map(\.reason) == [.numberTaken])
+        #expect(summary.unsureSamples.map(\.line) == [4])
+        // The same within one file.
+        let (elsewhere, fresh, deliveryThere) = try await self.gateway()
+        var both = lines
+        both.insert(changed[3], at: 4)
+        both[both.count - 1] = both[both.count - 1].replacing(
+            "\"samples\":\(lines.count - 2)", with: "\"samples\":\(lines.count - 1)")
+        let once = try await fresh.importSamples(
+            from: file(both, in: elsewhere), into: ImportTarget(enrollmentID: deliveryThere))
+        #expect(once.added == lines.count - 2 && once.unsure == 1 && once.known == 0)
+        #expect(once.unsureSamples.map(\.line) == [5])
+    }
+
+    /// A salvage took the row of such a run for another table's, and the samples were orphans.
+    @Test func aRunThatASalvageWouldNotKnowIsRefused() async throws {
+        let (there, queue, delivery) = try await gateway()
+        try await recordWithoutNetwork()
+        let nonce = SampleIdentity(runNonce: 77, sample: 5).description
+        var lines = try export(store)
+        lines[1].replace(/"uuid":"[^"]+"/, with: "\"uuid\":\"\(nonce)\"")
+        let path = try file(lines, in: there)
+        await #expect {
+            try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
+        } throws: {
+            ($0 as? QueueError)?.code == .invalidFile && "\($0)".contains("line 2:")
+        }
+    }
+
     @Test func anIdentityOfAnotherVersionIsRefused() async throws {
         try await recordWithoutNetwork()
         var lines = try export(store)

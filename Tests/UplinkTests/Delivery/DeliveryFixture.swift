@@ -121,11 +121,9 @@ struct DeliveryFixture {
 
     /// Has what was delivered since `time` wait again.
     func redeliver(since time: UTC, _ resolution: Resolution = .raw) async throws -> Int {
-        let policy = DeliveryPolicy()
-        return try await queue.redeliver(
+        try await queue.redeliver(
             Redelivery(
-                destination: enrollment.id, since: time, window: resolution.window,
-                withheld: { policy.reason(toWithhold: $0) }))
+                destination: enrollment.id, since: time, window: resolution.window))
     }
 
     func checkExactlyOnce(_ count: Int) async throws {

@@ -10,8 +10,11 @@ import OfflineQueue
 /// What it says it has is on the disk. Samples that are delivered again, as after a crash, are not
 /// written again, as long as they are among the last ones of the file.
 public actor FileDestination: Destination {
-    private let thread = TaskThread(label: "file")
-    /// Everything here waits for a disk, so it has a thread of its own.
+    /// As many disks as a gateway has, and a network's: of one that hangs, few others wait.
+    private static let threads = TaskThreads(label: "file", most: 4)
+
+    private let thread = FileDestination.threads.next()
+    /// Everything here waits for a disk, so it runs on a thread that nothing but files waits for.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         thread.asUnownedSerialExecutor()
     }
