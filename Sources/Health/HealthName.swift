@@ -45,6 +45,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case deliveryStalled = "delivery-stalled"
     case deadLetters = "dead-letters"
     case notEnrolled = "not-enrolled"
+    case boardChanged = "board-changed"
     case pageUnavailable = "page-unavailable"
     case serviceStopped = "service-stopped"
 
@@ -337,6 +338,15 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
             Row(
                 .warning, "the live page or the control socket cannot be served; recording goes on",
                 "free the address, or change page.listen; the gateway tries again by itself")
+        case .boardChanged:
+            Row(
+                .error,
+                "the store was on other hardware before, as after a memory card was copied or moved; "
+                    + "nothing is published to brokers, so that no two gateways do it under one name",
+                "if the card or the store was moved here: edge-gateway confirm board; if it was copied: "
+                    + "give this gateway a name of its own at each broker first (destination add with "
+                    + "another gateway=NAME)",
+                explains: .itsDelivery)
         case .serviceStopped:
             Row(
                 .error, "a part of the gateway has stopped; the gateway starts it again by itself",

@@ -32,6 +32,8 @@ extension HealthRules {
                         : "\(hold.remedy); delivery resumes by itself")
             ]
         }
+        // The board is its own item.
+        if delivery.waitsForBoard { return [] }
         if let stopped = delivery.stopped {
             return [
                 HealthCondition(

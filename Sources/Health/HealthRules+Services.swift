@@ -1,4 +1,21 @@
 extension HealthRules {
+    /// Two gateways of one name, if a memory card was copied.
+    static func board(_ snapshot: HealthSnapshot) -> [HealthCondition] {
+        guard snapshot.isOtherBoard else { return [] }
+        let whole = HealthCondition(
+            .boardChanged,
+            message: "the gateway's store was on another board before; if its memory card was "
+                + "copied, two gateways have one name")
+        return [whole]
+            + snapshot.deliveries.filter(\.waitsForBoard).map { delivery in
+                HealthCondition(
+                    .boardChanged, subject: delivery.name,
+                    message:
+                        "\(delivery.name): nothing is published under this gateway's name until "
+                        + "a person has confirmed the board; samples are kept")
+            }
+    }
+
     /// Parts of the daemon that should run and do not.
     static func services(_ snapshot: HealthSnapshot) -> [HealthCondition] {
         snapshot.services.compactMap { service in

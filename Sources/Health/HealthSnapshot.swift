@@ -18,6 +18,8 @@ public struct HealthSnapshot: Sendable, Equatable {
     public var store = Store()
     /// What each enrollment delivers.
     public var deliveries: [Delivery] = []
+    /// Whether the store was on other hardware before, and nobody has confirmed this one.
+    public var isOtherBoard = false
     /// The parts of the daemon.
     public var services: [Service] = []
     /// A battery below this is low, percent.
@@ -235,6 +237,8 @@ public struct HealthSnapshot: Sendable, Equatable {
         public var fault: String?
         /// What to look at then, by the kind of system; nil: as the item's own advice says.
         public var faultRemedy: String?
+        /// Whether it waits until a person has confirmed the board.
+        public var waitsForBoard = false
         /// Why the task that delivers does not run.
         public var stopped: String?
         /// Straps whose patient's samples are held while the others' go on.

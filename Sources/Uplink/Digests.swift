@@ -1,7 +1,12 @@
 import COpenSSL
 
 /// What the gateway uses of OpenSSL's libcrypto.
-enum Digests {
+public enum Digests {
+    /// The first half of the SHA-256 of a text, in hexadecimal.
+    public static func fingerprint(_ text: String) -> String {
+        hex(sha256(Array(text.utf8)).prefix(16))
+    }
+
     static let sha256Bytes = Int(SHA256_DIGEST_LENGTH)
     static let ed25519SeedBytes = 32
     private static let ed25519SignatureBytes = 64

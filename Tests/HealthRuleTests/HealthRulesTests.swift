@@ -130,6 +130,7 @@ import Testing
             $0.services = [.init(name: "page.listen", isPage: true, fault: "address in use")]
         },
         Row(.serviceStopped) { $0.services = [.init(name: "radio", fault: "it ended")] },
+        Row(.boardChanged) { $0.isOtherBoard = true },
     ]
     private static let deliveries = [
         Row(.enrollAgain) { $0.deliveries[0].wantsEnrolling = true },

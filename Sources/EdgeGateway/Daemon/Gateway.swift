@@ -22,6 +22,7 @@ struct Gateway: Sendable {
     let shares: Shares
     let enrollmentChanges: EnrollmentChanges
     let startup: Startup
+    let board: BoardWatch
 
     let status: StatusService
     let sensors: Sensors
@@ -50,10 +51,12 @@ struct Gateway: Sendable {
     ///   - services: the parts of the daemon that run or do not, for `status`.
     ///   - failing: called before each step of a change to an enrollment; what it throws makes the step fail.
     ///     For tests.
+    ///   - board: what this machine's hardware carries.
     init(
         settings: Settings, queue: SampleQueue, central: Central, clock: any GatewayClock,
         logger: Logger, services: ServiceStates = ServiceStates(),
-        failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in }
+        failing: @escaping @Sendable (EnrollmentStep) throws -> Void = { _ in },
+        board: @escaping @Sendable () -> BoardTraits = { BoardTraits() }
     ) {
         self.settings = settings
         self.logger = logger
@@ -61,12 +64,13 @@ struct Gateway: Sendable {
         recorder = Recorder(
             queue: queue, central: central, clock: clock, policy: settings.decodePolicy,
             needsContact: settings.delivery.policy.withheld.contains(.contactLost), logger: logger)
+        self.board = BoardWatch(queue: queue, logger: logger, traits: board)
         deliveries = Deliveries(
-            settings: settings, queue: queue, clock: clock, logger: logger)
+            settings: settings, queue: queue, board: self.board, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
-            servers: servers,
+            servers: servers, board: self.board,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
         let recording = SensorRecording(recorder: recorder, central: central)
@@ -80,17 +84,19 @@ struct Gateway: Sendable {
             failing: failing)
         startup = Startup(
             queue: queue, recording: recording, changes: enrollmentChanges,
-            importSession: importSession, logger: logger)
+            importSession: importSession, board: self.board, logger: logger)
 
         sensors = Sensors(
             queue: queue, recorder: recorder,
             coverage: TodaysCoverage(queue: queue, clock: clock), clock: clock)
         enrollments = Enrollments(queue: queue, deliveries: deliveries)
         destinations = Destinations(queue: queue, deliveries: deliveries, clock: clock)
+        var identity = settings.identity
+        identity.board = board().id
         status = StatusService(
             queue: queue, sensors: sensors, enrollments: enrollments, destinations: destinations,
             health: health, clock: clock,
-            started: clock.read().uptime, identity: settings.identity)
+            started: clock.read().uptime, identity: identity)
         scanning = ScanService(queue: queue, central: central, radio: radio)
         let patients = PatientCheck(deliveries: deliveries)
         pairing = PairingService(

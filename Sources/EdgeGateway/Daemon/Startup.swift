@@ -8,6 +8,7 @@ actor Startup {
     private let recording: SensorRecording
     private let changes: EnrollmentChanges
     private let importSession: ImportSession
+    private let board: BoardWatch
     private let logger: Logger
     /// The opening of the store (``StoreFacts/openings``) whose straps are recorded; nil before the first.
     private var recordedOpening: Int?
@@ -16,8 +17,9 @@ actor Startup {
 
     init(
         queue: SampleQueue, recording: SensorRecording, changes: EnrollmentChanges,
-        importSession: ImportSession, logger: Logger
+        importSession: ImportSession, board: BoardWatch, logger: Logger
     ) {
+        self.board = board
         self.queue = queue
         self.recording = recording
         self.changes = changes
@@ -36,6 +38,7 @@ actor Startup {
         } catch let error as QueueError where error.isStoreTrouble {
             logger.error("read store: \(error)")
         }
+        await board.look()
         await changes.startMissingDeliveries()
     }
 
@@ -43,6 +46,7 @@ actor Startup {
     /// was read in its place was older, or a salvage has changed it.
     func follow(_ store: StoreFacts) async {
         guard !store.isAbsent, store.openings != recordedOpening else { return }
+        await board.look()
         // Store maintenance waits for this call, and an erasure, whose turn it may be, may take longer than a commit can.
         Task { await changes.startMissingDeliveries() }
         do {

@@ -22,10 +22,13 @@ actor Deliveries {
         case noTokens(String)
         /// What is stored of it is not understood.
         case damaged(String)
+        /// It publishes under this gateway's name, which another one may have.
+        case otherBoard
     }
 
     private let settings: Settings
     private let queue: SampleQueue
+    private let board: BoardWatch
     private let clock: any GatewayClock
     private let logger: Logger
     private var deliveries: [Int64: Delivery] = [:]
@@ -37,10 +40,16 @@ actor Deliveries {
     private(set) var ended: [Int64: String] = [:]
     /// Enrollments whose tokens could not be read when their delivery was last to start.
     private(set) var unreadable: Set<Int64> = []
+    /// Enrollments whose deliveries wait until a person has confirmed the board.
+    private(set) var waitForBoard: Set<Int64> = []
     /// The gateway's state as it was last shown.
     private var shown: GatewayState?
 
-    init(settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger) {
+    init(
+        settings: Settings, queue: SampleQueue, board: BoardWatch, clock: any GatewayClock,
+        logger: Logger
+    ) {
+        self.board = board
         self.settings = settings
         self.queue = queue
         self.clock = clock
@@ -65,6 +74,7 @@ actor Deliveries {
             case .destination:
                 let kind: any DestinationKind
                 (kind, destination) = try other(enrollment, secrets: secrets(at: path), logger)
+                if type(of: kind).isUnderName, await board.isOther { throw .otherBoard }
                 settings.batchSamplesMax = type(of: kind).pace.batch ?? settings.batchSamplesMax
                 let pace = type(of: kind).pace
                 settings.interval = pace.interval ?? settings.interval
@@ -80,6 +90,7 @@ actor Deliveries {
                 }
             }
             unreadable.remove(enrollment.id)
+            waitForBoard.remove(enrollment.id)
         } catch {
             return note(error, of: enrollment.id, logger)
         }
@@ -101,6 +112,9 @@ actor Deliveries {
             logger.log(
                 level: isNew ? .error : .debug, "load tokens", metadata: ["fault": "\(fault)"])
             return false
+        case .otherBoard:
+            waitForBoard.insert(enrollment)
+            return true
         case .damaged(let fault):
             if ended[enrollment] != fault { logger.error("start delivery: \(fault)") }
             ended[enrollment] = fault
@@ -208,7 +222,11 @@ actor Deliveries {
     /// tokens cannot be read.
     func stopped(_ enrollment: Int64) -> String? {
         if let fault = ended[enrollment] { return fault }
-        if deliveries[enrollment] != nil || unreadable.contains(enrollment) { return nil }
+        if deliveries[enrollment] != nil || unreadable.contains(enrollment)
+            || waitForBoard.contains(enrollment)
+        {
+            return nil
+        }
         return "it was not started"
     }
 
@@ -265,6 +283,7 @@ actor Deliveries {
     /// The enrollment is gone: its number may be another's some day.
     func forget(_ enrollment: Int64) {
         unreadable.remove(enrollment)
+        waitForBoard.remove(enrollment)
         ended[enrollment] = nil
     }
 

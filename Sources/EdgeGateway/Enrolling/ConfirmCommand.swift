@@ -4,7 +4,7 @@ struct ConfirmCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "confirm",
         abstract: "Says that something which has changed is as it should be.",
-        subcommands: [ConfirmPatientCommand.self])
+        subcommands: [ConfirmPatientCommand.self, ConfirmBoardCommand.self])
 }
 
 struct ConfirmPatientCommand: AsyncParsableCommand {
@@ -38,5 +38,32 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(
             "\(report.name): the patient is confirmed; its samples are delivered within a minute")
+    }
+}
+
+struct ConfirmBoardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "board",
+        abstract: "Says that this machine is the gateway now.",
+        discussion: """
+            For the health item board-changed: the store was on other hardware before. If the memory \
+            card was copied and the first gateway still runs, give this one another name at each \
+            broker before. Publishing to brokers goes on then.
+
+            Example: edge-gateway confirm board
+            """)
+
+    @Flag(help: "Do not ask for confirmation.")
+    var yes = false
+    @OptionGroup var daemon: DaemonOptions
+
+    func run() async throws {
+        let client = try daemon.client()
+        try Terminal.confirm("Publish under this gateway's name from this machine?", yes)
+        let report: BoardReport = try await client.post(
+            "/v1/confirm-board", [String: String](), timeout: .seconds(30))
+        if daemon.json { return try Terminal.printJSON(report) }
+        Terminal.print(
+            report.changed ? "the board is confirmed" : "the board is the one that it was")
     }
 }

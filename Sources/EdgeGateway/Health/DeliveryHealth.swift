@@ -36,6 +36,7 @@ struct DeliveryHealth: Sendable {
                 delivery.hold?.detail = delivery.fault
                 if let advice { delivery.hold?.remedy = advice }
             }
+            delivery.waitsForBoard = await deliveries.waitForBoard.contains(enrollment.id)
             delivery.stopped = await deliveries.stopped(enrollment.id)
             delivery.heldStraps = await heldStraps(of: enrollment, among: enrollments)
             delivery.pending = counts.deliveries[enrollment.id]?.pending ?? 0

@@ -13,6 +13,7 @@ actor HealthMonitor {
     private let deliveries: DeliveryHealth
     private let services: ServiceStates
     private let servers: ServerStates
+    private let board: BoardWatch
     private let clock: any GatewayClock
     private let batteryLowPercent: Int
     private let logger: Logger
@@ -22,13 +23,14 @@ actor HealthMonitor {
 
     init(
         recording: RecordingHealth, deliveries: DeliveryHealth, services: ServiceStates,
-        servers: ServerStates,
+        servers: ServerStates, board: BoardWatch,
         clock: any GatewayClock, batteryLowPercent: Int, logger: Logger
     ) {
         self.recording = recording
         self.deliveries = deliveries
         self.services = services
         self.servers = servers
+        self.board = board
         self.clock = clock
         self.batteryLowPercent = batteryLowPercent
         self.logger = logger
@@ -66,6 +68,7 @@ actor HealthMonitor {
             history: history, counts: counts, at: reading.uptime)
         snapshot.services = services.faults() + servers.healthFaults
         snapshot.batteryLowPercent = batteryLowPercent
+        snapshot.isOtherBoard = await board.isOther
         return (reading, HealthRules.conditions(of: snapshot), counts)
     }
 }

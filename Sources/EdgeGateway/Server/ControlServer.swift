@@ -72,6 +72,7 @@ struct ControlServer: ReopenedServer {
             imports: gateway.imports, history: gateway.history
         ).add(to: router)
         GapRoutes(gaps: gateway.gaps).add(to: router)
+        BoardRoutes(board: gateway.board, changes: gateway.enrollmentChanges).add(to: router)
         ShareRoutes(sharing: gateway.sharing).add(to: router)
         EraseRoutes(erasing: gateway.erasing).add(to: router)
         DestinationRoutes(

@@ -13,6 +13,9 @@ struct GatewayIdentity: Codable, Equatable, Sendable {
     /// Left out if it is not set.
     var site: String?
     var labels: [String: String] = [:]
+    /// Tells it from another gateway of its name: a hash of what its hardware carries. Left out where nothing is known of
+    /// that, as in a container.
+    var board: String?
 
     /// Whether `text` can be a name, a site or the value of a label.
     static func isName(_ text: String) -> Bool { GivenName.isValid(text) }

@@ -34,6 +34,7 @@ enum Schema {
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
     ///   `.takes_every_strap`: it is a further destination of every assignment that begins. `.keep_us`: how long samples
     ///   wait for it as a further destination.
+    /// - `board`: hashes of what the hardware carries that the store belongs to.
     /// - `erased_number`: enrollments and assignments that were erased. Older states of pages, in the log or in a broken
     ///   store, may still name them, and a salvage that finds such a row must neither keep it nor take it for
     ///   somebody else's.
@@ -139,6 +140,10 @@ enum Schema {
         BEGIN SELECT RAISE(ABORT, 'an assignment is never edited, only ended'); END;
         CREATE TRIGGER assignment_is_never_deleted BEFORE DELETE ON assignment
         BEGIN SELECT RAISE(ABORT, 'an assignment is never deleted'); END;
+
+        CREATE TABLE board (
+            trait TEXT NOT NULL PRIMARY KEY
+        ) STRICT, WITHOUT ROWID;
 
         CREATE TABLE erased_number (
             kind TEXT NOT NULL CHECK (kind IN ('enrollment', 'assignment')),

@@ -23,6 +23,8 @@ public protocol DestinationKind: Sendable {
     static var faultRemedy: String { get }
     /// Whether what arrives there ends at an exchange, whose patients are numbers.
     static var leadsToExchange: Bool { get }
+    /// Whether it publishes under a name that a copy of this gateway would have as well.
+    static var isUnderName: Bool { get }
 
     /// Takes settings, or says what is wrong with them and what to do.
     init(_ values: SettingValues) throws(DestinationProblem)
@@ -47,6 +49,8 @@ extension DestinationKind {
     public static var pace: DestinationPace { DestinationPace() }
     /// It is a system of its own.
     public static var leadsToExchange: Bool { false }
+    /// A copy does it no harm.
+    public static var isUnderName: Bool { false }
     /// It keeps straps apart.
     public var servesOnePatient: Bool { false }
     /// None is.

@@ -25,6 +25,7 @@ public struct MQTTKind: DestinationKind {
     public let patientIdentity: PatientIdentity
 
     public static let name = "mqtt"
+    public static let isUnderName = true
     public static let summary = "an MQTT broker: Home Assistant, ThingsBoard, Node-RED"
     public static let fields = [
         SettingField("url", "the broker, such as mqtt://127.0.0.1:1883 or mqtts://host.example"),

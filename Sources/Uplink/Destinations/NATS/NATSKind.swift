@@ -9,6 +9,7 @@ public struct NATSKind: DestinationKind {
     let ownPatient: String?
 
     public static let name = "nats"
+    public static let isUnderName = true
     public static let summary =
         "a relay that delivers to the exchange, so that the gateway holds no token"
     public static let fields = [
