@@ -25,6 +25,26 @@ struct ExchangeFaultTests {
         await session.exchange.stop()
     }
 
+    /// NIO trapped for a connection that was being accepted when the socket was closed.
+    @Test("a network that is cut while clients connect ends no process")
+    func cutWhileConnecting() async throws {
+        let session = try await EnrolledExchange()
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    while !Task.isCancelled { _ = await session.get("/health") }
+                }
+            }
+            for _ in 0..<50 {
+                await session.exchange.cutNetwork()
+                try await session.exchange.restoreNetwork()
+            }
+            group.cancelAll()
+        }
+        #expect(await session.get("/health")?.status == 200)
+        await session.exchange.stop()
+    }
+
     @Test("a cut breaks a request under way, and the worker goes on")
     func cutUnderWay() async throws {
         let gate = Gate()

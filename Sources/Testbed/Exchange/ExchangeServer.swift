@@ -4,6 +4,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import NIOPosix
 import Synchronization
 
 /// A port of 127.0.0.1 that stays ours while the server is down.
@@ -146,6 +147,14 @@ struct ExchangeListener: Sendable {
     /// The server ends by itself when its socket is closed. Cancelled, it would drop connections that it
     /// has accepted and not taken, which NIO answers with a trap.
     func stop() async {
+        // So it does with one that is just being accepted when the socket is closed: accepting ends first, and what is
+        // on its way from one event loop to another gets there.
+        try? await socket.setOption(.autoRead, value: false).get()
+        for _ in 0..<2 {
+            for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
+                try? await loop.submit {}.get()
+            }
+        }
         connections.cut()
         try? await socket.close()
     }
