@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A few threads that many actors share which block now and then: each has one of them for good.
+/// A few threads for many actors that block now and then. Each actor keeps the thread that it was given.
 ///
 /// As long as there are no more actors than threads, none waits for another.
 public final class TaskThreads: Sendable {

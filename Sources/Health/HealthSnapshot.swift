@@ -109,7 +109,7 @@ public struct HealthSnapshot: Sendable, Equatable {
         public enum Trouble: Sendable, Equatable {
             /// There is a bond here, and the strap no longer knows it.
             case bondRefused
-            /// It lets nobody subscribe without a bond, and there is none here.
+            /// It requires a bond, and this machine has none with it.
             case bondMissing
             /// It has been heard for so long and could not be connected to.
             case unreachable(for: Duration)

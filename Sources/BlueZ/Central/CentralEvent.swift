@@ -113,7 +113,7 @@ public struct LinkSnapshot: Sendable, Hashable {
 public enum LinkTrouble: Sendable, Hashable {
     /// There is a bond here, and the sensor does not let itself be connected to with it.
     case bondRefused
-    /// It lets nobody subscribe without a bond, and there is none here.
+    /// It requires a bond, and this machine has none with it.
     case bondMissing
     /// It is heard, and since then no link to it comes about.
     case unreachable(since: Uptime)

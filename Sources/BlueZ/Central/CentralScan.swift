@@ -40,8 +40,8 @@ extension Central {
     private func startScan(_ path: String) {
         guard let client else { return }
         let services = watches[path]?.listensToEveryone == true ? [] : [settings.service]
-        // Another program discovers. bluetoothd then never forgets how strongly it has heard a device, and does not tell
-        // of one that was away and comes back as strong as before. Source: BlueZ `src/device.c`, `device_set_rssi`.
+        // Another program discovers. bluetoothd then keeps the signal strength of each device, and does not report a
+        // sensor that was away and comes back with the same one. Source: BlueZ `src/device.c`, `device_set_rssi`.
         let isShared = adapters[path]?.isDiscovering == true
         Task {
             var hasStarted = true

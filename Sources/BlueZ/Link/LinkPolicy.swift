@@ -3,8 +3,8 @@ public struct LinkPolicy: Sendable, Hashable {
     /// From `Connect` to its answer. A strap in range takes below a second; bluetoothd itself would
     /// try for 42 s, and every other lost strap waits as long: 8 s let it be back within 15 s.
     public var connect = Duration.seconds(8)
-    /// The same while another program discovers: bluetoothd then listens for 10.24 s and rests for 5 s, and the kernel,
-    /// which connects at an advert, is told of one in each such turn.
+    /// The same while another program discovers: bluetoothd then listens for 10.24 s and rests for 5 s. The kernel
+    /// connects when it hears an advert, and the controller reports one of each sensor in such a turn.
     public var connectBesideDiscovery = Duration.seconds(20)
     /// From connected to services resolved; seen: half a second.
     public var resolve = Duration.seconds(15)

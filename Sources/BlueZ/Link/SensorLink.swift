@@ -19,7 +19,7 @@ public struct SensorLink: Sendable {
         case device(isConnected: Bool, isResolved: Bool)
         /// The device's object was removed.
         case vanished
-        /// The radio is ours; `isShared`: but for another program's discovery.
+        /// The radio is ours. `isShared`: another program discovers meanwhile.
         case slotGranted(isShared: Bool)
         case connectFinished(attempt: UInt64, BlueZErrorClass?)
         case subscribeFinished(attempt: UInt64, BlueZErrorClass?)

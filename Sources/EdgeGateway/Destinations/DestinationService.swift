@@ -188,7 +188,7 @@ struct DestinationService: Sendable {
         let report = try await changes.alone {
             let enrollment = try await destinations.added(ask.name)
             let removal = Erasure(further: enrollment.id, givesUp: givesUp)
-            // What it delivers while it is looked at would not be counted.
+            // A delivery during the check would not be counted.
             await deliveries.stop(enrollment.id)
             do {
                 try await queue.check(removal)
