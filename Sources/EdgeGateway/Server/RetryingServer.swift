@@ -65,17 +65,33 @@ struct RetryingServer: Service {
                 states.noteServing(server.name)
                 onAttempted()
             }
+            let running = ServiceGroup(
+                configuration: ServiceGroupConfiguration(
+                    services: [
+                        .init(
+                            service: service, successTerminationBehavior: .gracefullyShutdownGroup)
+                    ],
+                    logger: logger))
             return try await withThrowingTaskGroup(of: String?.self) { group in
                 group.addTask {
-                    try await service.run()
+                    try await running.run()
                     return nil
                 }
-                group.addTask { await watch() }
-                let first = try await group.next() ?? nil
-                group.cancelAll()
-                while let more = try? await group.next() { _ = more }
+                group.addTask {
+                    let loss = await watch()
+                    // A server that is cancelled drops connections that it has accepted, and NIO traps for them. When
+                    // it ends in order it takes those first; who is not done by then is cut off.
+                    await running.triggerGracefulShutdown()
+                    await clock.sleep(pauses.longest)
+                    return loss
+                }
+                var loss: String?
+                while let ended = try await group.next() {
+                    loss = loss ?? ended
+                    group.cancelAll()
+                }
                 return SettingsFault(
-                    description: first ?? "\(server.name.setting): the server has ended")
+                    description: loss ?? "\(server.name.setting): the server has ended")
             }
         } catch let fault as SettingsFault {
             return fault

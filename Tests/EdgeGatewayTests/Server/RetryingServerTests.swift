@@ -2,6 +2,8 @@ import Foundation
 import Glibc
 import HTTPTypes
 import OfflineQueue
+import ServiceLifecycle
+import Synchronization
 import Testbed
 import Testing
 
@@ -121,6 +123,58 @@ import Testing
                 unlink(fixture.settings.socketPath)
                 try await fixture.eventually("an answer again") { await fixture.isAnswered() }
                 try await fixture.eventually("no fault") { fixture.gateway.servers.faults.isEmpty }
+            }
+        }
+    }
+
+    /// Loses its place each time that somebody looks.
+    private final class LostServer: ReopenedServer {
+        private let server: PageServer
+        private let opened = Atomic(0)
+        var timesOpened: Int { opened.load(ordering: .relaxed) }
+
+        init(_ server: PageServer) { self.server = server }
+
+        var name: ServerName { server.name }
+        var address: String { server.address }
+
+        func open(onServing: @escaping @Sendable () -> Void) throws -> any Service {
+            opened.add(1, ordering: .relaxed)
+            return try server.open(onServing: onServing)
+        }
+
+        func loss() -> String? { "lost" }
+    }
+
+    /// NIO trapped for a connection that was accepted when the server was cancelled.
+    @Test func aServerThatLosesItsPlaceWhileClientsConnectEndsNoProcess() async throws {
+        let listener = try Listener()
+        let port = listener.port
+        listener.end()
+        try await ServerFixture.run(["EDGE_GATEWAY_PAGE_LISTEN": "127.0.0.1:\(port)"]) { fixture in
+            let server = LostServer(fixture.page())
+            try await fixture.serving([server]) {
+                for _ in 0..<4 {
+                    // A thread of its own: it never waits.
+                    Thread.detachNewThread {
+                        while server.timesOpened <= 20 { Self.connect(to: port) }
+                    }
+                }
+                try await fixture.eventually("twenty losses") { server.timesOpened > 20 }
+            }
+        }
+    }
+
+    private static func connect(to port: Int) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        address.sin_port = in_port_t(port).bigEndian
+        withUnsafePointer(to: address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
     }
