@@ -190,6 +190,56 @@ import Testing
         }
     }
 
+    /// A practitioner's patients were known by number alone: what waited for the first person went to the second.
+    @Test func aNumberThatMeansAnotherPersonHoldsThatPatientAloneUntilSomebodyConfirms()
+        async throws
+    {
+        try await TestWorld.run(straps: 2) { fixture in
+            _ = try await Self.enroll(fixture)
+            for (address, patient) in zip(TestWorld.addresses, TestWorld.patients) {
+                try await fixture.command("pair", address, "--patient", "\(patient)")
+            }
+            try await fixture.eventually("both delivered") { status in
+                status.sensors.count == 2 && status.sensors.allSatisfy { $0.stored > $0.pending }
+            }
+            await fixture.gateway.kill()
+            await fixture.exchange.giveNumber(ofPatient: 40002)
+            let before = await fixture.exchange.storedCount(patient: 40002)
+            try await fixture.gateway.start()
+            let held = try await fixture.eventually("one held") {
+                $0.balance.held["patient-changed", default: 0] > 3
+            }
+            #expect(await fixture.exchange.storedCount(patient: 40002) == before)
+            let item = held.health.first { $0.name == "patient-held" }
+            #expect(item?.advice.contains("confirm patient NAME") == true)
+            let others = await fixture.exchange.storedCount(patient: 40001)
+            try await fixture.eventually("the other goes on") { _ in
+                await fixture.exchange.storedCount(patient: 40001) > others + 2
+            }
+            let refusals: [([String], String)] = [
+                (["pair", TestWorld.addresses[0], "--patient", "40002"], "--patient ID"),
+                (["confirm", "patient", "ward", "--yes"], "serves many patients"),
+                (["confirm", "patient", "ward", "--yes", "--patient", "4OOO2"], "numbers"),
+                (
+                    ["confirm", "patient", "ward", "--yes", "--patient", "40003"],
+                    "nothing was changed"
+                ),
+            ]
+            for (words, advice) in refusals {
+                let outcome = try await fixture.gateway.command(words)
+                #expect(outcome.status != 0, "\(words)")
+                #expect(outcome.complaint.contains(advice), "\(words): \(outcome.complaint)")
+            }
+            try await fixture.command("confirm", "patient", "ward", "--patient", "40002", "--yes")
+            // Checked once a minute.
+            try await fixture.eventually("released", withinSeconds: 120) {
+                $0.balance.held["patient-changed"] == nil
+            }
+            let end = try await fixture.settle()
+            await fixture.expectExactlyOnce(end.balance)
+        }
+    }
+
     @Test func oneWithoutConsentIsHeldAloneAndTheStrapIsNamed() async throws {
         try await TestWorld.run(straps: 2) { fixture in
             _ = try await Self.enroll(fixture)

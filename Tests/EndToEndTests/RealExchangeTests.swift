@@ -43,22 +43,47 @@ struct RealExchangeTests {
     @Test(.timeLimit(.minutes(10)))
     func whileANumberMeansAnotherPersonNothingIsSentUntilSomebodyConfirmsIt() async throws {
         let exchange = try RealExchange()
-        let patient = exchange.facts.patients[0].id
         try await Self.deliver(through: exchange, ["e0", "e1"], TestWorld.Setup()) { world in
             try await Self.enroll(exchange, world)
         } then: { world, _ in
-            try await exchange.setBirthDate(of: patient, "1901-02-03")
-            _ = await world.gateway.stop()
-            let last = try await exchange.lastRow()
-            try await world.gateway.start()
-            await world.bluez.setSendsFrames(true)
-            try await world.eventually("held") {
-                $0.balance.held["patient-changed", default: 0] > 3
-            }
-            let sent = try await exchange.rows(after: last)
-            #expect(!sent.contains { $0.patient == patient })
-            try await world.command("confirm", "patient", "e0", "--yes")
+            try await Self.giveNumberToAnother(exchange, world, born: "1901-02-03", ["e0"])
         }
+    }
+
+    @Test(.timeLimit(.minutes(10)))
+    func whileANumberOfAPractitionersPatientMeansAnotherPersonNothingIsSentForIt() async throws {
+        let exchange = try RealExchange()
+        try await Self.deliver(through: exchange, ["ward", "ward"], TestWorld.Setup()) { world in
+            let file = world.gateway.directory.appending(path: "key.json").path
+            try #"{"key":"\#(exchange.facts.practitionerKey)"}"#.write(
+                toFile: file, atomically: true, encoding: .utf8)
+            chmod(file, 0o600)
+            try await world.command(
+                "enroll", "--practitioner-key-file", file, "--name", "ward", "--exchange",
+                exchange.facts.url)
+        } then: { world, _ in
+            let patient = exchange.facts.patients[0].id
+            try await Self.giveNumberToAnother(
+                exchange, world, born: "1902-03-04", ["ward", "--patient", patient])
+        }
+    }
+
+    /// The first patient's number comes to mean another person, until somebody says it is the same one.
+    private static func giveNumberToAnother(
+        _ exchange: RealExchange, _ world: TestWorld, born: String, _ confirmed: [String]
+    ) async throws {
+        let patient = exchange.facts.patients[0].id
+        try await exchange.setBirthDate(of: patient, born)
+        _ = await world.gateway.stop()
+        let last = try await exchange.lastRow()
+        try await world.gateway.start()
+        await world.bluez.setSendsFrames(true)
+        try await world.eventually("held") {
+            $0.balance.held["patient-changed", default: 0] > 3
+        }
+        let sent = try await exchange.rows(after: last)
+        #expect(!sent.contains { $0.patient == patient })
+        try await world.gateway.succeed(["confirm", "patient", "--yes"] + confirmed)
     }
 
     @Test(.timeLimit(.minutes(10)))
@@ -104,7 +129,8 @@ struct RealExchangeTests {
             for (index, enrollment) in enrollments.enumerated() {
                 let words =
                     ["pair", TestWorld.addresses[index], "--enrollment", enrollment]
-                    + (enrollment == "nats" ? ["--patient", patients[index].id] : [])
+                    + (["nats", "ward"].contains(enrollment)
+                        ? ["--patient", patients[index].id] : [])
                 try await world.gateway.succeed(words)
             }
             try await world.eventually("delivered") { $0.balance.delivered >= samplesMin }

@@ -364,13 +364,13 @@ actor Deliveries {
         await deliveries[enrollment]?.exchange?.access(of: patient)
     }
 
-    /// Has an exchange's delivery take the person whom the exchange names now for the one who was enrolled; nil
-    /// if it does not run.
-    func confirmPerson(of enrollment: Int64) async -> PersonConfirmation? {
+    /// Has an exchange's delivery take the person whom the exchange names now for the one whom the number meant before;
+    /// nil if it does not run.
+    func confirmPerson(_ patient: String?, of enrollment: Int64) async -> PersonConfirmation? {
         guard let delivery = deliveries[enrollment], let exchange = delivery.exchange else {
             return nil
         }
-        let outcome = await exchange.confirmPerson()
+        let outcome = await exchange.confirmPerson(patient)
         if outcome == .confirmed { await delivery.runner.wake() }
         return outcome
     }

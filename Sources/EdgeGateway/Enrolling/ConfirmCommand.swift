@@ -12,17 +12,21 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
         commandName: "patient",
         abstract: "Says that the exchange's patient is the person who was enrolled.",
         discussion: """
-            For a delivery that is held as patient-changed: the account behind the patient's number \
-            has another id or birth date than when it was enrolled. The samples that wait are \
-            delivered to it then. Ask the study's staff first: an exchange that was restored or set \
-            up anew may have given the number to somebody else. Then enroll that person with \
-            `enroll LINK --person other`; the samples of the first one can be exported or erased.
+            For samples that are held as patient-changed: the account behind the patient's number \
+            has another id or birth date than before. The samples that wait are delivered to it \
+            then. Ask the study's staff first: an exchange that was restored or set up anew may have \
+            given the number to somebody else. Then enroll that person with `enroll LINK --person \
+            other`, or the practitioner's key once more with another --name; the samples of the first \
+            person can be exported or erased.
 
-            Example: edge-gateway confirm patient e1
+            Examples: edge-gateway confirm patient e1
+                      edge-gateway confirm patient ward --patient 40001
             """)
 
     @Argument(help: "The enrollment's name.", completion: .enrollmentName)
     var enrollment: String
+    @Option(help: "The exchange's number of one of a practitioner's patients.")
+    var patient: String?
     @Flag(help: "Do not ask for confirmation.")
     var yes = false
     @OptionGroup var daemon: DaemonOptions
@@ -33,7 +37,7 @@ struct ConfirmPatientCommand: AsyncParsableCommand {
             "Deliver what waits in \(enrollment) to the person who has the patient's number now?",
             yes)
         let report: EnrollmentReport = try await client.post(
-            "/v1/confirm-patient", ConfirmPatientRequest(enrollment: enrollment),
+            "/v1/confirm-patient", ConfirmPatientRequest(enrollment: enrollment, patient: patient),
             timeout: .seconds(120))
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(

@@ -155,9 +155,9 @@ struct EnrollmentChanges: Sendable {
     /// Has a delivery take the person whom the exchange names now for the one who was enrolled.
     ///
     /// - Throws: ``ProblemReport``; then nothing was changed.
-    func confirmPerson(of enrollment: Enrollment) async throws {
+    func confirmPerson(_ patient: String?, of enrollment: Enrollment) async throws {
         let fault = try await alone {
-            guard let answer = await deliveries.confirmPerson(of: enrollment.id) else {
+            guard let answer = await deliveries.confirmPerson(patient, of: enrollment.id) else {
                 throw ProblemReport(
                     code: .enrollAgain, message: "the delivery does not run",
                     advice:
@@ -168,6 +168,10 @@ struct EnrollmentChanges: Sendable {
         }
         switch fault {
         case .confirmed: logger.notice("a person confirmed whose number the patient's is")
+        case .otherNumber where patient != nil:
+            throw ProblemReport(
+                code: .noHeartRateStudy, message: "no study of this patient collects heart rate",
+                advice: "ask the study's staff to add it, then confirm the patient")
         case .otherNumber:
             throw ProblemReport(
                 code: .patientChanged, message: "the tokens are for another patient's number",

@@ -79,6 +79,8 @@ enum NamedPerson: String, CaseIterable {
 /// `POST /v1/confirm-patient`
 struct ConfirmPatientRequest: Codable {
     var enrollment: String
+    /// One of a practitioner's patients.
+    var patient: String?
 }
 /// `POST /v1/enroll-web`
 struct WebEnrollRequest: Codable {

@@ -115,7 +115,7 @@ struct EnrollmentService: Sendable {
             clientID: enrolled.tokens.clientID, patient: access.patient, device: device.id,
             codeSystem: access.code.system, code: access.code.code,
             identifierSystem: settings.identifierSystem)
-        terms.patientFingerprint = account.fingerprint()
+        terms.patientFingerprints = [account.patient: account.fingerprint()]
         terms.isDeviceChosen = device.isByPerson
         terms.resolution =
             request.resolution ?? same?.terms.resolution ?? terms.resolution
@@ -157,7 +157,7 @@ struct EnrollmentService: Sendable {
         of account: PatientAccount, among known: [Enrollment], _ request: EnrollRequest
     ) throws -> Enrollment? {
         let named = known.first { $0.terms.name == request.name }
-        let theirs = known.filter { $0.terms.patientFingerprint.map(account.matches) ?? true }
+        let theirs = known.filter { $0.terms.knows(account) ?? true }
         let likely = named ?? theirs.first ?? known.last
         switch request.person.flatMap({ NamedPerson(rawValue: $0) }) {
         case .same: return likely
@@ -207,16 +207,30 @@ struct EnrollmentService: Sendable {
             advice: "enroll again with --device ID")
     }
 
-    /// Takes the person whom the exchange names now for the one who was enrolled.
+    /// Takes the person whom the exchange names now for the one whom the patient's number meant before.
     func confirmPerson(_ request: ConfirmPatientRequest) async throws -> EnrollmentReport {
         guard let enrollment = try await enrollments.named(request.enrollment),
-            enrollment.terms.kind == .invitation
+            enrollment.terms.kind != .destination
         else {
             throw ProblemReport(
-                code: .unknownEnrollment, message: "this is not the enrollment of one patient",
-                advice: "edge-gateway enrollments lists them; one by an invitation is meant")
+                code: .unknownEnrollment, message: "this is not an enrollment at an exchange",
+                advice: "edge-gateway enrollments lists them")
         }
-        try await changes.confirmPerson(of: enrollment)
+        let isOfMany = enrollment.terms.kind == .practitionerKey
+        guard isOfMany == (request.patient != nil) else {
+            throw ProblemReport(
+                code: .badRequest,
+                message: isOfMany
+                    ? "the enrollment \(enrollment.terms.name) serves many patients"
+                    : "the enrollment \(enrollment.terms.name) has one patient",
+                advice: isOfMany ? "name the patient: --patient ID" : "leave --patient out")
+        }
+        guard request.patient.map(PatientAccess.isExchangeID) ?? true else {
+            throw ProblemReport(
+                code: .badRequest, message: "this is not a patient's number at an exchange",
+                advice: "its ids are numbers, such as 40001; the exchange shows the patient's")
+        }
+        try await changes.confirmPerson(request.patient, of: enrollment)
         let confirmed = try await enrollments.named(enrollment.terms.name)
         return try await enrollments.report(on: confirmed ?? enrollment)
     }
@@ -263,6 +277,7 @@ struct EnrollmentService: Sendable {
             identifierSystem: settings.identifierSystem)
         terms.isDeviceChosen = request.device != nil || same?.terms.isDeviceChosen ?? false
         terms.resolution = request.resolution ?? same?.terms.resolution ?? terms.resolution
+        terms.patientFingerprints = same?.terms.patientFingerprints ?? [:]
         return try await begin(terms, insteadOf: same, .tokens(enrolled.tokens))
     }
 

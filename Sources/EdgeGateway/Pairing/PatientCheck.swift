@@ -56,6 +56,17 @@ struct PatientCheck: Sendable {
         }
         let answer = await deliveries.access(of: patient, enrollment: enrollment.id)
         let access = try Self.usable(answer, enrollment.terms.name)
+        if let person = access.person, enrollment.terms.knows(person) == false {
+            throw ProblemReport(
+                code: .patientChanged,
+                message: "at the exchange the patient's number was another person's when "
+                    + "\(enrollment.terms.name) delivered for it before",
+                advice:
+                    "ask the study's staff who has the number. Somebody else: enroll the key once more "
+                    + "with another --name, and pair for that one. The same person, whose record was "
+                    + "corrected: edge-gateway confirm patient \(enrollment.terms.name) --patient ID"
+            )
+        }
         var paired = try Self.choose(device, access, enrollment.terms)
         if !access.isConsented {
             paired.notes.append(

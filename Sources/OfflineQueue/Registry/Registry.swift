@@ -95,9 +95,9 @@ public struct EnrollmentTerms: Sendable, Hashable {
     public var clientID: String?
     /// `Patient/` id of an invitation; nil for a practitioner key. Set once, never changed.
     public var patient: String?
-    /// Which person `patient` means: what a destination made of the exchange's account of the patient, to tell by
-    /// whether the number has come to mean somebody else. Nothing of the account can be read from it.
-    public var patientFingerprint: String?
+    /// Which person each patient's number means: what a destination made of the exchange's account of the patient, to
+    /// tell by whether the number has come to mean somebody else. Nothing of the account can be read from it.
+    public var patientFingerprints: [String: String] = [:]
     /// `Device/` id at the exchange.
     public var device: String?
     /// Whether a person chose the device, which is then never replaced by another.

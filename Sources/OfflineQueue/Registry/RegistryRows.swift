@@ -1,4 +1,5 @@
 import Basics
+import Foundation
 import GRDB
 
 // Rows of the registry, and the statements several calls share.
@@ -147,7 +148,10 @@ extension EnrollmentTerms {
             patient, device, codeSystem, code, identifierSystem,
             resolution, system, settings, takesEveryStrap,
             keep.map { max(0, $0.microseconds) },
-            patientFingerprint, isDeviceChosen,
+            (try? JSONEncoder().encode(patientFingerprints)).map {
+                String(decoding: $0, as: UTF8.self)
+            },
+            isDeviceChosen,
         ]
     }
 }
@@ -179,7 +183,9 @@ extension Enrollment {
         terms.settings = row["settings"]
         terms.takesEveryStrap = row["takes_every_strap"] ?? false
         terms.keep = (row["keep_us"] as Int64?).map { .microseconds($0) }
-        terms.patientFingerprint = row["patient_fingerprint"]
+        let fingerprints = Data((row["patient_fingerprints"] as String? ?? "").utf8)
+        terms.patientFingerprints =
+            (try? JSONDecoder().decode([String: String].self, from: fingerprints)) ?? [:]
         terms.isDeviceChosen = row["device_is_chosen"] ?? false
         // An unknown word cannot be a licence to send.
         state = State(rawValue: row["state"] ?? "") ?? .enrollAgain

@@ -193,7 +193,15 @@ extension SampleQueue {
                         AND NOT EXISTS (SELECT 1 FROM assignment WHERE sensor = ?1)
                     """, arguments: [sensor])
         }
-        guard erasure.patient == nil else { return }
+        if let patient = erasure.patient {
+            try db.execute(
+                sql: """
+                    UPDATE enrollment
+                    SET patient_fingerprints = json_remove(patient_fingerprints, '$."' || ? || '"')
+                    WHERE id = ?
+                    """, arguments: [patient, erasure.enrollment])
+            return
+        }
         for table in [
             "further_destination", "further_delivery", "ledger_delivery", "loss", "dropped_range",
         ] {

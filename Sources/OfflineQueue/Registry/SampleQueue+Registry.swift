@@ -85,7 +85,7 @@ extension SampleQueue {
                 sql: """
                     INSERT INTO enrollment (name, kind, origin, fhir_base, client_id, patient,
                         device, code_system, code, identifier_system, resolution, system, settings,
-                        takes_every_strap, keep_us, patient_fingerprint, device_is_chosen,
+                        takes_every_strap, keep_us, patient_fingerprints, device_is_chosen,
                         state, created_wall_us, id, hold_reason, hold_since_wall_us)
                     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?)
                     """,
@@ -148,7 +148,7 @@ extension SampleQueue {
                 UPDATE enrollment SET name = ?, kind = ?, origin = ?, fhir_base = ?,
                     client_id = ?, patient = ?, device = ?, code_system = ?, code = ?,
                     identifier_system = ?, resolution = ?, system = ?, settings = ?,
-                    takes_every_strap = ?, keep_us = ?, patient_fingerprint = ?,
+                    takes_every_strap = ?, keep_us = ?, patient_fingerprints = ?,
                     device_is_chosen = ?
                 WHERE id = ?
                 """, arguments: terms.arguments + [id])

@@ -30,7 +30,8 @@ enum Schema {
     ///   `jumped_after_us`: the clock then jumped to another date, and what came later has no time.
     /// - `clock_step`: two trusted readings that disagree, the newest 1,000 of all boots.
     /// - `run.is_imported`: its samples came from another store.
-    /// - `enrollment.patient_fingerprint`: which person the exchange's number means. `.device_is_chosen`: by a person.
+    /// - `enrollment.patient_fingerprints`: which person each number at the exchange means, as a JSON object.
+    ///   `.device_is_chosen`: by a person.
     /// - `enrollment.system`, `.settings`: of what kind it is and what a person set, for what is no exchange.
     ///   `.takes_every_strap`: it is a further destination of every assignment that begins. `.keep_us`: how long samples
     ///   wait for it as a further destination.
@@ -98,7 +99,7 @@ enum Schema {
             fhir_base TEXT NOT NULL,
             client_id TEXT,
             patient TEXT,
-            patient_fingerprint TEXT,
+            patient_fingerprints TEXT,
             device TEXT,
             device_is_chosen INTEGER NOT NULL DEFAULT 0,
             code_system TEXT,

@@ -75,9 +75,9 @@ public enum HoldReason: String, Sendable, Hashable, CaseIterable {
             )
         case .patientChanged:
             (
-                "the exchange gives the patient's number to another person than at the enrollment",
+                "the exchange gives the patient's number to another person than before",
                 "ask the study's staff who has the number; if only the patient's record was corrected: "
-                    + "edge-gateway confirm patient NAME"
+                    + "edge-gateway confirm patient NAME, with --patient ID for a practitioner's"
             )
         case .patientUnknown:
             ("the exchange no longer knows the patient", "ask the exchange's operator")

@@ -23,8 +23,8 @@ struct PatientHolds: Sendable {
 
     /// Reasons that concern one patient and leave the others of a practitioner alone.
     static let ofOnePatient: Set<HoldReason> = [
-        .noConsent, .wrongPatient, .patientUnknown, .deviceNotChosen, .heartRateNotAsked,
-        .studyGone,
+        .noConsent, .wrongPatient, .patientChanged, .patientUnknown, .deviceNotChosen,
+        .heartRateNotAsked, .studyGone,
     ]
 
     /// Keeps a patient's samples back, or goes on to do so.

@@ -187,7 +187,10 @@ struct ErasingTests {
         let store = try TestStore()
         let clock = ManualClock()
         let queue = try await store.open(clock)
-        let clinic = try await queue.enroll(.example("clinic", patient: nil))
+        var terms = EnrollmentTerms.example("clinic", patient: nil)
+        terms.patientFingerprints = ["40001": "the-erased", "40002": "the-kept"]
+        let clinic = try await queue.enroll(terms)
+        #expect(try await queue.enrollments().map(\.terms) == [terms])
         let sensor = try await queue.addSensor(address: "A0:9E:1A:00:00:01")
         // One strap, worn in turn.
         for patient in ["40001", "40002", "40001"] {
@@ -200,7 +203,9 @@ struct ErasingTests {
         }
         try await queue.endAssignment(sensor: sensor.id)
         while try await !queue.erase(Erasure(enrollment: clinic.id, patient: "40001")) {}
-        #expect(try await queue.enrollments().map(\.id) == [clinic.id])
+        let left = try await queue.enrollments()
+        #expect(left.map(\.id) == [clinic.id])
+        #expect(left.map(\.terms.patientFingerprints) == [["40002": "the-kept"]])
         #expect(
             try await queue.deliverAll(clinic.id).map(\.patient)
                 == .init(repeating: "40002", count: 10))

@@ -57,7 +57,9 @@ struct DeliveryFixture {
             device: device.id, codeSystem: access.code.system,
             code: access.code.code, identifierSystem: "https://gw.example/ids",
             resolution: resolution.rawValue)
-        if knowsPerson { terms.patientFingerprint = enrolled.account?.fingerprint() }
+        if knowsPerson, let person = enrolled.account {
+            terms.patientFingerprints[person.patient] = person.fingerprint()
+        }
         enrollment = try await queue.enroll(terms)
         let sensor = try await queue.addSensor(
             address: "A0:9E:1A:00:00:01",

@@ -34,13 +34,14 @@ extension ExchangeDestination {
     /// As many patients as are remembered at a time.
     private static let attributionsMax = 1000
 
-    /// The device and code for each patient of these data points, or why theirs are held. Of a
-    /// practitioner's patients the exchange is asked what the enrollment does not say.
+    /// The device and code for each patient of these data points, or why theirs are held. Of each of a
+    /// practitioner's patients the exchange is asked whose number it is, and what the enrollment does not say.
     func attributions(
         of points: [OutgoingPoint]
     ) async -> FoundAttributions {
         let own = own
-        if let device = own.device, let code = own.code {
+        let isPersonAsked = terms.kind == .practitionerKey && termsChanged != nil
+        if !isPersonAsked, let device = own.device, let code = own.code {
             let patients = Set(points.compactMap { $0.patient ?? terms.patient })
             let attribution = Attribution(device: device, code: code)
             return .found(
@@ -58,7 +59,7 @@ extension ExchangeDestination {
             }
             switch await access(of: patient) {
             case .success(let access):
-                let attribution = attribution(access)
+                let attribution = await attribution(access)
                 found[patient] = attribution
                 if knownAttributions.count >= Self.attributionsMax { knownAttributions = [:] }
                 if case .known(let known) = attribution { knownAttributions[patient] = known }
@@ -145,9 +146,16 @@ extension ExchangeDestination {
         for patient in patients { knownAttributions[patient] = nil }
     }
 
-    /// What is clear without a person's choice.
-    private func attribution(_ access: PatientAccess?) -> PatientAttribution {
+    /// What is clear without a person's choice. From its first sample on, a number stands for one person.
+    private func attribution(_ access: PatientAccess?) async -> PatientAttribution {
         guard let access else { return .held(.heartRateNotAsked) }
+        if termsChanged != nil, let person = access.person {
+            switch terms.knows(person) {
+            case true?: break
+            case false?: return .held(.patientChanged)
+            case nil: await keep(person)
+            }
+        }
         let only = access.devices.count == 1 ? access.devices[0].id : nil
         guard let device = own.device ?? only else { return .held(.deviceNotChosen) }
         return .known(Attribution(device: device, code: own.code ?? access.code))
@@ -169,7 +177,7 @@ extension ExchangeDestination {
     /// The answer that stands for an attempt while it is not known that the number of the enrollment's patient means the
     /// person who was enrolled; nil when it does. The exchange is asked once after a start, a hold or a refused token.
     func doubtOfPerson() async -> DeliveryAnswer? {
-        guard terms.kind == .invitation, terms.patientFingerprint != nil, !isPersonKnown else {
+        guard terms.kind == .invitation, !terms.patientFingerprints.isEmpty, !isPersonKnown else {
             return nil
         }
         let answer = await account()
@@ -177,7 +185,7 @@ extension ExchangeDestination {
         switch answer {
         case .success(let account?) where account.patient != terms.patient:
             return .held(.wrongPatient, retryAt: nil)
-        case .success(let account?) where isSamePerson(account):
+        case .success(let account?) where terms.knows(account) ?? true:
             isPersonKnown = true
             return nil
         case .success: return .held(.patientChanged, retryAt: nil)
@@ -193,9 +201,10 @@ extension ExchangeDestination {
         }
     }
 
-    /// Whether an account is that of the person who was enrolled, as far as one can tell.
-    func isSamePerson(_ account: PatientAccount) -> Bool {
-        terms.patientFingerprint.map(account.matches) ?? true
+    /// Takes a person for the one whom the number means.
+    private func keep(_ person: PatientAccount) async {
+        terms.patientFingerprints[person.patient] = person.fingerprint()
+        await termsChanged?(terms)
     }
 
     /// The patient's account behind the token; nil inside when it is no patient's.
@@ -206,32 +215,37 @@ extension ExchangeDestination {
         }
     }
 
-    /// Takes the person whom the exchange names now for the one who was enrolled, after somebody has said so.
-    public func confirmPerson() async -> PersonConfirmation {
-        switch await account() {
-        case .success(let account?) where account.patient == terms.patient:
-            var confirmed = terms
-            confirmed.patientFingerprint = account.fingerprint()
-            update(confirmed)
-            await termsChanged(confirmed)
+    /// Takes the person whom the exchange names now for the one whom the number meant before, after somebody has said so.
+    ///
+    /// - Parameter patient: one of a practitioner's patients; nil for the patient of an invitation.
+    public func confirmPerson(_ patient: String?) async -> PersonConfirmation {
+        let answer: Result<PatientAccount?, ExchangeReader.Fault> =
+            if let patient { await access(of: patient).map { $0?.person } } else { await account() }
+        switch answer {
+        case .success(let person?) where person.patient == patient ?? terms.patient:
+            await keep(person)
+            isPersonKnown = true
             return .confirmed
         case .success: return .otherNumber
         case .failure(let fault): return .notAsked(self.fault(fault).description)
         }
     }
 
-    /// Takes the device and the code that the enrollment does not have yet. What it has stays: it
+    /// Takes the device and the code that the enrollment does not have yet, and the person. What it has stays: it
     /// stands for every patient's samples.
     public func adopt(_ access: PatientAccess, device: String) async {
         var changed = terms
         if changed.device == nil { changed.device = device }
+        if let person = access.person, terms.knows(person) == nil {
+            changed.patientFingerprints[person.patient] = person.fingerprint()
+        }
         if changed.code == nil {
             changed.codeSystem = access.code.system
             changed.code = access.code.code
         }
         guard changed != terms else { return }
         update(changed)
-        await termsChanged(changed)
+        await termsChanged?(changed)
     }
 
     /// Whether the exchange lets this patient's samples in, as far as it tells. After a lost access
@@ -239,7 +253,7 @@ extension ExchangeDestination {
     public func isMended(_ reason: HoldReason, of patient: String) async -> Bool {
         knownAttributions[patient] = nil
         guard case .success(let access?) = await access(of: patient) else { return false }
-        if reason == .deviceNotChosen, case .held = attribution(access) { return false }
+        if case .held(let now) = await attribution(access), now == reason { return false }
         return access.isConsented || reason != .noConsent
     }
 }

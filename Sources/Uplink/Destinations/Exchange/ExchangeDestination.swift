@@ -5,7 +5,7 @@ import OfflineQueue
 /// Delivery to one JupyterHealth Exchange (docs/exchange.md).
 public actor ExchangeDestination: Destination {
     /// What is known of the enrollment, kept current as the exchange changes.
-    public private(set) var terms: EnrollmentTerms
+    public internal(set) var terms: EnrollmentTerms
     /// Why the last attempt delivered nothing; nil after one that did.
     public internal(set) var lastFault: DeliveryFault?
     /// The same in words.
@@ -17,7 +17,7 @@ public actor ExchangeDestination: Destination {
     private let transport: any HTTPTransport
     let clock: any GatewayClock
     let logger: Logger
-    let termsChanged: @Sendable (EnrollmentTerms) async -> Void
+    let termsChanged: (@Sendable (EnrollmentTerms) async -> Void)?
     private var writer: BundleWriter?
     var intervals = IntervalConsent.unknown
     private struct PointWriter {
@@ -26,8 +26,7 @@ public actor ExchangeDestination: Destination {
         var writer: DataPointWriter
     }
     private var pointWriters: [Int64: PointWriter] = [:]
-    /// Under which device and code the samples of a practitioner's patients go out, where the enrollment
-    /// has none of its own.
+    /// Under which device and code the samples of a practitioner's patients go out.
     var knownAttributions: [String: Attribution] = [:]
     /// Whether the exchange has said, since something may have changed there, that the patient's number means the
     /// person who was enrolled.
@@ -37,11 +36,11 @@ public actor ExchangeDestination: Destination {
     static let pointWritersMax = 64
 
     /// A destination for the enrollment with `terms`. `termsChanged` is called with what was found
-    /// out anew and is to be kept. Nil when the terms name no server.
+    /// out anew and is to be kept; nil if nothing is kept. Nil when the terms name no server.
     public init?(
         terms: EnrollmentTerms, tokens: RenewingTokens, transport: any HTTPTransport,
         clock: any GatewayClock = SystemClock(), logger: Logger,
-        termsChanged: @escaping @Sendable (EnrollmentTerms) async -> Void = { _ in }
+        termsChanged: (@Sendable (EnrollmentTerms) async -> Void)? = nil
     ) {
         guard let origin = Origin(terms.origin) else { return nil }
         self.origin = origin
@@ -71,6 +70,7 @@ public actor ExchangeDestination: Destination {
     /// Notes that the exchange does not take the token: it may have been made anew, with other people.
     func refused(_ token: AccessToken) async {
         isPersonKnown = false
+        knownAttributions = [:]
         await tokens.refused(token)
     }
 
@@ -368,7 +368,7 @@ public actor ExchangeDestination: Destination {
         if base != fhirTarget {
             logger.notice("found FHIR base", metadata: ["base": "\(base)"])
             terms.fhirBase = origin.description + base.dropLast()
-            await termsChanged(terms)
+            await termsChanged?(terms)
         }
         return true
     }
@@ -396,7 +396,7 @@ public actor ExchangeDestination: Destination {
         // Stored samples belong to the patient of the enrollment and to no other.
         guard let account, account.patient == terms.patient else { return false }
         // A sample is tried, so that this becomes the reason.
-        guard isSamePerson(account) else { return reason != .patientChanged }
+        guard terms.knows(account) ?? true else { return reason != .patientChanged }
         guard reason != .wrongPatient, reason != .patientChanged,
             let access = try? await reader.access(
                 patient: account.patient, clientID: await tokens.clientID, token: token.secret)
@@ -419,6 +419,6 @@ public actor ExchangeDestination: Destination {
         guard changed != terms else { return }
         logger.notice("exchange offers another device or code; taking it")
         update(changed)
-        await termsChanged(changed)
+        await termsChanged?(changed)
     }
 }

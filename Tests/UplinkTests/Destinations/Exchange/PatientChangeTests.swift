@@ -23,7 +23,7 @@ import Testing
         #expect(try await fixture.queue.balance().held == ["patient-changed": 5])
 
         // A person says that the exchange only corrected the patient's record.
-        #expect(await fixture.destination.confirmPerson() == .confirmed)
+        #expect(await fixture.destination.confirmPerson(nil) == .confirmed)
         await fixture.runner.wake()
         try await fixture.drain(seconds: 300)
         try await fixture.checkExactlyOnce(5)
@@ -71,10 +71,10 @@ import Testing
     private func account(_ id: Int?, _ person: String = "{}") throws -> PatientAccount {
         let profile = #"{\#(id.map { #""id":\#($0),"# } ?? "")"patient":{"id":40001}}"#
         let consents = #"{"patient":\#(person),"studies":[]}"#
-        return try #require(
-            PatientAccount(
-                JSONDecoder().decode(ProfileDocument.self, from: Data(profile.utf8)),
-                JSONDecoder().decode(ConsentsDocument.self, from: Data(consents.utf8))))
+        return PatientAccount(
+            patient: "40001",
+            try JSONDecoder().decode(ConsentsDocument.self, from: Data(consents.utf8)),
+            try JSONDecoder().decode(ProfileDocument.self, from: Data(profile.utf8)))
     }
 
     @Test func aFingerprintTellsPeopleApartAndSaysNothingOfThem() throws {
@@ -98,6 +98,9 @@ import Testing
         let undated = try account(1, #"{"telecomEmail":"P@example.com","birthDate":null}"#)
         #expect(!isOther(try account(1, #"{"telecomEmail":"p@example.com"}"#), than: undated))
         #expect(isOther(try account(1, #"{"telecomEmail":"q@example.com"}"#), than: undated))
+        // A practitioner sees the account's number beside the person.
+        #expect(!isOther(try account(nil, #"{"jheUserId":10006}"#), than: first))
+        #expect(isOther(try account(nil, #"{"jheUserId":10007}"#), than: first))
         // After an update a server says less of its accounts.
         #expect(!isOther(try account(10006), than: first))
         #expect(isOther(try account(10007), than: first))

@@ -97,6 +97,8 @@ struct ConsentsDocument: Decodable {
     }
 
     struct Patient: Decodable {
+        /// Of the account.
+        var jheUserId: FlexibleID?
         var birthDate: String?
         var telecomEmail: String?
     }

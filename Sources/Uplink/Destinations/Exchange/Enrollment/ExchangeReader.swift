@@ -51,7 +51,7 @@ public struct ExchangeReader: Sendable {
         guard let patient = profile.patient else { return nil }
         let consents = try await read(
             ConsentsDocument.self, "/api/v1/patients/\(patient.id.text)/consents", token)
-        return PatientAccount(profile, consents)
+        return PatientAccount(patient: patient.id.text, consents, profile)
     }
 
     /// What may be delivered for `patient`; nil when no study of theirs asks for heart rate.

@@ -8,6 +8,8 @@ public struct PatientAccess: Sendable, Hashable {
     public var isConsented: Bool
     /// The devices the data may be attributed to. More than one leaves the choice to a person.
     public var devices: [DeviceCandidate]
+    /// Whose number it is.
+    public var person: PatientAccount?
 }
 
 /// A code an exchange registers observations under.
@@ -123,7 +125,8 @@ extension PatientAccess {
             if !devices.contains(where: { $0.id == device.id }) { devices.append(device) }
         }
         self.init(
-            patient: patient, code: code, isConsented: isConsented, devices: devices)
+            patient: patient, code: code, isConsented: isConsented, devices: devices,
+            person: PatientAccount(patient: patient, consents))
     }
 
     fileprivate static func newest(_ codes: [ObservationCode]) -> ObservationCode? {

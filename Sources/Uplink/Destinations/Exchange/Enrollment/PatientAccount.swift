@@ -1,8 +1,10 @@
-/// The account behind a patient's token, and with it the person whom the exchange's number of the patient means.
+import OfflineQueue
+
+/// The person whom the exchange's number of a patient means, as far as the exchange tells.
 ///
 /// A number can come to mean somebody else: an exchange whose database was made anew gives the same numbers again.
 /// Nothing of the account is printed or stored but its fingerprint.
-public struct PatientAccount: Sendable {
+public struct PatientAccount: Sendable, Hashable {
     /// The patient's identifier at the exchange.
     public let patient: String
     /// What tells one person from another; nil where the exchange does not say.
@@ -10,15 +12,14 @@ public struct PatientAccount: Sendable {
     private let birthDate: Secret?
     private let address: Secret?
 
-    /// Nil when the account is no patient's. The profile of the servers in the field has numbers only; the answer about
-    /// the patient's consents has the person.
-    init?(_ profile: ProfileDocument, _ consents: ConsentsDocument) {
-        guard let patient = profile.patient else { return nil }
+    /// The answer about the patient's consents has the person. The profile, which only a patient's own token can read, has
+    /// numbers only on the servers in the field.
+    init(patient: String, _ consents: ConsentsDocument, _ profile: ProfileDocument? = nil) {
         let person = consents.patient
-        self.patient = patient.id.text
-        account = (profile.id?.text).map { Secret($0) }
-        birthDate = (person?.birthDate ?? patient.birthDate).map { Secret($0) }
-        address = (person?.telecomEmail ?? profile.email).map { Secret($0.lowercased()) }
+        self.patient = patient
+        account = (profile?.id ?? person?.jheUserId).map { Secret($0.text) }
+        birthDate = (person?.birthDate ?? profile?.patient?.birthDate).map { Secret($0) }
+        address = (person?.telecomEmail ?? profile?.email).map { Secret($0.lowercased()) }
     }
 
     /// A new fingerprint of the person: a salt of its own, and a hash of each thing that is known, hexadecimal, with
@@ -54,5 +55,12 @@ public struct PatientAccount: Sendable {
         return [
             salt, hash(account, digits: 16), hash(birthDate, digits: 3), hash(address, digits: 4),
         ]
+    }
+}
+
+extension EnrollmentTerms {
+    /// Whether this is the person whom the number meant before, as far as one can tell; nil if that was nobody.
+    public func knows(_ person: PatientAccount) -> Bool? {
+        patientFingerprints[person.patient].map(person.matches)
     }
 }
