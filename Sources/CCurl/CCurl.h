@@ -19,8 +19,9 @@ static inline CURLcode ccurl_set_string(CURL *easy, CURLoption option, const cha
     return curl_easy_setopt(easy, option, value);
 }
 
-static inline CURLcode ccurl_set_headers(CURL *easy, struct curl_slist *headers) {
-    return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+// libcurl does not copy the list: it must stay until the transfer is over.
+static inline CURLcode ccurl_set_list(CURL *easy, CURLoption option, struct curl_slist *list) {
+    return curl_easy_setopt(easy, option, list);
 }
 
 // A POST with exactly these bytes and their length as Content-Length. libcurl does not copy the bytes: they must stay
@@ -36,6 +37,15 @@ static inline CURLcode ccurl_set_post_callback(
     CURL *easy, ccurl_bytes_callback callback, void *context, curl_off_t count) {
     CURLcode code = curl_easy_setopt(easy, CURLOPT_POST, 1L);
     if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, count);
+    if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_READFUNCTION, callback);
+    return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_READDATA, context) : code;
+}
+
+// An upload of so many bytes, which `callback` gives piece by piece: a mail, for instance.
+static inline CURLcode ccurl_set_upload_callback(
+    CURL *easy, ccurl_bytes_callback callback, void *context, curl_off_t count) {
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+    if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, count);
     if (code == CURLE_OK) code = curl_easy_setopt(easy, CURLOPT_READFUNCTION, callback);
     return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_READDATA, context) : code;
 }

@@ -4,11 +4,14 @@ import CCurl
 struct CurlFault {
     let fault: TransportFault
 
-    init(_ easy: UnsafeMutableRawPointer, _ code: CURLcode, _ inflow: CurlInflow, _ origin: Origin)
-    {
+    /// - Parameters:
+    ///   - isTooLarge: more came than is taken.
+    ///   - isSecure: nothing is sent before a TLS handshake.
+    init(
+        _ easy: UnsafeMutableRawPointer, _ code: CURLcode, isTooLarge: Bool, isSecure: Bool
+    ) {
         var connected: curl_off_t = 0
-        let milestone =
-            origin.scheme == .https ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T
+        let milestone = isSecure ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T
         _ = ccurl_get_microseconds(easy, milestone, &connected)
         let sent = connected > 0
         var tunnel = 0
@@ -28,7 +31,7 @@ struct CurlFault {
             case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER: .tls(.handshake)
             case CURLE_ABORTED_BY_CALLBACK: .cancelled
             case CURLE_FILESIZE_EXCEEDED: .bodyTooLarge
-            case CURLE_WRITE_ERROR where inflow.overflowed: .bodyTooLarge
+            case CURLE_WRITE_ERROR where isTooLarge: .bodyTooLarge
             case CURLE_OPERATION_TIMEDOUT: sent ? .timeout : .connect
             case _ where !sent && tunnel >= 300: .proxy
             default: sent ? .cut : .connect

@@ -1,9 +1,8 @@
 import CCurl
-import Synchronization
 
 /// What has come in of one answer so far. The C callbacks below reach it through their context.
 final class CurlInflow {
-    let job: CurlJob
+    let cancelled: CurlCancellation
     let bytesMax: Int
     private(set) var body: [UInt8] = []
     /// Header fields by their names in lower case.
@@ -18,8 +17,8 @@ final class CurlInflow {
     /// Fields with a longer name are not kept, in bytes.
     static let headerNameBytesMax = 64
 
-    init(job: CurlJob, bytesMax: Int) {
-        self.job = job
+    init(cancelled: CurlCancellation, bytesMax: Int) {
+        self.cancelled = cancelled
         self.bytesMax = bytesMax
     }
 
@@ -83,5 +82,5 @@ func checkProgress(
 ) -> Int32 {
     guard let context else { return 1 }
     let inflow = Unmanaged<CurlInflow>.fromOpaque(context).takeUnretainedValue()
-    return inflow.job.cancelled.load(ordering: .relaxed) ? 1 : 0
+    return inflow.cancelled.isSet ? 1 : 0
 }

@@ -7,7 +7,8 @@ final class CurlTransfer {
     private let easy: UnsafeMutableRawPointer?
     private let settings: CurlSettings
 
-    private static let ready = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+    /// Whether libcurl can be used.
+    static let ready = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     init(settings: CurlSettings) {
         self.settings = settings
@@ -26,7 +27,7 @@ final class CurlTransfer {
         guard request.isInTime?() ?? true else { return .failure(.tooLate) }
 
         curl_easy_reset(easy)
-        let inflow = CurlInflow(job: job, bytesMax: settings.answerBytesMax)
+        let inflow = CurlInflow(cancelled: job.cancelled, bytesMax: settings.answerBytesMax)
         var headers = HeaderList(request)
         defer { headers.free() }
         // The context pointers are used inside ccurl_perform only, during which `inflow` and `outflow` live.
@@ -40,7 +41,11 @@ final class CurlTransfer {
                 let code = curl_easy_perform(easy)
                 guard outflow?.isTooLate != true else { return .failure(.tooLate) }
                 guard code == CURLE_OK else {
-                    return .failure(CurlFault(easy, code, inflow, request.origin).fault)
+                    return .failure(
+                        CurlFault(
+                            easy, code, isTooLarge: inflow.overflowed,
+                            isSecure: request.origin.scheme == .https
+                        ).fault)
                 }
                 guard inflow.isHeaderComplete else { return .failure(.cut) }
                 return .success(answer(easy, inflow))
@@ -65,28 +70,15 @@ final class CurlTransfer {
         option.set(CURLOPT_URL, request.origin.description + request.target)
         option.set(CURLOPT_PROTOCOLS_STR, request.origin.scheme.rawValue)
         option.set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
-        option.set(CURLOPT_NOSIGNAL, 1)
         option.set(CURLOPT_FOLLOWLOCATION, 0)
         option.set(CURLOPT_FRESH_CONNECT, 1)
         option.set(CURLOPT_FORBID_REUSE, 1)
-        option.set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeout)
         let timeout = settings.totalTimeout
         option.set(CURLOPT_TIMEOUT_MS, min(request.timeout ?? timeout, timeout))
-        // It does not wait for a name server that says nothing, at an end or when it is cancelled.
-        option.set(CURLOPT_QUICK_EXIT, 1)
         option.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         option.set(CURLOPT_USERAGENT, "edge-gateway")
 
-        option.set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
-        option.set(CURLOPT_SSL_VERIFYPEER, 1)
-        option.set(CURLOPT_SSL_VERIFYHOST, 2)
-        if let file = settings.authorityFile {
-            option.set(CURLOPT_CAINFO, file)
-            // Debian's libcurl trusts a folder of the system's as well. Without one it would keep the file's content
-            // for a day.
-            option.clear(CURLOPT_CAPATH)
-            option.set(CURLOPT_CA_CACHE_TIMEOUT, 0)
-        }
+        option.setConnection(settings)
         option.set(CURLOPT_SSLCERT, settings.clientCertificateFile)
         option.set(CURLOPT_SSLKEY, settings.clientKeyFile)
 
@@ -112,7 +104,7 @@ final class CurlTransfer {
                 option.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
             }
         }
-        option.check(ccurl_set_headers(easy, headers.list))
+        option.check(ccurl_set_list(easy, CURLOPT_HTTPHEADER, headers.list))
         option.check(ccurl_set_body_callback(easy, takeBody, context))
         option.check(ccurl_set_header_callback(easy, takeHeader, context))
         option.check(ccurl_set_progress_callback(easy, checkProgress, context))
@@ -131,7 +123,7 @@ final class CurlTransfer {
 }
 
 /// Sets options and remembers whether all were taken.
-private struct CurlOptions {
+struct CurlOptions {
     let easy: UnsafeMutableRawPointer
     private(set) var allSet = true
 
@@ -150,6 +142,23 @@ private struct CurlOptions {
 
     mutating func set(_ option: CURLoption, _ value: Int) {
         check(ccurl_set_long(easy, option, value))
+    }
+
+    /// How a server is reached, and when it is believed.
+    mutating func setConnection(_ settings: CurlSettings) {
+        set(CURLOPT_NOSIGNAL, 1)
+        set(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeout)
+        // It does not wait for a name server that says nothing, at an end or when it is cancelled.
+        set(CURLOPT_QUICK_EXIT, 1)
+        set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+        set(CURLOPT_SSL_VERIFYPEER, 1)
+        set(CURLOPT_SSL_VERIFYHOST, 2)
+        guard let file = settings.authorityFile else { return }
+        set(CURLOPT_CAINFO, file)
+        // Debian's libcurl trusts a folder of the system's as well. Without one it would keep the file's content for a
+        // day.
+        clear(CURLOPT_CAPATH)
+        set(CURLOPT_CA_CACHE_TIMEOUT, 0)
     }
 
     mutating func clear(_ option: CURLoption) {

@@ -33,7 +33,7 @@ public final class CurlTransport: HTTPTransport {
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { worker.enqueue(job, continuation: $0) }
         } onCancel: {
-            job.cancelled.store(true, ordering: .relaxed)
+            job.cancelled.set()
         }
         return try result.get()
     }
@@ -42,11 +42,20 @@ public final class CurlTransport: HTTPTransport {
 /// A request on its way to the thread, and whether its sender has given up.
 final class CurlJob: Sendable {
     let request: HTTPRequest
-    let cancelled = Atomic(false)
+    let cancelled = CurlCancellation()
 
     init(request: HTTPRequest) {
         self.request = request
     }
+}
+
+/// Whether nobody waits any more for what libcurl does.
+final class CurlCancellation: Sendable {
+    private let flag = Atomic(false)
+
+    var isSet: Bool { flag.load(ordering: .relaxed) }
+
+    func set() { flag.store(true, ordering: .relaxed) }
 }
 
 /// The thread's side: takes jobs one after another until stopped.
@@ -96,7 +105,7 @@ final class CurlWorker: Sendable {
             }
             if let next {
                 let result =
-                    stopped || next.job.cancelled.load(ordering: .relaxed)
+                    stopped || next.job.cancelled.isSet
                     ? .failure(.cancelled) : transfer.perform(next.job)
                 next.continuation.resume(returning: result)
             } else if stopped {

@@ -24,10 +24,7 @@ public struct WebhookKind: HTTPKind {
         SettingField(
             "url", isSecret: true,
             "the receiver's address, such as https://host.example/heart-rates"),
-        SettingField(
-            "secret", isSecret: true,
-            "the key that both sides share: whsec_ and 24 to 64 bytes in base64; "
-                + "echo whsec_$(openssl rand -base64 32) makes one"),
+        .webhookKey,
         SettingField(
             "format", .standard("ndjson"), "ndjson (a data point per line) or json (an array)"),
         .patient,
@@ -56,12 +53,7 @@ public struct WebhookKind: HTTPKind {
         format = try values.choice("format")
         patientIdentity = try values.choice("patient")
         takesLedger = try values.choice("gaps", YesOrNo.self) == .yes
-        guard let secret = values.secret("secret"), let key = WebhookKey(secret) else {
-            throw DestinationProblem(
-                "secret is not whsec_ and 24 to 64 bytes in base64",
-                "echo whsec_$(openssl rand -base64 32) makes one; give it to the receiver too")
-        }
-        self.key = key
+        key = try values.webhookKey("secret")
     }
 
     public var origin: Origin { url.origin }
@@ -106,10 +98,7 @@ public struct WebhookKind: HTTPKind {
             body: body.bytes)
         // The same for the same batch, so that a receiver knows a repetition, and for no other.
         let id = elements.isEmpty ? "empty" : "\(first)-\(WebhookKey.digest(of: body.bytes))"
-        request.headers += [
-            ("webhook-id", id), ("webhook-timestamp", "\(context.seconds)"),
-            ("webhook-signature", key.signature(id: id, seconds: context.seconds, body.bytes)),
-        ]
+        key.sign(&request, id: id, seconds: context.seconds)
         return request
     }
 
@@ -130,6 +119,26 @@ public struct WebhookKind: HTTPKind {
     }
 }
 
+extension SettingField {
+    /// The setting that everything has which a receiver of webhooks verifies.
+    static let webhookKey = SettingField(
+        "secret", isSecret: true,
+        "the key that both sides share: whsec_ and 24 to 64 bytes in base64; "
+            + "echo whsec_$(openssl rand -base64 32) makes one")
+}
+
+extension SettingValues {
+    /// The key that a receiver of webhooks shares.
+    func webhookKey(_ name: String) throws(DestinationProblem) -> WebhookKey {
+        guard let secret = secret(name), let key = WebhookKey(secret) else {
+            throw DestinationProblem(
+                "\(name) is not whsec_ and 24 to 64 bytes in base64",
+                "echo whsec_$(openssl rand -base64 32) makes one; give it to the receiver too")
+        }
+        return key
+    }
+}
+
 /// The key of a webhook.
 struct WebhookKey: Sendable {
     private let bytes: [UInt8]
@@ -147,6 +156,14 @@ struct WebhookKey: Sendable {
     /// The first half of the SHA-256 of a body, in hexadecimal.
     static func digest(of body: [UInt8]) -> String {
         Digests.hex(Digests.sha256(body).prefix(16))
+    }
+
+    /// Adds what Standard Webhooks wants of a request with this body.
+    func sign(_ request: inout HTTPRequest, id: String, seconds: Int64) {
+        request.headers += [
+            ("webhook-id", id), ("webhook-timestamp", "\(seconds)"),
+            ("webhook-signature", signature(id: id, seconds: seconds, request.body)),
+        ]
     }
 
     /// `v1,` and the base64 of the HMAC-SHA256 of `id.seconds.body`.
