@@ -48,6 +48,7 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
     case boardChanged = "board-changed"
     case pageUnavailable = "page-unavailable"
     case serviceStopped = "service-stopped"
+    case alertNotDelivered = "alert-not-delivered"
 
     /// How much an item costs while it lasts.
     public enum Severity: String, Codable, Sendable {
@@ -352,6 +353,13 @@ public enum HealthName: String, Codable, Sendable, CaseIterable {
                 .error, "a part of the gateway has stopped; the gateway starts it again by itself",
                 "if the item stays: systemctl restart edge-gateway, then edge-gateway bugreport",
                 explains: .itsDelivery)
+        case .alertNotDelivered:
+            Row(
+                .warning,
+                "somebody should have been told of a health item, and the message could not be sent; it "
+                    + "waits and is tried again",
+                "edge-gateway alert list says why, and edge-gateway alert test NAME tries it; if its "
+                    + "address or password has changed: edge-gateway alert add with that --name")
         }
     }
 }

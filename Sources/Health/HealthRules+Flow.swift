@@ -12,6 +12,19 @@ extension HealthRules {
     /// Samples that may be sent must move by then: several back-offs, and the longest window.
     static let stalledMax = Duration.seconds(600)
 
+    /// Whether heartbeats get from every strap to its destinations, by the items that hold: no end-to-end rule says
+    /// otherwise, and nothing that explains why one does not.
+    public static func heartbeatsFlow(_ conditions: [HealthCondition]) -> Bool {
+        !conditions.contains { condition in
+            switch condition.name {
+            case .strapSilent, .strapIntermittent, .noHeartRate, .strapNotStored, .storeStalled,
+                .deliveryStalled:
+                true
+            default: condition.name.explains != nil
+            }
+        }
+    }
+
     /// Whether heartbeats get from strap to destination, whatever keeps them from it. What a part has
     /// already said of the same strap, store or delivery is not repeated.
     static func flow(

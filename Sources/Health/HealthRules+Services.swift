@@ -25,4 +25,14 @@ extension HealthRules {
                 message: "\(service.name): \(fault)")
         }
     }
+
+    /// Messages that did not reach whom they are for.
+    static func alerts(_ snapshot: HealthSnapshot) -> [HealthCondition] {
+        snapshot.alerts.map { alert in
+            HealthCondition(
+                .alertNotDelivered, subject: alert.name,
+                message: "\(alert.name): nothing has arrived for \(age(alert.undeliveredTime)): "
+                    + alert.fault)
+        }
+    }
 }

@@ -8,7 +8,7 @@ public enum HealthRules {
     public static func conditions(of snapshot: HealthSnapshot) -> [HealthCondition] {
         let causes =
             radio(snapshot) + adapters(snapshot) + straps(snapshot) + store(snapshot)
-            + services(snapshot) + board(snapshot) + deliveries(snapshot)
+            + services(snapshot) + alerts(snapshot) + board(snapshot) + deliveries(snapshot)
         return causes + flow(snapshot, beside: causes)
     }
 }

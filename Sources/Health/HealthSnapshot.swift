@@ -22,6 +22,8 @@ public struct HealthSnapshot: Sendable, Equatable {
     public var isOtherBoard = false
     /// The parts of the daemon.
     public var services: [Service] = []
+    /// The alerts whose messages do not arrive.
+    public var alerts: [Alert] = []
     /// A battery below this is low, percent.
     public var batteryLowPercent = 15
 
@@ -317,6 +319,23 @@ public struct HealthSnapshot: Sendable, Equatable {
         public init(name: String, isPage: Bool = false, fault: String?) {
             self.name = name
             self.isPage = isPage
+            self.fault = fault
+        }
+    }
+
+    /// An alert whose messages do not arrive.
+    public struct Alert: Sendable, Equatable {
+        /// What a person calls it.
+        public var name: String
+        /// How long the oldest message has waited.
+        public var undeliveredTime: Duration
+        /// Why the last attempt failed, without an address or a password.
+        public var fault: String
+
+        /// An alert that reaches nobody.
+        public init(name: String, undeliveredTime: Duration, fault: String) {
+            self.name = name
+            self.undeliveredTime = undeliveredTime
             self.fault = fault
         }
     }

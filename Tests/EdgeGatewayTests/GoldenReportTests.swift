@@ -55,6 +55,12 @@ import Testing
 
     private static let reports: [String: any Encodable & Sendable] = [
         "acknowledge": [salvage],
+        "alerts": [
+            AlertReport(
+                name: "mail", kind: "mail", place: "smtps://mail.example:465, 1 recipient",
+                state: "active", errorsAfter: 300, warningsAfter: 3600, every: 300,
+                strapNames: false, waitingSince: noon, fault: "answers 451", lastSent: noon)
+        ],
         "assign": AssignReport(enrollment: "e1", samples: 5, notes: ["no consent yet"]),
         "assignments": [
             UnboundReport(

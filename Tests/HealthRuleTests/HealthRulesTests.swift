@@ -131,6 +131,9 @@ import Testing
         },
         Row(.serviceStopped) { $0.services = [.init(name: "radio", fault: "it ended")] },
         Row(.boardChanged) { $0.isOtherBoard = true },
+        Row(.alertNotDelivered) {
+            $0.alerts = [.init(name: "mail", undeliveredTime: .seconds(900), fault: "no answer")]
+        },
     ]
     private static let deliveries = [
         Row(.enrollAgain) { $0.deliveries[0].wantsEnrolling = true },

@@ -68,6 +68,9 @@ struct Daemon {
             supervised("state for brokers") {
                 StateShow(status: gateway.status, deliveries: gateway.deliveries, clock: clock)
             },
+            supervised("alerts") {
+                AlertWatch(alerts: gateway.alerts, monitor: gateway.health, clock: clock)
+            },
             supervised("token files") {
                 TokenWatch(changes: gateway.enrollmentChanges, clock: clock)
             },

@@ -16,6 +16,7 @@ struct Gateway: Sendable {
     let queue: SampleQueue
     let recorder: Recorder
     let deliveries: Deliveries
+    let alerts: Alerts
     let health: HealthMonitor
     /// The states of the control socket and the page.
     let servers = ServerStates()
@@ -36,6 +37,7 @@ struct Gateway: Sendable {
     let destinations: Destinations
     let destinationDetails: DestinationDetails
     let destinationService: DestinationService
+    let alertService: AlertService
     let gaps: GapService
     let store: QueueService
     let assigning: AssignService
@@ -67,10 +69,11 @@ struct Gateway: Sendable {
         self.board = BoardWatch(queue: queue, logger: logger, traits: board)
         deliveries = Deliveries(
             settings: settings, queue: queue, board: self.board, clock: clock, logger: logger)
+        alerts = Alerts(settings: settings, queue: queue, clock: clock, logger: logger)
         health = HealthMonitor(
             recording: RecordingHealth(recorder: recorder, central: central, queue: queue),
             deliveries: DeliveryHealth(queue: queue, deliveries: deliveries), services: services,
-            servers: servers, board: self.board,
+            servers: servers, alerts: alerts, board: self.board,
             clock: clock, batteryLowPercent: settings.batteryLowPercent, logger: logger)
 
         let recording = SensorRecording(recorder: recorder, central: central)
@@ -124,6 +127,7 @@ struct Gateway: Sendable {
                 settings: settings, destinations: destinations, changes: enrollmentChanges,
                 deliveries: deliveries, clock: clock, logger: logger),
             deliveries: deliveries, logger: logger)
+        alertService = AlertService(alerts: alerts)
         gaps = GapService(queue: queue, clock: clock)
         deadLetters = DeadLetterService(
             queue: queue, destinations: destinations, deliveries: deliveries)

@@ -16,7 +16,8 @@ struct DestinationAddCommand: AsyncParsableCommand {
         discussion: """
             The gateway tries the destination first, and stores nothing if it does not work. \
             `destination kinds KIND` lists the settings. To keep a secret out of the shell's history, \
-            give it as `name=@FILE` or, from standard input, as `name=-`.
+            give it as `name=@FILE`, or as `name=-`: that asks for it, or reads it \
+            from standard input.
 
             Without --every-strap and --strap no strap delivers there yet: add straps with \
             `destination straps` or `pair --destination NAME`. With `pair --enrollment NAME` the \
@@ -31,7 +32,6 @@ struct DestinationAddCommand: AsyncParsableCommand {
 
     /// The kinds try the server, which may take its time.
     private static let timeout = Duration.seconds(180)
-    private static let valueBytesMax = 4096
 
     @Argument(help: "The kind, as `destination kinds` lists them.")
     var kind: String
@@ -58,17 +58,13 @@ struct DestinationAddCommand: AsyncParsableCommand {
     @OptionGroup var daemon: DaemonOptions
 
     func validate() throws {
-        guard settings.count(where: { $0.hasSuffix("=-") }) <= 1 else {
-            throw ValidationError("only one setting can be read from standard input")
-        }
-        for setting in settings where !setting.contains("=") {
-            throw ValidationError("'\(Printable.line(setting))' is not a setting: give name=value")
-        }
+        try GivenSettings.validate(settings)
     }
 
     func run() async throws {
         let request = DestinationAddRequest(
-            kind: kind, settings: try values(), name: name, everyStrap: everyStrap ? true : nil,
+            kind: kind, settings: try GivenSettings.values(settings), name: name,
+            everyStrap: everyStrap ? true : nil,
             straps: strap, from: from.rawValue, keepDays: keepDays, resolution: resolution)
         let client = try daemon.client()
         let report: DestinationAddReport = try await ProgressLine.during("trying the destination") {
@@ -76,26 +72,5 @@ struct DestinationAddCommand: AsyncParsableCommand {
         }
         if daemon.json { return try Terminal.printJSON(report) }
         Terminal.print(DestinationText.added(report))
-    }
-
-    private func values() throws -> [String: String] {
-        var values: [String: String] = [:]
-        for setting in settings {
-            let name = String(setting.prefix { $0 != "=" })
-            let value = String(setting.dropFirst(name.count + 1))
-            guard values[name] == nil else {
-                throw CommandFailure(
-                    exitCode: .wrongUsage, message: "\(Printable.line(name)) is given twice")
-            }
-            if value == "-" {
-                values[name] = try CredentialSource.standardInput()
-            } else if value.hasPrefix("@") {
-                values[name] = try CredentialSource.text(
-                    ofFile: String(value.dropFirst()), bytesMax: Self.valueBytesMax)
-            } else {
-                values[name] = value
-            }
-        }
-        return values
     }
 }

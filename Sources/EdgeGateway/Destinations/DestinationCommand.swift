@@ -60,25 +60,29 @@ struct DestinationKindsCommand: ParsableCommand {
     }
 
     static func text(_ kind: any DestinationKind.Type) -> String {
-        let fields = kind.fields.map { field in
-            let need: String =
-                switch field.need {
-                case .required: "needed"
-                case .optional: "optional"
-                case .made: "made if left out"
-                case .standard(let value): "default: \(value)"
-                }
-            let secret = field.isSecret ? ", secret" : ""
-            return "  \(field.name)  (\(need)\(secret))\n      \(field.help)"
-        }
-        return """
-            \(kind.name): \(kind.summary)
+        """
+        \(kind.name): \(kind.summary)
 
-            settings:
-            \(fields.joined(separator: "\n"))
+        settings:
+        \(kind.fields.map(\.text).joined(separator: "\n"))
 
-            delivered means: \(kind.promise.words)
-            """
+        delivered means: \(kind.promise.words)
+        """
+    }
+}
+
+extension SettingField {
+    /// For a list of settings.
+    var text: String {
+        let need: String =
+            switch need {
+            case .required: "needed"
+            case .optional: "optional"
+            case .made: "made if left out"
+            case .standard(let value): "default: \(value)"
+            }
+        let secret = isSecret ? ", secret" : ""
+        return "  \(name)  (\(need)\(secret))\n      \(help)"
     }
 }
 

@@ -47,6 +47,19 @@ struct DestinationKindReport: Encodable {
         var secret: Bool
         /// What it is, one line.
         var help: String
+
+        init(_ field: SettingField) {
+            (need, fallback) =
+                switch field.need {
+                case .required: ("required", nil)
+                case .optional: ("optional", nil)
+                case .made: ("made", nil)
+                case .standard(let value): ("default", value)
+                }
+            name = field.name
+            secret = field.isSecret
+            help = field.help
+        }
     }
 
     var kind: String
@@ -59,18 +72,7 @@ struct DestinationKindReport: Encodable {
         self.kind = kind.name
         summary = kind.summary
         deliveredMeans = kind.promise.words
-        settings = kind.fields.map { field in
-            let (need, fallback): (String, String?) =
-                switch field.need {
-                case .required: ("required", nil)
-                case .optional: ("optional", nil)
-                case .made: ("made", nil)
-                case .standard(let value): ("default", value)
-                }
-            return Setting(
-                name: field.name, need: need, fallback: fallback, secret: field.isSecret,
-                help: field.help)
-        }
+        settings = kind.fields.map { Setting($0) }
     }
 }
 

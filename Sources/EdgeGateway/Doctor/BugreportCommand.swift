@@ -11,7 +11,7 @@ struct BugreportCommand: AsyncParsableCommand {
         discussion: """
             Writes versions, the findings of `doctor`, status, gaps, settings and the daemon's log \
             to one text file of mode 0600. Tokens, links, patients, rates and full addresses of straps \
-            are removed. Names of straps, enrollments and destinations, places of destinations, and \
+            are removed. Names of straps, enrollments, destinations and alerts, their places, and \
             gateway.name, site and labels become labels such as strap-1. What stays: addresses of \
             exchanges, and the other settings with their paths and hosts. The log may hold names that \
             were changed or removed since, and all names while the daemon does not answer: read the \
@@ -38,7 +38,8 @@ struct BugreportCommand: AsyncParsableCommand {
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=7")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
-        let redactor = Redactor(settings: settings, status: status, sensors: known)
+        let alerts: [AlertReport]? = try? await client.get("/v1/alerts")
+        let redactor = Redactor(settings: settings, status: status, sensors: known, alerts: alerts)
         var text = "edge-gateway \(GatewayVersion.text), \(Terminal.time(Date())) UTC\n"
         func add(_ title: String, _ body: String) { text += "\n== \(title)\n\(body)\n" }
         let evidence = MachineEvidence(tree: SystemTree(), settings: settings)

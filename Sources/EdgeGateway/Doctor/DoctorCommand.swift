@@ -59,12 +59,13 @@ struct DoctorCommand: AsyncParsableCommand {
         let status: StatusReport? = try? await client.get("/v1/status")
         let gaps: GapsReport? = try? await client.get("/v1/gaps?days=\(MachineReport.gapDays)")
         let known: [SensorReport]? = try? await client.get("/v1/sensors?forgotten=true")
+        let alerts: [AlertReport]? = try? await client.get("/v1/alerts")
         return MachineReport(
             doctor: found,
             evidence: MachineEvidence(tree: SystemTree(), settings: settings),
             kernelLog: Journal.text(["-k", "-b", "-o", "short-monotonic"]), status: status,
             gaps: gaps,
-            redactor: Redactor(settings: settings, status: status, sensors: known))
+            redactor: Redactor(settings: settings, status: status, sensors: known, alerts: alerts))
     }
 
     static func examine(_ daemon: DaemonOptions) async throws -> DoctorReport {

@@ -32,8 +32,18 @@ struct Redactor {
     /// - Parameters:
     ///   - status: what the daemon says; nil if it does not answer.
     ///   - sensors: its straps, those that were forgotten as well; nil: those of `status`.
-    init(settings: Settings, status: StatusReport?, sensors: [SensorReport]?) {
+    ///   - alerts: who is told.
+    init(
+        settings: Settings, status: StatusReport?, sensors: [SensorReport]?, alerts: [AlertReport]?
+    ) {
         var labels = Self.labels(ofGateway: settings)
+        for (index, alert) in (alerts ?? []).enumerated() {
+            let label = "alert-\(index + 1)"
+            if alert.name != alert.kind { labels[alert.name] = label }
+            for form in Self.forms(ofPlace: String(alert.place.prefix { $0 != "," })) {
+                labels[form] = label + "-place"
+            }
+        }
         if let status {
             labels.merge(
                 Self.labels(
@@ -116,13 +126,15 @@ struct Redactor {
             }
             text = result + rest
         }
-        // Names that the gateway no longer knows: of enrollments that were erased, of destinations that were removed.
-        let kinds = DestinationRegistry.kinds.map { $0.name }
-        return text.replacing(#/enrollment=(.*?)(?=\ [a-z_]+=|\ \[|\n|$)/#) { match in
-            let name = match.output.1
-            let isLabel = name.wholeMatch(of: #/e[0-9]+|(enrollment|destination)-[0-9]+/#) != nil
+        // Names that the gateway no longer knows: of enrollments that were erased, of what was removed.
+        let kinds =
+            DestinationRegistry.kinds.map { $0.name } + AlertRegistry.kinds.map { $0.name }
+        return text.replacing(#/(enrollment|alert)=(.*?)(?=\ [a-z_]+=|\ \[|\n|$)/#) { match in
+            let name = match.output.2
+            let isLabel =
+                name.wholeMatch(of: #/e[0-9]+|(enrollment|destination|alert)-[0-9]+/#) != nil
             return isLabel || kinds.contains(String(name))
-                ? String(match.output.0) : "enrollment=<name>"
+                ? String(match.output.0) : "\(match.output.1)=<name>"
         }
     }
 

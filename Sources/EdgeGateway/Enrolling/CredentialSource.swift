@@ -14,6 +14,24 @@ enum CredentialSource {
         return trimmed(data)
     }
 
+    /// What a person types and nobody sees, or what is in standard input.
+    static func typed(_ question: String) throws -> String {
+        var before = termios()
+        guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else {
+            return try standardInput()
+        }
+        var hidden = before
+        // Without signals, as getpass(3) does: an interrupted command would leave the terminal without echo.
+        hidden.c_lflag &= ~tcflag_t(ECHO | ISIG)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden)
+        defer {
+            tcsetattr(STDIN_FILENO, TCSAFLUSH, &before)
+            Terminal.write("\n")
+        }
+        Terminal.write(question)
+        return trimmed(Data((readLine() ?? "").utf8.prefix(linkBytesMax)))
+    }
+
     /// - Throws: ``CommandFailure`` with advice.
     static func text(ofFile path: String, bytesMax: Int) throws -> String {
         let data: Data

@@ -13,6 +13,7 @@ actor HealthMonitor {
     private let deliveries: DeliveryHealth
     private let services: ServiceStates
     private let servers: ServerStates
+    private let alerts: Alerts
     private let board: BoardWatch
     private let clock: any GatewayClock
     private let batteryLowPercent: Int
@@ -23,13 +24,14 @@ actor HealthMonitor {
 
     init(
         recording: RecordingHealth, deliveries: DeliveryHealth, services: ServiceStates,
-        servers: ServerStates, board: BoardWatch,
+        servers: ServerStates, alerts: Alerts, board: BoardWatch,
         clock: any GatewayClock, batteryLowPercent: Int, logger: Logger
     ) {
         self.recording = recording
         self.deliveries = deliveries
         self.services = services
         self.servers = servers
+        self.alerts = alerts
         self.board = board
         self.clock = clock
         self.batteryLowPercent = batteryLowPercent
@@ -41,6 +43,17 @@ actor HealthMonitor {
     func items() async -> [HealthItem] {
         let (reading, conditions, _) = await judge()
         return conditions.map { HealthItem($0, since: log.began($0), now: reading) }
+    }
+
+    /// The same for those who tell somebody.
+    func view() async -> HealthView {
+        let (reading, conditions, _) = await judge()
+        return HealthView(
+            reading: reading,
+            items: conditions.map {
+                AlertSchedule.Seen(
+                    name: $0.name, subject: $0.subject, strap: $0.strap, began: log.began($0))
+            }, isFlowing: HealthRules.heartbeatsFlow(conditions))
     }
 
     /// Remembers what is the case now, and writes what began and what ended into the log.
@@ -67,10 +80,19 @@ actor HealthMonitor {
         snapshot.deliveries = await deliveries.read(
             history: history, counts: counts, at: reading.uptime)
         snapshot.services = services.faults() + servers.healthFaults
+        snapshot.alerts = await alerts.faults(at: reading.uptime)
         snapshot.batteryLowPercent = batteryLowPercent
         snapshot.isOtherBoard = await board.isOther
         return (reading, HealthRules.conditions(of: snapshot), counts)
     }
+}
+
+/// What is not well at an instant, without a word that a person has to be given.
+struct HealthView: Sendable {
+    var reading: ClockReading
+    var items: [AlertSchedule.Seen]
+    /// Whether every strap's heartbeats arrive.
+    var isFlowing: Bool
 }
 
 /// Has the monitor look at regular intervals.

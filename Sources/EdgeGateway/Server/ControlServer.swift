@@ -75,6 +75,7 @@ struct ControlServer: ReopenedServer {
         BoardRoutes(board: gateway.board, changes: gateway.enrollmentChanges).add(to: router)
         ShareRoutes(sharing: gateway.sharing).add(to: router)
         EraseRoutes(erasing: gateway.erasing).add(to: router)
+        AlertRoutes(alerts: gateway.alerts, service: gateway.alertService).add(to: router)
         DestinationRoutes(
             destinations: gateway.destinations, details: gateway.destinationDetails,
             service: gateway.destinationService

@@ -66,6 +66,11 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case destinationRefuses = "destination-refuses"
     case ownDestination = "own-destination"
     case samplesWait = "samples-wait"
+    // Who is told.
+    case badAlert = "bad-alert"
+    case unknownAlert = "unknown-alert"
+    case alertRefused = "alert-refused"
+    case tooManyAlerts = "too-many-alerts"
     // The page.
     case noPage = "no-page"
     case tooManyShares = "too-many-shares"
@@ -97,7 +102,8 @@ enum ProblemCode: String, CaseIterable, Sendable {
     var status: HTTPResponse.Status {
         switch self {
         case .badRequest, .badAddress, .badLink, .invalidArgument, .invalidFile, .unknownSensor,
-            .unknownEnrollment, .unknownPatient, .badDestination, .chooseEnrollment, .choosePatient:
+            .unknownEnrollment, .unknownPatient, .badDestination, .chooseEnrollment, .choosePatient,
+            .badAlert, .unknownAlert:
             .badRequest
         case .badToken, .tokenNeeded: .unauthorized
         case .notPermitted: .forbidden
@@ -116,7 +122,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
             .deviceFixed, .enrollAgain, .notEnrolled, .nameTaken, .exchangeUnreachable,
             .exchangeTrouble, .noHeartRateStudy, .patientRefused, .patientChanged, .tokensNotStored,
             .tokensNotErased, .strapRecords, .strapChanged, .destinationRefuses,
-            .ownDestination, .samplesWait, .noPage,
+            .ownDestination, .samplesWait, .alertRefused, .tooManyAlerts, .noPage,
             .tooManyShares, .stateUnwritable, .clockUntrusted, .importing, .unknownUpload,
             .notStored, .diskFull, .readOnly, .otherVersion, .inUse, .corrupt,
             .cannotOpen, .inputOutput, .closed, .notContiguous, .alreadySet:

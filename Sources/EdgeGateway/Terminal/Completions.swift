@@ -29,6 +29,14 @@ extension CompletionKind {
         }
     }
 
+    /// The names of alerts.
+    static var alertName: CompletionKind {
+        .custom { (_: [String], _: Int, _: String) async -> [String] in
+            let alerts: [AlertReport] = await ask("/v1/alerts")
+            return alerts.map(\.name)
+        }
+    }
+
     private static func ask<Report: Decodable>(_ path: String) async -> [Report] {
         guard let settings = try? SettingsLoader().load(path: nil) else { return [] }
         let client = ControlClient(socketPath: settings.socketPath)

@@ -320,7 +320,7 @@ private final class Tree {
                 "EDGE_GATEWAY_GATEWAY_LABELS": "owner=cardiology, floor=3",
             ]
         ).load(path: nil)
-        let redactor = Redactor(settings: settings, status: status, sensors: nil)
+        let redactor = Redactor(settings: settings, status: status, sensors: nil, alerts: nil)
         let text = redactor.redact(
             BugreportCommand.json(status.withoutPeople, redactor)
                 + """

@@ -1,0 +1,34 @@
+import Basics
+import OfflineQueue
+import ServiceLifecycle
+
+/// Has the alerts say what is due.
+struct AlertWatch: Service {
+    /// How late somebody is told at most, beside what is waited for.
+    static let period = Duration.seconds(13)
+    private static let leeway = Duration.seconds(5)
+    /// The same while there is no alert: a new one waits so long at most.
+    private static let idleLeeway = Duration.seconds(20)
+    /// From one attempt to read an unreadable file to the next. A sealed one costs a process at each.
+    private static let readPause = Duration.seconds(60)
+
+    let alerts: Alerts
+    let monitor: HealthMonitor
+    let clock: any GatewayClock
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            var lastRead = clock.read().uptime
+            while !Task.isCancelled {
+                if clock.read().uptime - lastRead >= Self.readPause {
+                    lastRead = clock.read().uptime
+                    await alerts.readAgain()
+                }
+                let isIdle = await alerts.isIdle
+                if !isIdle { await alerts.tell(await monitor.view()) }
+                await clock.sleep(
+                    Self.period, tolerance: isIdle ? Self.idleLeeway : Self.leeway)
+            }
+        }
+    }
+}

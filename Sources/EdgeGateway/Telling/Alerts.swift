@@ -1,0 +1,417 @@
+import Basics
+import Foundation
+import Health
+import Logging
+import OfflineQueue
+import Uplink
+
+/// One alert as its file has it. All settings are secrets there: addresses are.
+struct AlertRecord: Codable, Sendable {
+    /// Random, so that the messages of two gateways are never taken for one another.
+    var id: String
+    var name: String
+    var kind: String
+    var settings: [String: Secret]
+    var errorsAfter: Int
+    var warningsAfter: Int
+    var strapNames: Bool
+    var isPaused = false
+
+    var patience: AlertSchedule.Patience {
+        AlertSchedule.Patience(
+            errors: .seconds(errorsAfter), warnings: .seconds(warningsAfter))
+    }
+}
+
+/// What an alert has said, as its file has it.
+private struct AlertMemory: Codable, Sendable {
+    var state: AlertSchedule.State
+    /// The boot to which its instants belong, and when they were written.
+    var boot: String
+    var written: ClockReading
+    var lastSent: UTC?
+}
+
+/// The alerts, and what each has to say. It alone changes their files.
+actor Alerts {
+    /// More than a household or a ward has.
+    static let countMax = 8
+
+    private typealias Work = @Sendable () async throws(AlertFault) -> Void
+
+    private struct Alert {
+        var record: AlertRecord
+        /// Nil if a newer or damaged file has settings that are not understood.
+        let kind: (any AlertKind)?
+        var schedule: AlertSchedule
+        var sign: LifeSign?
+        /// What the file has.
+        var stored: AlertSchedule.State
+        var lastSent: UTC?
+        var fault: String?
+        var lastBoot: LastBoot?
+    }
+
+    /// The end of an earlier boot, until the clock is trusted: then it is known how long the machine was off.
+    private struct LastBoot {
+        let written: UTC
+        /// When this run began, before anything of it.
+        let start: Uptime
+    }
+
+    private let settings: Settings
+    private let queue: SampleQueue
+    private let clock: any GatewayClock
+    private let boot: String
+    private let logger: Logger
+    /// A server that hangs then keeps no other one waiting.
+    private let transport: @Sendable () -> any HTTPTransport
+    private var alerts: [Alert] = []
+    /// Why the file of all alerts could not be read.
+    private var unreadable: String?
+
+    init(
+        settings: Settings, queue: SampleQueue, clock: any GatewayClock, logger: Logger,
+        boot: String = BootID.current() ?? "unknown",
+        transport: (@Sendable () -> any HTTPTransport)? = nil
+    ) {
+        self.settings = settings
+        self.queue = queue
+        self.clock = clock
+        self.boot = boot
+        self.logger = logger
+        self.transport = transport ?? { [curl = settings.curl] in CurlTransport(curl) }
+        (alerts, unreadable) = Self.load(settings, boot: boot, at: clock.read())
+    }
+
+    // MARK: - Files
+
+    private static func recordFile(_ settings: Settings) -> SecretFile<[AlertRecord]> {
+        SecretFile(path: settings.stateDirectory + "/alerts.json", policy: settings.sealTokens)
+    }
+
+    private static func memoryFile(_ settings: Settings, _ id: String) -> SecretFile<AlertMemory> {
+        SecretFile(path: settings.stateDirectory + "/alert-\(id).json")
+    }
+
+    private static func load(
+        _ settings: Settings, boot: String, at now: ClockReading
+    ) -> (alerts: [Alert], unreadable: String?) {
+        do throws(SecretFile<[AlertRecord]>.Fault) {
+            let alerts = try recordFile(settings).load().map { record in
+                let memory = try? memoryFile(settings, record.id).load()
+                return alert(record, memory, boot: boot, at: now)
+            }
+            return (alerts, nil)
+        } catch {
+            if case .missing = error { return ([], nil) }
+            return ([], "\(error)")
+        }
+    }
+
+    /// Reads the file again if it could not be read: a person may have corrected its mode, or the disk, or what
+    /// `systemd-creds` needs.
+    func readAgain() {
+        guard unreadable != nil else { return }
+        (alerts, unreadable) = Self.load(settings, boot: boot, at: clock.read())
+    }
+
+    private static func alert(
+        _ record: AlertRecord, _ memory: AlertMemory?, boot: String, at now: ClockReading
+    ) -> Alert {
+        var state = memory?.state ?? AlertSchedule.State()
+        var lastBoot: LastBoot?
+        if let memory, memory.boot != boot {
+            state.shift(
+                by: now.uptime - memory.written.uptime, before: Uptime(microseconds: .max))
+            lastBoot = memory.written.trustedWall.map {
+                LastBoot(written: $0, start: now.uptime)
+            }
+        }
+        return Alert(
+            record: record, kind: kind(record),
+            schedule: AlertSchedule(record.patience, state: state),
+            sign: sign(record), stored: memory?.state ?? AlertSchedule.State(),
+            lastSent: memory?.lastSent, lastBoot: lastBoot)
+    }
+
+    private static func kind(_ record: AlertRecord) -> (any AlertKind)? {
+        try? AlertRegistry.alert(record.kind, record.settings.mapValues(\.revealed))
+    }
+
+    private static func sign(_ record: AlertRecord) -> LifeSign? {
+        (kind(record) as? SignOfLife).map {
+            LifeSign(every: $0.every, hasFailureAddress: $0.hasFailureAddress)
+        }
+    }
+
+    private func store(_ records: [AlertRecord]) throws {
+        do throws(SecretFile<[AlertRecord]>.Fault) {
+            try Self.recordFile(settings).save(records)
+            unreadable = nil
+        } catch {
+            throw ProblemReport(
+                code: .stateUnwritable, message: "the alerts' file cannot be written: \(error)",
+                advice: "check the disk: df -h; edge-gateway status")
+        }
+    }
+
+    /// Puts on the disk what an alert has said, if that has changed.
+    private func remember(_ index: Int, at now: ClockReading) {
+        let state = alerts[index].schedule.kept(at: now.uptime)
+        guard alerts[index].stored != state else { return }
+        let memory = AlertMemory(
+            state: state, boot: boot, written: now,
+            lastSent: alerts[index].lastSent)
+        do throws(SecretFile<AlertMemory>.Fault) {
+            try Self.memoryFile(settings, alerts[index].record.id).save(memory)
+            alerts[index].stored = memory.state
+        } catch {
+            // The disk is a health item of its own; after a restart something may be said twice.
+        }
+    }
+
+    // MARK: - Asking
+
+    /// Whether there is nothing to look for.
+    var isIdle: Bool { !alerts.contains { !$0.record.isPaused } }
+
+    /// The alert of that name.
+    func record(_ name: String) -> AlertRecord? { alerts.first { $0.record.name == name }?.record }
+
+    /// All of them.
+    func reports() -> [AlertReport] { alerts.map { report($0, at: clock.read()) } }
+
+    private func report(_ alert: Alert, at now: ClockReading) -> AlertReport {
+        let isSign = alert.sign != nil
+        let waiting = alert.schedule.state.failures > 0 ? alert.schedule.state.outgoing : nil
+        return AlertReport(
+            name: alert.record.name, kind: alert.record.kind,
+            place: alert.kind?.place ?? "its settings are not understood",
+            state: alert.record.isPaused ? "paused" : "active",
+            errorsAfter: isSign ? nil : alert.record.errorsAfter,
+            warningsAfter: isSign ? nil : alert.record.warningsAfter,
+            every: (alert.kind as? SignOfLife).map { Int($0.every.inSeconds) },
+            strapNames: alert.record.strapNames,
+            waitingSince: waiting.flatMap { now.at($0.due).trustedWall }.map { Date($0) },
+            fault: alert.fault, lastSent: alert.lastSent.map { Date($0) })
+    }
+
+    /// One of them.
+    ///
+    /// - Throws: ``ProblemReport`` if there is none of that name.
+    func report(_ name: String) throws -> AlertReport {
+        let index = try index(name)
+        return report(alerts[index], at: clock.read())
+    }
+
+    private func index(_ name: String) throws -> Int {
+        guard let index = alerts.firstIndex(where: { $0.record.name == name }) else {
+            throw ProblemReport.unknownAlert
+        }
+        return index
+    }
+
+    /// Alerts whose messages do not arrive.
+    func faults(at now: Uptime) -> [HealthSnapshot.Alert] {
+        var faults = alerts.compactMap { alert -> HealthSnapshot.Alert? in
+            let time =
+                alert.sign == nil
+                ? alert.schedule.undeliveredTime(at: now) : alert.sign?.undeliveredTime(at: now)
+            if alert.kind == nil {
+                return HealthSnapshot.Alert(
+                    name: alert.record.name, undeliveredTime: .zero,
+                    fault: "its settings are not understood")
+            }
+            guard !alert.record.isPaused, let time else { return nil }
+            return HealthSnapshot.Alert(
+                name: alert.record.name, undeliveredTime: time,
+                fault: alert.fault ?? "the last attempt failed")
+        }
+        if let unreadable {
+            faults.append(
+                HealthSnapshot.Alert(name: "alerts", undeliveredTime: .zero, fault: unreadable))
+        }
+        return faults
+    }
+
+    // MARK: - Changing
+
+    /// Adds an alert, or gives the one of its name new settings: what that one has said counts.
+    func add(_ given: AlertRecord) throws -> AlertReport {
+        readAgain()
+        var record = given
+        let now = clock.read()
+        if let index = alerts.firstIndex(where: { $0.record.name == record.name }) {
+            record.id = alerts[index].record.id
+            var records = alerts.map(\.record)
+            records[index] = record
+            try store(records)
+            alerts[index] = Alert(
+                record: record, kind: Self.kind(record),
+                schedule: AlertSchedule(
+                    record.patience, state: alerts[index].schedule.state),
+                sign: Self.sign(record), stored: alerts[index].stored,
+                lastSent: alerts[index].lastSent)
+        } else {
+            guard alerts.count < Self.countMax else {
+                throw ProblemReport(
+                    code: .tooManyAlerts, message: "there are \(Self.countMax) alerts already",
+                    advice: "edge-gateway alert remove NAME; a mailing list reaches more people")
+            }
+            try store(alerts.map(\.record) + [record])
+            alerts.append(Self.alert(record, nil, boot: boot, at: now))
+        }
+        logger.notice("alert added", metadata: ["alert": "\(Printable.line(record.name))"])
+        return try report(record.name)
+    }
+
+    /// Says nothing until it is resumed, or goes on.
+    func pause(_ name: String, _ isPaused: Bool) throws -> AlertReport {
+        let index = try index(name)
+        if alerts[index].record.isPaused != isPaused {
+            var records = alerts.map(\.record)
+            records[index].isPaused = isPaused
+            try store(records)
+            alerts[index].record.isPaused = isPaused
+            alerts[index].fault = nil
+            alerts[index].sign = Self.sign(alerts[index].record)
+            logger.notice(
+                isPaused ? "alert paused" : "alert resumed",
+                metadata: ["alert": "\(Printable.line(name))"])
+        }
+        return try report(name)
+    }
+
+    /// Takes an alert away, with its secrets and what it has said.
+    func remove(_ name: String) throws -> AlertReport {
+        let index = try index(name)
+        let report = try report(name)
+        var records = alerts.map(\.record)
+        let id = records.remove(at: index).id
+        try store(records)
+        alerts.remove(at: index)
+        try? Self.memoryFile(settings, id).remove()
+        logger.notice("alert removed", metadata: ["alert": "\(Printable.line(name))"])
+        return report
+    }
+
+    // MARK: - Telling
+
+    /// Tries an alert with settings that need not be stored.
+    func test(_ record: AlertRecord) async throws(AlertFault) {
+        let now = clock.read()
+        let parts = parts(at: now)()
+        switch Self.kind(record) {
+        case let sender as any AlertSender:
+            let text = AlertText(gateway: settings.identity.name, now: now)
+            try await sender.send(text.test(id: Self.randomText()), parts)
+        case let sign as SignOfLife: try await sign.callAlive(parts)
+        default: break
+        }
+    }
+
+    private func parts(at now: ClockReading) -> @Sendable () -> AlertParts {
+        { [transport, network = settings.curl] in
+            AlertParts(transport: transport(), network: network, now: now)
+        }
+    }
+
+    /// 64 random bits in hexadecimal.
+    static func randomText() -> String { String(UInt64.random(in: .min ... .max), radix: 16) }
+
+    /// Takes over what holds, and sends what is due: to all of them at the same time, so that none waits for another.
+    func tell(_ view: HealthView) async {
+        var works: [(id: String, work: Work)] = []
+        let names = await strapNames()
+        let now = view.reading
+        let parts = parts(at: now)
+        for index in alerts.indices where !alerts[index].record.isPaused {
+            let id = alerts[index].record.id
+            if let sign = alerts[index].kind as? SignOfLife {
+                switch alerts[index].sign?.next(isFlowing: view.isFlowing, at: now.uptime) {
+                case .alive:
+                    works.append(
+                        (id, { () throws(AlertFault) in try await sign.callAlive(parts()) }))
+                case .failure:
+                    works.append(
+                        (id, { () throws(AlertFault) in try await sign.callFailure(parts()) }))
+                case nil: break
+                }
+                continue
+            }
+            if let last = alerts[index].lastBoot, let wall = now.trustedWall {
+                let start = wall - (now.uptime - last.start)
+                alerts[index].schedule.backdate(
+                    by: start - last.written, before: last.start + .microseconds(1))
+                alerts[index].lastBoot = nil
+            }
+            // That nothing arrives here cannot be said here.
+            let name = alerts[index].record.name
+            alerts[index].schedule.look(
+                view.items.filter { !$0.isAbout(alert: name) }, at: now.uptime)
+            let news = alerts[index].schedule.next(at: now.uptime)
+            // Before it is sent: after a restart it is the same message.
+            remember(index, at: now)
+            guard let news, let sender = alerts[index].kind as? any AlertSender else { continue }
+            let text = AlertText(
+                gateway: settings.identity.name,
+                straps: alerts[index].record.strapNames ? names : [:], now: now)
+            let message = text.message(news, id: id)
+            works.append(
+                (id, { () throws(AlertFault) in try await sender.send(message, parts()) }))
+        }
+        await withTaskGroup(of: (String, AlertFault?).self) { group in
+            for (id, work) in works {
+                group.addTask {
+                    do throws(AlertFault) {
+                        try await work()
+                        return (id, nil)
+                    } catch {
+                        return (id, error)
+                    }
+                }
+            }
+            for await (id, fault) in group { settle(id, fault) }
+        }
+    }
+
+    /// What came of an attempt. The alert may be gone or paused by now.
+    private func settle(_ id: String, _ fault: AlertFault?) {
+        guard let index = alerts.firstIndex(where: { $0.record.id == id }),
+            fault == nil || !Task.isCancelled
+        else { return }
+        let now = clock.read()
+        if fault == nil { alerts[index].lastSent = now.trustedWall ?? alerts[index].lastSent }
+        if let fault, alerts[index].fault != fault.message {
+            logger.warning(
+                "nobody could be told: \(Printable.line(fault.message))",
+                metadata: ["alert": "\(Printable.line(alerts[index].record.name))"])
+        }
+        alerts[index].fault = fault?.message
+        if alerts[index].sign != nil {
+            alerts[index].sign?.called(works: fault == nil, at: now.uptime)
+        } else if let fault {
+            alerts[index].schedule.failed(at: now.uptime, retryAfter: fault.retryAfter)
+        } else {
+            alerts[index].schedule.sent(at: now.uptime)
+        }
+        remember(index, at: now)
+    }
+
+    private func strapNames() async -> [Int64: String] {
+        guard alerts.contains(where: { $0.record.strapNames }),
+            let sensors = try? await queue.sensors(includingForgotten: true)
+        else { return [:] }
+        var names: [Int64: String] = [:]
+        for sensor in sensors { names[sensor.id] = sensor.details.name.map { Printable.line($0) } }
+        return names
+    }
+}
+
+extension AlertSchedule.Seen {
+    /// Whether it says that this alert reaches nobody.
+    fileprivate func isAbout(alert: String) -> Bool {
+        name == .alertNotDelivered && subject == alert
+    }
+}

@@ -1,0 +1,387 @@
+import Basics
+
+/// What one alert has to say about health items, and when. A value without I/O: each look tells it which items hold;
+/// it gives one message at a time, which stays until it is said to be sent.
+///
+/// An item is said when it has lasted, and once more when it is over. Items that are due at about the same time share
+/// a message, and so do all that come while messages are held back: an hour has few of them.
+public struct AlertSchedule: Sendable, Equatable {
+    /// How long an item must last before somebody is told.
+    public struct Patience: Sendable, Hashable {
+        /// Of an item that costs data.
+        public var errors: Duration
+        /// Of one that will.
+        public var warnings: Duration
+
+        /// The standard: five minutes, and an hour.
+        public init(errors: Duration = .seconds(300), warnings: Duration = .seconds(3_600)) {
+            self.errors = errors
+            self.warnings = warnings
+        }
+
+        func wait(_ name: HealthName) -> Duration {
+            name.severity == .error ? errors : warnings
+        }
+    }
+
+    /// An item that holds at a look.
+    public struct Seen: Sendable, Hashable {
+        /// Which item.
+        public var name: HealthName
+        /// What tells it from others of its name.
+        public var subject: String
+        /// The strap that it is about.
+        public var strap: Int64?
+        /// Since when it has held, as far as this run of the daemon knows.
+        public var began: Uptime
+
+        /// An item with its beginning.
+        public init(name: HealthName, subject: String, strap: Int64?, began: Uptime) {
+            self.name = name
+            self.subject = subject
+            self.strap = strap
+            self.began = began
+        }
+    }
+
+    /// All that outlives a restart.
+    public struct State: Sendable, Equatable, Codable {
+        fileprivate var items: [Item] = []
+        /// The message that waits until it is sent.
+        public fileprivate(set) var outgoing: AlertNews?
+        /// How often it could not be sent.
+        public fileprivate(set) var failures = 0
+        fileprivate var nextTry: Uptime?
+        fileprivate var sent: [Uptime] = []
+        fileprivate var number: Int64 = 0
+
+        /// Nothing was said yet.
+        public init() {}
+
+        /// Moves all instants that lie before `end`.
+        public mutating func shift(by time: Duration, before end: Uptime) {
+            let move = { (instant: Uptime) in instant < end ? instant + time : instant }
+            for index in items.indices { items[index].shift(move) }
+            outgoing?.shift(move)
+            nextTry = nextTry.map(move)
+            sent = sent.map(move)
+        }
+    }
+
+    /// One item, from its first moment until a day after somebody was told that it is over.
+    fileprivate struct Item: Sendable, Equatable, Codable {
+        let key: Key
+        var strap: Int64?
+        var began: Uptime
+        /// Since when it no longer holds.
+        var ended: Uptime?
+        /// When that counts.
+        var endsAt: Uptime?
+        /// Since when it has lasted long enough.
+        var due: Uptime?
+        /// When it was said last.
+        var said: Uptime?
+        /// When it was said to be over.
+        var closed: Uptime?
+        /// How often it came back within a day.
+        var returns = 0
+
+        init(_ seen: Seen) {
+            key = Key(seen)
+            strap = seen.strap
+            began = seen.began
+        }
+
+        var name: HealthName { key.name }
+
+        /// What has lasted, or was said, and has ended.
+        func isOver(at now: Uptime) -> Bool {
+            due != nil && closed == nil && (endsAt.map { $0 <= now } ?? false)
+        }
+
+        mutating func shift(_ move: (Uptime) -> Uptime) {
+            began = move(began)
+            ended = ended.map(move)
+            endsAt = endsAt.map(move)
+            due = due.map(move)
+            said = said.map(move)
+            closed = closed.map(move)
+        }
+    }
+
+    /// An item by what tells it from others. Of its subject, which may be what a person called an enrollment, a file
+    /// keeps nothing that can be read.
+    fileprivate struct Key: Hashable, Sendable, Codable {
+        let name: HealthName
+        let mark: UInt64
+
+        init(_ seen: Seen) {
+            name = seen.name
+            // FNV-1a: the same in every run.
+            mark = seen.subject.utf8.reduce(0xcbf2_9ce4_8422_2325) {
+                ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+            }
+        }
+    }
+
+    /// What is due so soon shares the message that is due now.
+    static let together = Duration.seconds(60)
+    /// An item that lasts is said once more.
+    static let reminder = Duration.seconds(86_400)
+    /// An item that is gone for less is not over.
+    static let endWait = Duration.seconds(300)
+    /// The same of one that comes back again and again: it doubles up to this.
+    static let endWaitMax = Duration.seconds(6 * 3_600)
+    /// An item that has not lasted yet, and is gone for less, has not ended.
+    static let blink = Duration.seconds(60)
+    /// Looks after a start that know nothing yet.
+    static let startWindow = Duration.seconds(60)
+    /// After a start the rules need a while to find an item again: a strap that comes and goes shows in a quarter
+    /// of an hour.
+    static let errorFoundAgain = Duration.seconds(20 * 60)
+    /// A backlog that grows shows in an hour.
+    static let warningFoundAgain = Duration.seconds(75 * 60)
+    /// Messages in an hour; what else comes waits and shares the next one.
+    static let messagesMax = 6
+    static let messagesTime = Duration.seconds(3_600)
+    /// Items that are followed: a message with more helps nobody.
+    static let itemsMax = 128
+    /// A message that is sent so much later than it was due says so.
+    static let lateAfter = Duration.seconds(120)
+    /// A message that waits so long is a health item itself.
+    static let undeliveredAfter = Duration.seconds(300)
+    private static let retries = Backoff(first: .seconds(30), longest: .seconds(900))
+    /// The longest that a server may ask to wait.
+    private static let retryAfterMax = Duration.seconds(3_600)
+
+    /// How long items must last.
+    public var patience: Patience
+    /// What outlives a restart.
+    public private(set) var state: State
+    private var firstLook: Uptime?
+
+    /// - Parameter state: what an earlier run left.
+    public init(_ patience: Patience, state: State = State()) {
+        self.patience = patience
+        self.state = state
+    }
+
+    /// It has become known how long the machine was off before this run: all that was before lies so much further back.
+    public mutating func backdate(by time: Duration, before start: Uptime) {
+        state.shift(by: .zero - max(time, .zero), before: start)
+    }
+
+    // MARK: - Looking
+
+    /// Takes over what holds at a look.
+    public mutating func look(_ present: [Seen], at now: Uptime) {
+        let isStart = now - (firstLook ?? now) < Self.startWindow
+        firstLook = firstLook ?? now
+        var holding: [Key: Seen] = [:]
+        for seen in present where holding[Key(seen)] == nil { holding[Key(seen)] = seen }
+        for index in state.items.indices {
+            if let seen = holding.removeValue(forKey: state.items[index].key) {
+                goOn(index, seen)
+            } else {
+                stop(index, at: now, isStart: isStart)
+            }
+        }
+        // In the order in which a person handles them.
+        for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
+            if state.items.count < Self.itemsMax { state.items.append(Item(seen)) }
+        }
+        for index in state.items.indices where state.items[index].isWaiting {
+            let wait = patience.wait(state.items[index].name)
+            if now - state.items[index].began >= wait { state.items[index].due = now }
+        }
+        state.items.removeAll { item in
+            if let closed = item.closed { return now - closed >= Self.reminder }
+            // It never lasted.
+            return item.due == nil && (item.endsAt.map { $0 <= now } ?? false)
+                && item.returns == 0
+        }
+    }
+
+    private mutating func goOn(_ index: Int, _ seen: Seen) {
+        if state.items[index].closed != nil {
+            let returns = state.items[index].returns + 1
+            state.items[index] = Item(seen)
+            state.items[index].returns = returns
+        } else {
+            state.items[index].ended = nil
+            state.items[index].endsAt = nil
+            state.items[index].strap = seen.strap
+        }
+    }
+
+    private mutating func stop(_ index: Int, at now: Uptime, isStart: Bool) {
+        let item = state.items[index]
+        guard item.closed == nil else { return }
+        if item.ended == nil {
+            state.items[index].ended = now
+            state.items[index].endsAt = now + endWait(of: item, isStart: isStart)
+        } else if item.due == nil, item.returns > 0, item.endsAt.map({ $0 <= now }) ?? false {
+            // It came back for a moment: as if it had not, but for the count.
+            state.items[index].closed = now
+        }
+    }
+
+    private func endWait(of item: Item, isStart: Bool) -> Duration {
+        let wait =
+            item.due == nil
+            ? Self.blink
+            : Backoff(first: Self.endWait, longest: Self.endWaitMax).pause(after: item.returns + 1)
+        guard isStart else { return wait }
+        return max(
+            wait, item.name.severity == .error ? Self.errorFoundAgain : Self.warningFoundAgain)
+    }
+
+    // MARK: - Saying
+
+    /// The message to send now, if there is one. The same one comes again until ``sent(at:)``.
+    public mutating func next(at now: Uptime) -> AlertNews? {
+        if state.outgoing == nil { compose(at: now) }
+        if let nextTry = state.nextTry, nextTry > now { return nil }
+        return state.outgoing
+    }
+
+    private mutating func compose(at now: Uptime) {
+        state.sent.removeAll { now - $0 >= Self.messagesTime }
+        let isReminderDue = state.items.contains { $0.wantsReminder(at: now) }
+        let isDue = state.items.contains { $0.isNew(at: now) || $0.isOver(at: now) }
+        guard isReminderDue || isDue, state.sent.count < Self.messagesMax else { return }
+        let soon = now + Self.together
+        var news = AlertNews(number: state.number + 1, due: now)
+        for index in state.items.indices {
+            if state.items[index].isWaiting {
+                let wait = patience.wait(state.items[index].name)
+                if soon - state.items[index].began >= wait { state.items[index].due = now }
+            }
+            let item = state.items[index]
+            if item.isOver(at: soon) {
+                news.over.append(AlertNews.Line(item))
+                state.items[index].closed = now
+            } else if item.isNew(at: now) {
+                news.raised.append(AlertNews.Line(item))
+                state.items[index].said = now
+            } else if isReminderDue, item.said != nil, item.ended == nil, item.closed == nil {
+                news.still.append(AlertNews.Line(item))
+                state.items[index].said = now
+            }
+        }
+        state.number += 1
+        state.outgoing = news
+    }
+
+    /// The message is with its receiver.
+    public mutating func sent(at now: Uptime) {
+        state.outgoing = nil
+        state.failures = 0
+        state.nextTry = nil
+        state.sent.append(now)
+    }
+
+    /// The message could not be sent.
+    ///
+    /// - Parameter retryAfter: how long the receiver asks to wait.
+    public mutating func failed(at now: Uptime, retryAfter: Duration? = nil) {
+        state.failures = min(state.failures + 1, 1_000)
+        let asked = min(max(retryAfter ?? .zero, .zero), Self.retryAfterMax)
+        state.nextTry = now + max(Self.retries.pause(after: state.failures), asked)
+    }
+
+    /// What a file keeps of it. What has only just begun is not worth a write: a strap may come and go all day.
+    public func kept(at now: Uptime) -> State {
+        var kept = state
+        kept.items.removeAll { item in
+            item.due == nil && item.closed == nil && item.returns == 0
+                && now - item.began < Self.blink
+        }
+        return kept
+    }
+
+    /// How long a message has waited that could not be sent; nil while there is none that should have arrived.
+    public func undeliveredTime(at now: Uptime) -> Duration? {
+        guard let outgoing = state.outgoing, state.failures > 0 else { return nil }
+        let time = now - outgoing.due
+        return time >= Self.undeliveredAfter ? time : nil
+    }
+}
+
+extension AlertSchedule.Item {
+    /// It holds, and has not lasted yet.
+    fileprivate var isWaiting: Bool { due == nil && ended == nil && closed == nil }
+
+    /// It has lasted, and nobody was told; one that has ended for good meanwhile is told as over.
+    fileprivate func isNew(at now: Uptime) -> Bool {
+        due != nil && said == nil && closed == nil && !isOver(at: now)
+    }
+
+    fileprivate func wantsReminder(at now: Uptime) -> Bool {
+        guard let said, closed == nil, ended == nil else { return false }
+        return now - said >= AlertSchedule.reminder
+    }
+}
+
+/// What one message says: items by name, and nothing that was measured.
+public struct AlertNews: Sendable, Hashable, Codable {
+    /// One item.
+    public struct Line: Sendable, Hashable, Codable {
+        /// Which item.
+        public var name: HealthName
+        /// The strap that it is about.
+        public var strap: Int64?
+        /// Since when it holds or held.
+        public var since: Uptime
+        /// Until when it held.
+        public var until: Uptime?
+
+        fileprivate init(_ item: AlertSchedule.Item) {
+            name = item.name
+            strap = item.strap
+            since = item.began
+            until = item.ended
+        }
+
+        /// An item that has held since then.
+        public init(name: HealthName, strap: Int64? = nil, since: Uptime, until: Uptime? = nil) {
+            self.name = name
+            self.strap = strap
+            self.since = since
+            self.until = until
+        }
+    }
+
+    /// The number of the message, from 1 on.
+    public var number: Int64
+    /// When it should have been sent.
+    public var due: Uptime
+    /// Items that have lasted.
+    public var raised: [Line] = []
+    /// Items that are over.
+    public var over: [Line] = []
+    /// Items that were said before and still last.
+    public var still: [Line] = []
+
+    /// A message about nothing yet.
+    public init(number: Int64, due: Uptime) {
+        self.number = number
+        self.due = due
+    }
+
+    /// How late it is, if that is worth a word.
+    public func lateTime(at now: Uptime) -> Duration? {
+        now - due >= AlertSchedule.lateAfter ? now - due : nil
+    }
+
+    fileprivate mutating func shift(_ move: (Uptime) -> Uptime) {
+        due = move(due)
+        for path in [\AlertNews.raised, \.over, \.still] {
+            for index in self[keyPath: path].indices {
+                let line = self[keyPath: path][index]
+                self[keyPath: path][index].since = move(line.since)
+                self[keyPath: path][index].until = line.until.map(move)
+            }
+        }
+    }
+}
