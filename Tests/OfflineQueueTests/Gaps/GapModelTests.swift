@@ -12,7 +12,8 @@ struct GapModelTests {
         {
             return [seed]
         }
-        return Array(1...8) + [UInt64.random(in: 0 ... .max)]
+        return Array(1...8) + [10_236_146_986_294_487_967, 1_009_013_860_284_703_137]
+            + [UInt64.random(in: 0 ... .max)]
     }()
 
     /// In any history every moment of each assignment is covered by a sample or by a gap, and each

@@ -20,7 +20,9 @@ extension GapRun {
                     cause: $0.cause, fromBoot: $0.fromBootID, from: $0.fromUptime.microseconds,
                     untilBoot: $0.untilBootID, until: $0.untilUptime.microseconds)
             }
-            expected = expected.map(judged)
+            expected = expected.enumerated().map { index, gap in
+                judged(gap, found: index < found.count ? found[index].cause : nil)
+            }
             guard found == expected else {
                 let index = zip(found, expected).prefix { $0 == $1 }.count
                 Issue.record(
@@ -36,16 +38,17 @@ extension GapRun {
         return true
     }
 
-    /// Whether the time between two boots can be told.
-    private func judged(_ gap: Expected) -> Expected {
+    /// Whether the time between two boots can be told. Where a clock stepped within a boot, either answer is right.
+    private func judged(_ gap: Expected, found: GapCause?) -> Expected {
         guard gap.fromBoot != gap.untilBoot else { return gap }
-        var gap = gap
-        if let from = offsets[gap.fromBoot], let until = offsets[gap.untilBoot],
-            gap.until + until >= gap.from + from
-        {
-            return gap
+        let untils = offsets[gap.untilBoot, default: []]
+        let orders = offsets[gap.fromBoot, default: []].flatMap { from in
+            untils.map { gap.until + $0 >= gap.from + from }
         }
-        gap.cause = .clockUnknown
+        let isTold =
+            Set(orders).count > 1 ? found != .clockUnknown : orders.first ?? false
+        var gap = gap
+        if !isTold { gap.cause = .clockUnknown }
         return gap
     }
 
@@ -69,9 +72,10 @@ extension GapRun {
             }
             let gaps = try await queue.gaps(assignment: assignment, limit: 100_000)
             let end = line.end ?? Instant(boot: Int64(boot), uptime: clock.read().uptime)
-            guard let from = offsets["boot-\(line.begin.boot)"],
-                let until = offsets["boot-\(end.boot)"],
-                !gaps.contains(where: { $0.duration == nil })
+            let froms = offsets["boot-\(line.begin.boot)", default: []]
+            let untils = offsets["boot-\(end.boot)", default: []]
+            guard froms.count == 1, untils.count == 1, let from = froms.first,
+                let until = untils.first, !gaps.contains(where: { $0.duration == nil })
             else { continue }
             let length =
                 Double(

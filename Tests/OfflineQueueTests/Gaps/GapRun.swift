@@ -59,7 +59,8 @@ struct GapRun {
     /// Whether some runs find no room in the store.
     let isBounded: Bool
     var boot = 1
-    var offsets: [String: Int64] = [:]
+    /// How far UTC was ahead of the uptime by the trusted readings of each boot: one, unless the clock stepped.
+    var offsets: [String: Set<Int64>] = [:]
     var sensors: [Int64] = []
     var lines: [Int64: Line] = [:]
     var open: [Int64: Int64] = [:]
@@ -91,7 +92,8 @@ struct GapRun {
     mutating func noteOffset() {
         let reading = clock.read()
         guard reading.isTrusted else { return }
-        offsets[bootID] = reading.wall.microseconds - reading.uptime.microseconds
+        offsets[bootID, default: []].insert(
+            reading.wall.microseconds - reading.uptime.microseconds)
     }
 
     mutating func step() async throws -> String {
