@@ -6,7 +6,7 @@ import Basics
 /// An item is said when it has lasted, and once more when it is over. Items that are due at about the same time share
 /// a message, and so do all that come while messages are held back: an hour has few of them.
 public struct AlertSchedule: Sendable, Equatable {
-    /// How long an item must last before somebody is told.
+    /// How long an item must last before it is sent.
     public struct Patience: Sendable, Hashable {
         /// Of an item that costs data.
         public var errors: Duration

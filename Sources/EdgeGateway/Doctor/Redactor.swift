@@ -32,7 +32,7 @@ struct Redactor {
     /// - Parameters:
     ///   - status: what the daemon says; nil if it does not answer.
     ///   - sensors: its straps, those that were forgotten as well; nil: those of `status`.
-    ///   - alerts: who is told.
+    ///   - alerts: the alerts, whose names and places are removed.
     init(
         settings: Settings, status: StatusReport?, sensors: [SensorReport]?, alerts: [AlertReport]?
     ) {

@@ -87,7 +87,7 @@ actor HealthMonitor {
     }
 }
 
-/// What is not well at an instant, without a word that a person has to be given.
+/// The health items at an instant by name, without their messages: what alerts go by.
 struct HealthView: Sendable {
     var reading: ClockReading
     var items: [AlertSchedule.Seen]

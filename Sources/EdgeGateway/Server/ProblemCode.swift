@@ -66,7 +66,7 @@ enum ProblemCode: String, CaseIterable, Sendable {
     case destinationRefuses = "destination-refuses"
     case ownDestination = "own-destination"
     case samplesWait = "samples-wait"
-    // Who is told.
+    // Alerts.
     case badAlert = "bad-alert"
     case unknownAlert = "unknown-alert"
     case alertRefused = "alert-refused"

@@ -79,8 +79,8 @@ struct RetryingServer: Service {
                 }
                 group.addTask {
                     let loss = await watch()
-                    // A server that is cancelled drops connections that it has accepted, and NIO traps for them. When
-                    // it ends in order it takes those first; who is not done by then is cut off.
+                    // A cancelled server drops connections that it has accepted, and NIO traps for them. A graceful
+                    // shutdown serves those first; connections that outlast the pause are cut off.
                     await running.triggerGracefulShutdown()
                     await clock.sleep(pauses.longest)
                     return loss

@@ -50,7 +50,7 @@ struct AlertKindsCommand: ParsableCommand {
     }
 }
 
-/// How long an item lasts before somebody is told.
+/// A duration as a person gives it, such as 90s or 10m.
 struct WaitOption: ExpressibleByArgument, Sendable {
     let seconds: Int
 

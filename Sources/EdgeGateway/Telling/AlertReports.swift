@@ -3,7 +3,7 @@ import Uplink
 
 // The alerts' part of the JSON contract (docs/json.md).
 
-/// Somebody who is told of health items.
+/// An alert, and how its last message went.
 struct AlertReport: Codable, Equatable {
     var name: String
     /// `mail`, `webhook`, `ntfy` or `sign-of-life`.
@@ -12,7 +12,7 @@ struct AlertReport: Codable, Equatable {
     var place: String
     /// `active` or `paused`.
     var state: String
-    /// How many seconds an item lasts before somebody is told; left out of a sign of life.
+    /// How many seconds an item must last before the alert sends it; left out of a sign of life.
     var errorsAfter: Int?
     var warningsAfter: Int?
     /// From one sign of life to the next, seconds.

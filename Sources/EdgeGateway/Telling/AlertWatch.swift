@@ -4,7 +4,7 @@ import ServiceLifecycle
 
 /// Has the alerts say what is due.
 struct AlertWatch: Service {
-    /// How late somebody is told at most, beside what is waited for.
+    /// The longest delay that the watch itself adds to a message.
     static let period = Duration.seconds(13)
     private static let leeway = Duration.seconds(5)
     /// The same while there is no alert: a new one waits so long at most.

@@ -1,7 +1,7 @@
 import Basics
 import OfflineQueue
 
-/// A way in which somebody is told of health items. A value of it is one alert's settings, checked.
+/// A way to send alerts. A value of it is one alert's settings, checked.
 public protocol AlertKind: Sendable {
     /// Its name on the command line.
     static var name: String { get }
@@ -48,7 +48,7 @@ public enum AlertRegistry {
     }
 }
 
-/// What somebody is told.
+/// One message of an alert.
 public struct AlertMessage: Sendable, Hashable {
     /// How much it matters.
     public enum Urgency: Sendable, Hashable {
