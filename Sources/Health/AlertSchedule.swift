@@ -188,6 +188,7 @@ public struct AlertSchedule: Sendable, Equatable {
         }
         // In the order in which a person handles them.
         for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
+            makeRoom()
             if state.items.count < Self.itemsMax { state.items.append(Item(seen)) }
         }
         for index in state.items.indices where state.items[index].isWaiting {
@@ -200,6 +201,16 @@ public struct AlertSchedule: Sendable, Equatable {
             return item.due == nil && (item.endsAt.map { $0 <= now } ?? false)
                 && item.returns == 0
         }
+    }
+
+    /// What is over for good gives way to what is new.
+    private mutating func makeRoom() {
+        guard state.items.count >= Self.itemsMax else { return }
+        let over = state.items.indices.filter { state.items[$0].closed != nil }
+        let oldest = over.min {
+            state.items[$0].closed ?? .zero < state.items[$1].closed ?? .zero
+        }
+        if let oldest { state.items.remove(at: oldest) }
     }
 
     private mutating func goOn(_ index: Int, _ seen: Seen) {

@@ -322,6 +322,18 @@ import Testing
         #expect(try JSONEncoder().encode(world.schedule.state).count < 60_000)
     }
 
+    /// For a day after a flood nothing new was said.
+    @Test func afterAFloodThatIsOverWhatIsNewIsSaid() throws {
+        var world = Simulation()
+        for number in 0..<AlertSchedule.itemsMax { world.begin(.strapSilent, "\(number)") }
+        world.run(Self.hour)
+        world.present = []
+        world.run(Self.hour)
+        world.begin(.strapSilent, "new")
+        world.run(Self.hour)
+        #expect(world.messages.last?.news.raised.count == 1)
+    }
+
     /// An enrollment may be called as its patient.
     @Test func aFileHasNoNameThatAPersonGaveAndNothingThatHasJustBegun() throws {
         var world = Simulation()
