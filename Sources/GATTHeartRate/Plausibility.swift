@@ -1,8 +1,8 @@
 /// What makes a well-formed measurement hard to believe.
 ///
 /// The first three are judged of one measurement alone, ``judge(_:)``; the next two take what came
-/// before it, ``PlausibilityJudge``; the last two are about its time, ``FrameIntake``. A flagged sample is stored like any other. Whether it is
-/// delivered is the delivery's choice.
+/// before it, ``PlausibilityJudge``; the last three come from ``FrameIntake``. A flagged sample is stored like any
+/// other. Whether it is delivered is the delivery's choice.
 public struct Plausibility: OptionSet, Hashable, Sendable {
     public let rawValue: UInt16
 
@@ -22,10 +22,12 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// The rate is further from the one before it than a heart gets in that time. See
     /// ``PlausibilityJudge/changePerSecondMax``.
     public static let impossibleJump = Plausibility(rawValue: 1 << 4)
-    /// The frame arrived late, and the time at which it was sent is rebuilt: see ``FrameIntake``.
+    /// The time at which the frame was sent is not that of its arrival, but rebuilt: see ``FrameIntake``.
     public static let estimatedTime = Plausibility(rawValue: 1 << 5)
-    /// The rebuilt time may be off by more than ``TimedFrame/uncertaintyMicrosecondsMax``.
+    /// The time may be off by more than ``TimedFrame/uncertaintyMicrosecondsMax``.
     public static let uncertainTime = Plausibility(rawValue: 1 << 6)
+    /// The frame may be a copy of the one before it, or stand for two like it: see ``FrameIntake``.
+    public static let possibleCopy = Plausibility(rawValue: 1 << 7)
 
     /// Those of a rate that is none: a person's heart has no such rate.
     public static let withoutRate: Plausibility = [.zeroRate, .outOfRange]
@@ -33,7 +35,7 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
     /// Every flag there is.
     public static let all: Plausibility = [
         .contactLost, .zeroRate, .outOfRange, .frozenRR, .impossibleJump, .estimatedTime,
-        .uncertainTime,
+        .uncertainTime, .possibleCopy,
     ]
 
     /// Rates in beats per minute that are believed of a person. Below 30 not even a trained athlete
@@ -62,6 +64,7 @@ public struct Plausibility: OptionSet, Hashable, Sendable {
         if contains(.impossibleJump) { names.append("impossibleJump") }
         if contains(.estimatedTime) { names.append("estimatedTime") }
         if contains(.uncertainTime) { names.append("uncertainTime") }
+        if contains(.possibleCopy) { names.append("possibleCopy") }
         return names
     }
 

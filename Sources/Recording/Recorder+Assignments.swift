@@ -105,7 +105,7 @@ extension Recorder {
         // A sensor that was just paired has a link; one of an earlier run waits for bluetoothd.
         var session = SensorSession(
             sensorID: sensorID, assignmentID: assignmentID, needsContact: needsContact,
-            began: clock.read().uptime)
+            began: clock.read().uptime, linked: linked(address))
         if let change = links[address] { _ = session.silence.follow(change) }
         _ = session.silence.follow(isHung: isHung)
         sessions[address] = session
@@ -123,5 +123,10 @@ extension Recorder {
         subscriptions[address] = nil
         held[address] = nil
         await append(arrivals)
+    }
+
+    private func linked(_ address: String) -> Uptime? {
+        guard let change = links[address], case .streaming = change.state else { return nil }
+        return change.uptime
     }
 }

@@ -15,6 +15,10 @@ public actor Recorder {
         case refused(DBusFault)
     }
 
+    /// So often at most the sessions are told that bluetoothd does something: a frame that comes after a rest is dated no
+    /// closer.
+    private static let alivePause = Duration.milliseconds(500)
+
     let queue: SampleQueue
     let central: Central
     let clock: any GatewayClock
@@ -37,6 +41,8 @@ public actor Recorder {
     public private(set) var hungSince: Uptime?
     /// By the store's number of the sensor.
     private var addressesToStore: [Int64: String] = [:]
+    /// When the sessions were last told that bluetoothd does something.
+    private var aliveTold: Uptime?
     private var alarm: Task<Void, Never>?
     private var alarmAt: Uptime?
     private var catchUps = CatchUpWaiters()
@@ -101,6 +107,8 @@ public actor Recorder {
                 await append(arrivals)
                 arrivals = []
                 await noteHang(since: since, now)
+            case .daemonAnswered(let asked, let uptime):
+                noteAlive(since: asked, at: uptime)
             case .daemonRefused(let fault):
                 refusal = fault
                 logger.error("bluetoothd does not let the gateway in: \(fault.name)")
@@ -137,17 +145,19 @@ public actor Recorder {
 
     private func take(_ frame: SensorFrame, _ now: ClockReading) async -> [Arrival] {
         if held[frame.address]?.take(frame) == true { return [] }
-        guard let before = sessions[frame.address] else { return [] }
         let arrivals =
             sessions[frame.address]?.take(
                 frame.bytes, uptime: frame.uptime, now: now, policy: policy) ?? []
+        noteAlive(since: frame.uptime, at: frame.uptime)
         await tellIntake(of: frame.address, at: frame.uptime)
-        guard let after = sessions[frame.address] else { return arrivals }
-        if let contact = after.latest?.contact, contact != before.latest?.contact {
-            noteContact(contact, of: frame.address)
-        }
-        if after.wantsEnergyReset, !before.wantsEnergyReset { resetEnergy(of: frame.address) }
         return arrivals
+    }
+
+    /// Tells all sessions that bluetoothd did something after one uptime, as the gateway knew at another.
+    private func noteAlive(since: Uptime, at uptime: Uptime) {
+        guard aliveTold.map({ uptime - $0 >= Self.alivePause }) ?? true else { return }
+        aliveTold = uptime
+        for address in sessions.keys { sessions[address]?.noteAlive(since: since, at: uptime) }
     }
 
     // MARK: - Frames that are kept back
@@ -162,11 +172,14 @@ public actor Recorder {
         return sessions[change.address]?.release(now: now, policy: policy) ?? []
     }
 
-    /// Tells the store what the intake found out: copies, and how often the strap sends.
+    /// Tells what the frames that came to their times show: the store, of copies and how often the strap sends; the radio, of
+    /// the skin contact; and the strap, that its energy count is full.
     func tellIntake(of address: String, at uptime: Uptime) async {
         guard let copies = sessions[address]?.newCopies(),
             let assignment = sessions[address]?.assignmentID
         else { return }
+        if let contact = sessions[address]?.newContact() { noteContact(contact, of: address) }
+        if sessions[address]?.needsEnergyReset() == true { resetEnergy(of: address) }
         let cadence = sessions[address]?.newCadence()
         if copies > 0 { await queue.note(copies: copies, of: assignment) }
         if let cadence {
@@ -215,7 +228,6 @@ public actor Recorder {
     private func noteHang(since: Uptime?, _ now: ClockReading) async {
         hungSince = since
         for address in sessions.keys.sorted() {
-            if isHung { sessions[address]?.noteHang() }
             if sessions[address]?.silence.follow(isHung: isHung) == true {
                 await noteSilence(of: address, at: since ?? now.uptime)
             }

@@ -31,6 +31,9 @@ public struct SensorSession: Sendable {
     private var intake = FrameIntake()
     private var copiesTold = 0
     private var cadenceTold = Duration.zero
+    private var contactTold: SensorContact?
+    private var isEnergyFull = false
+    private var hasEnergyFilled = false
     private var judge = PlausibilityJudge()
     private var doubling = DoubledStream()
     private var beats = BeatTimeline()
@@ -54,13 +57,16 @@ public struct SensorSession: Sendable {
     /// Whether a frame of the present link has come to its time.
     private(set) var linkHasFrame = false
 
+    /// - Parameter linked: when its link was made, if it has one.
     init(
-        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero
+        sensorID: Int64, assignmentID: Int64, needsContact: Bool = true, began: Uptime = .zero,
+        linked: Uptime? = nil
     ) {
         self.sensorID = sensorID
         self.assignmentID = assignmentID
         self.needsContact = needsContact
         self.began = began
+        if let linked { _ = intake.beginLink(at: linked.microseconds) }
     }
 
     /// Its frames belong to this assignment from now on.
@@ -76,10 +82,6 @@ public struct SensorSession: Sendable {
 
     /// Notifications that were lost on the air, estimated from the RR intervals.
     public var lostFrames: Int { beats.estimatedLostFrames }
-
-    /// Whether the sensor asks for a reset of its energy count, which is at its maximum (HRS v1.0
-    /// §3.1.1.3).
-    var wantsEnergyReset: Bool { latest?.energyKilojoules == .max }
 
     /// How long nothing has come.
     public func silentTime(at uptime: Uptime) -> Duration { uptime - (latestArrival ?? began) }
@@ -130,8 +132,10 @@ public struct SensorSession: Sendable {
         return arrivals
     }
 
-    /// bluetoothd does not answer.
-    mutating func noteHang() { intake.noteHang() }
+    /// bluetoothd did something after one uptime, as the gateway knew at another.
+    mutating func noteAlive(since: Uptime, at uptime: Uptime) {
+        intake.noteAlive(since: since.microseconds, at: uptime.microseconds)
+    }
 
     /// Frames that were kept back and are due by then; all of them, because the link or the run ends, if it is nil.
     mutating func release(
@@ -147,6 +151,20 @@ public struct SensorSession: Sendable {
         return intake.copiesDropped - copiesTold
     }
 
+    /// Whether the sensor touches skin, if that is another answer than at the last call.
+    mutating func newContact() -> SensorContact? {
+        guard let contact = latest?.contact, contact != contactTold else { return nil }
+        contactTold = contact
+        return contact
+    }
+
+    /// Whether the energy count has reached its maximum since the last call: it counts on only after a reset (HRS v1.0
+    /// §3.1.1.3).
+    mutating func needsEnergyReset() -> Bool {
+        defer { hasEnergyFilled = false }
+        return hasEnergyFilled
+    }
+
     /// The cadence of a strap that sends rarely, if it is another than at the last call.
     mutating func newCadence() -> Duration? {
         guard let cadence, max(cadence, cadenceTold) > SampleQueue.silenceMax / 3,
@@ -159,39 +177,44 @@ public struct SensorSession: Sendable {
     private mutating func receive(
         _ frames: [TimedFrame], _ now: ClockReading, _ policy: DecodePolicy
     ) -> [Arrival] {
-        frames.map {
-            receive(
-                $0.bytes, uptime: Uptime(microseconds: $0.uptimeMicroseconds),
-                uncertainty: $0.uncertaintyMicroseconds.map { .microseconds($0) }, now: now,
-                policy: policy)
-        }
+        frames.map { receive($0, now, policy) }
     }
 
-    /// Takes one frame that was sent at `uptime`; `uncertainty` is that of a rebuilt time.
+    /// Takes a frame whose time is known.
     mutating func receive(
-        _ frame: [UInt8], uptime: Uptime, uncertainty: Duration? = nil, now: ClockReading,
-        policy: DecodePolicy
+        _ timed: TimedFrame, _ now: ClockReading, _ policy: DecodePolicy
     ) -> Arrival {
+        let (frame, uptime) = (timed.bytes, Uptime(microseconds: timed.uptimeMicroseconds))
         let arrived = now.at(uptime)
         linkHasFrame = true
         do {
             let measurement = try HeartRateMeasurement(frame: frame, policy: policy)
             latest = measurement
+            note(energy: measurement.energyKilojoules)
             _ = beats.add(rr: measurement.rrIntervals, arrivedAt: uptime.microseconds)
-            let plausibility = judge.judge(measurement, at: uptime.microseconds)
+            var plausibility = judge.judge(measurement, at: uptime.microseconds)
             let fault = RateFault(
                 plausibility, bpm: measurement.bpm, needsContact: needsContact)
             note(fault, at: uptime)
+            plausibility.formUnion(timed.plausibility)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame,
                 flags: Self.flags(
-                    plausibility, anomalies: measurement.anomalies, uncertainty: uncertainty),
-                lacking: fault?.cause, isLate: uncertainty != nil)
+                    plausibility, anomalies: measurement.anomalies,
+                    uncertainty: .microseconds(timed.uncertaintyMicroseconds)),
+                lacking: fault?.cause, isLate: timed.isRebuilt)
         } catch {
             note(.unreadable, at: uptime)
             return Arrival(
                 assignmentID: assignmentID, at: arrived, frame: frame, fault: error.reason)
         }
+    }
+
+    /// Notes an energy count, which a strap sends with every tenth frame or so.
+    private mutating func note(energy: UInt16?) {
+        guard let energy else { return }
+        if energy == .max, !isEnergyFull { hasEnergyFilled = true }
+        isEnergyFull = energy == .max
     }
 
     private mutating func note(_ fault: RateFault?, at uptime: Uptime) {
@@ -205,21 +228,24 @@ public struct SensorSession: Sendable {
         }
     }
 
-    /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 the uncertainty of a
-    /// rebuilt time in quarters of a second, 255 for any above.
+    /// Plausibility in the low 16 bits, anomalies in the next 8, and in the last 8 how uncertain the time is, in
+    /// quarters of a second: 0 for up to one, 255 for any above 63.5 s.
     static func flags(
-        _ plausibility: Plausibility, anomalies: FrameAnomalies, uncertainty: Duration? = nil
+        _ plausibility: Plausibility, anomalies: FrameAnomalies, uncertainty: Duration
     ) -> UInt32 {
-        var plausibility = plausibility
-        var quarters: UInt32 = 0
-        if let uncertainty = uncertainty?.microseconds {
-            plausibility.insert(.estimatedTime)
-            if uncertainty > TimedFrame.uncertaintyMicrosecondsMax {
-                plausibility.insert(.uncertainTime)
-            }
-            quarters = UInt32(min(max(1, (uncertainty + 249_999) / 250_000), 255))
-        }
-        return UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16 | quarters << 24
+        let quarters = UInt32(clamping: (uncertainty.microseconds + 249_999) / 250_000)
+        return UInt32(plausibility.rawValue) | UInt32(anomalies.rawValue) << 16
+            | (quarters < 2 ? 0 : min(quarters, 255)) << 24
+    }
+}
+
+extension TimedFrame {
+    fileprivate var plausibility: Plausibility {
+        var plausibility: Plausibility = []
+        if isRebuilt { plausibility.insert(.estimatedTime) }
+        if isUncertain { plausibility.insert(.uncertainTime) }
+        if mayBeCopy { plausibility.insert(.possibleCopy) }
+        return plausibility
     }
 }
 

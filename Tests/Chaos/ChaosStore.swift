@@ -13,6 +13,8 @@ struct ChaosStore {
         var number: Int?
         var boot: String
         var uptime: Int64
+        /// How far off the uptime may be, s.
+        var uncertainty: Double
         /// Whose data the store says it is.
         var patient: Int?
     }
@@ -67,7 +69,7 @@ struct ChaosStore {
             try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT p.id, p.frame, p.uptime_us, r.nonce, b.boot_id, n.address, e.patient
+                    SELECT p.id, p.frame, p.uptime_us, r.nonce, b.boot_id, n.address, e.patient, p.flags
                     FROM sample p JOIN segment s ON s.id = p.segment
                     JOIN run r ON r.id = s.run JOIN boot b ON b.id = r.boot
                     JOIN assignment a ON a.id = s.assignment JOIN sensor n ON n.id = a.sensor
@@ -83,6 +85,7 @@ struct ChaosStore {
             samples["\(identity)"] = Sample(
                 strap: TestWorld.addresses.firstIndex(of: row[5]) ?? -1,
                 number: ChaosStraps.number(of: [UInt8](frame)), boot: row[4], uptime: row[2],
+                uncertainty: max(1, Double((row[7] as Int64) >> 24)) / 4,
                 patient: (row[6] as String?).flatMap { Int($0) })
             seenThrough = id
         }

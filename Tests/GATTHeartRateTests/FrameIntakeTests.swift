@@ -62,7 +62,10 @@ struct FrameIntakeTests {
                     let (frames, intake) = run(doubled(sent, copies: copies, from: first))
                     #expect(frames.map(\.bytes) == sent.map(\.bytes), "\(copies) from \(first)")
                     #expect(intake.copiesDropped == (copies - 1) * (sent.count - first))
-                    #expect(frames.allSatisfy { $0.uncertaintyMicroseconds == nil })
+                    // Before RR intervals or a cadence show it, or if all frames are the same, nothing tells.
+                    let marked = frames.count { $0.mayBeCopy }
+                    let most = first == 30 ? 0 : sent.count == Self.steady.count ? sent.count : 8
+                    #expect(marked <= most, "\(copies) from \(first)")
                 }
             }
         }
@@ -120,8 +123,14 @@ struct FrameIntakeTests {
                 return ([0, 60], event + Int64(index % handful))
             }
             let (frames, intake) = run(arrivals)
-            #expect(frames.count == arrivals.count, "\(handful)")
-            #expect(intake.copiesDropped == 0)
+            if handful == 2 {
+                // Two at once, always the same, may be copies.
+                #expect(frames.allSatisfy { $0.mayBeCopy })
+            } else {
+                // Some of the first handful may be copies.
+                #expect(frames.count + intake.copiesDropped == arrivals.count)
+                #expect(intake.copiesDropped < handful, "\(handful)")
+            }
         }
     }
 
@@ -129,8 +138,11 @@ struct FrameIntakeTests {
     func fastPairs() {
         let sent = Self.made(1_000, every: 50_000) { 60 + $0 / 20 % 20 }
         let (frames, intake) = run(doubled(sent, from: 200))
-        #expect(frames.map(\.bytes) == sent.map(\.bytes))
-        #expect(intake.copiesDropped == 800)
+        // While it is not clear that they come twice, copies are stored and marked. Later, the last frames that are judged
+        // together are marked: two more or less would be on time, so that the other program may just have gone.
+        #expect(frames.count >= sent.count && frames.count <= sent.count * 5 / 4)
+        #expect(frames.count { !$0.mayBeCopy } <= sent.count)
+        #expect(frames.count + intake.copiesDropped == 1_800)
     }
 
     // MARK: Floods
@@ -157,14 +169,14 @@ struct FrameIntakeTests {
             var estimated = 0
             for (frame, sent) in zip(frames, sent) {
                 let error = abs(frame.uptimeMicroseconds - sent.at)
-                guard let uncertainty = frame.uncertaintyMicroseconds else {
+                #expect(error <= frame.uncertaintyMicroseconds, "\(error) at \(sent.at)")
+                #expect(!frame.isUncertain && !frame.mayBeCopy)
+                guard frame.isRebuilt else {
                     #expect(error < 500_000)
                     continue
                 }
                 estimated += 1
                 #expect(error <= 2 * Self.second, "\(error) at \(sent.at)")
-                #expect(error <= uncertainty)
-                #expect(!frame.isUncertain)
             }
             #expect(abs(estimated - Int(seconds)) <= 2)
         }
@@ -183,9 +195,15 @@ struct FrameIntakeTests {
             let flood = held(sent, from: 60 * Self.second, seconds: 60)
             let (single, _) = run(flood)
             #expect(single.map(\.bytes) == sent.map(\.bytes))
+            // If they are all the same, another program may have come while half of them were lost.
+            let isSteady = sent.count == Self.steady.count
+            #expect(single.count { $0.mayBeCopy } == (isSteady ? 60 : 0))
             let twice = flood.flatMap { frame -> [Sent] in [frame, (frame.bytes, frame.at + 500)] }
             let (frames, _) = run(twice)
             #expect(frames.map(\.bytes) == sent.map(\.bytes))
+            // Of a strap that always sends the same, nothing tells how often each frame comes.
+            let marked = frames.count { $0.mayBeCopy }
+            #expect(isSteady ? marked == sent.count : marked <= 8)
         }
     }
 
@@ -197,9 +215,9 @@ struct FrameIntakeTests {
         let arrivals = held(sent, from: begin, seconds: 100).enumerated().filter { index, _ in
             sent[index].at <= begin + 50 * Self.second || sent[index].at > begin + 100 * Self.second
         }.map(\.element)
-        let late = run(arrivals).frames.filter { $0.uncertaintyMicroseconds != nil }
+        let late = run(arrivals).frames.filter { $0.isUncertain }
         #expect((45...55).contains(late.count))
-        #expect(late.allSatisfy { $0.isUncertain })
+        #expect(late.allSatisfy { $0.isRebuilt })
     }
 
     @Test("a strap with a frame every 20 s is dated by its cadence")
@@ -209,16 +227,21 @@ struct FrameIntakeTests {
         #expect(frames.map(\.bytes) == sent.map(\.bytes))
         for (frame, sent) in zip(frames, sent) {
             #expect(abs(frame.uptimeMicroseconds - sent.at) <= 2 * Self.second)
-            #expect(!frame.isUncertain)
+            #expect(abs(frame.uptimeMicroseconds - sent.at) <= frame.uncertaintyMicroseconds)
         }
+        // Of the first ones nothing is known.
+        #expect(frames.dropFirst(4).allSatisfy { !$0.isUncertain })
     }
 
-    @Test("a first frame after a pause is dated by its arrival")
+    @Test(
+        "a first frame after a pause may have been sent in it, and one after the second is on time")
     func pause() throws {
         let sent = try frames().filter { $0.at < 60 * Self.second || $0.at > 120 * Self.second }
         let (frames, _) = run(sent)
-        #expect(frames.map(\.uptimeMicroseconds) == sent.map(\.at))
-        #expect(frames.allSatisfy { $0.uncertaintyMicroseconds == nil })
+        for (frame, sent) in zip(frames, sent) {
+            #expect(abs(frame.uptimeMicroseconds - sent.at) <= frame.uncertaintyMicroseconds)
+        }
+        #expect(frames.dropFirst(4).count { $0.isRebuilt } <= 2)
     }
 
     @Test("a link that was just made has nothing that is late")
@@ -233,7 +256,99 @@ struct FrameIntakeTests {
             frames += intake.take([0, 60], at: 201 * Self.second + offset * 1_000)
         }
         frames += intake.releaseAll()
-        #expect(frames.allSatisfy { $0.uncertaintyMicroseconds == nil })
+        #expect(frames.suffix(4).allSatisfy { $0.uncertaintyMicroseconds <= 1_250_000 })
+    }
+
+    // MARK: Beginnings
+
+    @Test("the first frame of a link is dated as it came, less than a second later")
+    func firstFrame() {
+        var intake = FrameIntake()
+        for link in [Int64(10), 200] {
+            _ = intake.beginLink(at: link * Self.second)
+            let at = link * Self.second + 900_000
+            #expect(intake.take([0, 60], at: at).isEmpty)
+            let frames = intake.release(at: at + Self.second)
+            #expect(frames.map(\.uptimeMicroseconds) == [at])
+            #expect(frames.first?.uncertaintyMicroseconds == 900_000)
+        }
+    }
+
+    /// What is stored if bluetoothd shows now and then that it does not hang.
+    private func run(_ sent: [Sent], aliveEvery pause: Int64) -> [TimedFrame] {
+        var intake = FrameIntake()
+        var frames = intake.beginLink(at: 0)
+        var alive: Int64 = 0
+        for arrival in sent {
+            while alive + pause < arrival.at {
+                alive += pause
+                intake.noteAlive(since: alive, at: alive)
+                if let due = intake.deadline, due <= alive { frames += intake.release(at: due) }
+            }
+            if let due = intake.deadline, due <= arrival.at { frames += intake.release(at: due) }
+            frames += intake.take(arrival.bytes, at: arrival.at)
+        }
+        return frames + intake.releaseAll()
+    }
+
+    /// A strap that needs 100 s from each connect to its first frame lost that frame: it was withheld.
+    @Test(
+        "the first frames of a strap that starts or sends slowly are as certain as bluetoothd is known not to hang",
+        arguments: [6_000_000, 500_000] as [Int64], [1_000_000, 4_000_000, 20_000_000] as [Int64])
+    func slowStart(alive: Int64, cadence: Int64) {
+        let sent = Self.made(10, every: cadence) { 60 + $0 }.map {
+            (bytes: $0.bytes, at: $0.at + 100 * Self.second)
+        }
+        let frames = run(sent, aliveEvery: alive)
+        #expect(frames.map(\.bytes) == sent.map(\.bytes))
+        for (frame, sent) in zip(frames, sent) {
+            #expect(!frame.isUncertain, "\(frame)")
+            #expect(abs(frame.uptimeMicroseconds - sent.at) <= frame.uncertaintyMicroseconds)
+        }
+    }
+
+    @Test("a strap that pauses for a minute loses no frame to doubt, while others are heard")
+    func pauses() {
+        let sent = Self.made(400, every: 1_000_000) { 60 + $0 % 40 }.filter {
+            $0.at / Self.second % 100 < 40
+        }
+        let frames = run(sent, aliveEvery: 500_000)
+        #expect(frames.map(\.bytes) == sent.map(\.bytes))
+        #expect(frames.allSatisfy { !$0.isUncertain })
+    }
+
+    /// Frames of a strap that began to send 20 times a second were kept back until it stopped.
+    @Test(
+        "a strap that changes its cadence is followed within seconds",
+        arguments: [
+            (1_000_000, 50_000), (50_000, 1_000_000), (1_000_000, 250_000), (250_000, 4_000_000),
+            (20_000_000, 1_000_000),
+        ] as [(Int64, Int64)])
+    func otherCadence(from first: Int64, to second: Int64) {
+        let before = Self.made(60, every: first) { 60 + $0 % 40 }
+        let begin = (before.last?.at ?? 0) + second
+        let after = Self.made(600, every: second) { 60 + $0 % 40 }.map {
+            (bytes: $0.bytes, at: begin + $0.at)
+        }
+        var intake = FrameIntake()
+        var frames = intake.beginLink(at: -500_000)
+        var kept: Int64 = 0
+        for arrival in before + after {
+            if let due = intake.deadline, due <= arrival.at { frames += intake.release(at: due) }
+            frames += intake.take(arrival.bytes, at: arrival.at)
+            let waiting = before.count + after.count - frames.count
+            if let next = (before + after).dropFirst(frames.count).first, waiting > 0 {
+                kept = max(kept, arrival.at - next.at)
+            }
+        }
+        frames += intake.releaseAll()
+        #expect(frames.map(\.bytes) == (before + after).map(\.bytes))
+        #expect(kept <= 4 * Self.second)
+        #expect(frames.count { $0.isUncertain } <= 4, "at first")
+        #expect(frames.suffix(400).allSatisfy { $0.uncertaintyMicroseconds <= 500_000 })
+        for (frame, sent) in zip(frames, before + after) {
+            #expect(abs(frame.uptimeMicroseconds - sent.at) <= frame.uncertaintyMicroseconds)
+        }
     }
 
     // MARK: What was lost

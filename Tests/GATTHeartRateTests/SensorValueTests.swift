@@ -98,9 +98,10 @@ struct PlausibilityTests {
         #expect(Plausibility.impossibleJump.rawValue == 16)
         #expect(Plausibility.estimatedTime.rawValue == 32)
         #expect(Plausibility.uncertainTime.rawValue == 64)
+        #expect(Plausibility.possibleCopy.rawValue == 128)
         let names = [
             "contactLost", "zeroRate", "outOfRange", "frozenRR", "impossibleJump", "estimatedTime",
-            "uncertainTime",
+            "uncertainTime", "possibleCopy",
         ]
         #expect(Plausibility.all.names == names)
         for (bit, name) in names.enumerated() {

@@ -117,9 +117,13 @@ import Testing
         }
 
         func frame(_ seconds: Double) -> CentralEvent {
+            frame(seconds, bpm: 60 + UInt8(Int(seconds) % 60))
+        }
+
+        func frame(_ seconds: Double, bpm: UInt8) -> CentralEvent {
             .frame(
                 SensorFrame(
-                    address: address, bytes: [0, 60 + UInt8(Int(seconds) % 60)],
+                    address: address, bytes: [0, bpm],
                     uptime: .zero + .seconds(seconds), connectionNumber: 1))
         }
 
@@ -149,21 +153,29 @@ import Testing
     }
 
     /// A flood was taken for over 0.55 s after its last frame that had been handed over.
-    @Test func theRestOfAFloodThatGathersStillIsWaitedFor() async throws {
+    @Test(arguments: [false, true])
+    func theRestOfAFloodThatGathersStillIsWaitedFor(areEqual: Bool) async throws {
         let stage = try await Stage()
         for second in 101...110 { await stage.send([Double(second)]) }
         // bluetoothd hangs for forty seconds; half of what it kept is handed over.
-        let flood = (1...40).map { 150 + Double($0) / 1_000 }
-        stage.bus.whenAsked { await stage.recorder.take(flood.suffix(20).map(stage.frame)) }
-        await stage.send(Array(flood.prefix(20)))
+        let flood = (1...40).map {
+            stage.frame(150 + Double($0) / 1_000, bpm: 60 + UInt8(areEqual ? 0 : $0))
+        }
+        stage.bus.whenAsked { await stage.recorder.take(flood.suffix(20)) }
+        stage.clock.set(150.02)
+        await stage.recorder.take(Array(flood.prefix(20)))
         await stage.clock.hasSleeper()
-        stage.clock.set(150.7)
+        stage.clock.set(150.9)
         var times: [Double] = []
         while times.count < 30 { times = try await stage.seconds(of: stage.first) }
         #expect(times.count == 50)
         let ofFlood = times.filter { $0 > 110 }
-        #expect(
-            zip(ofFlood, ofFlood.dropFirst()).allSatisfy { abs($1 - $0 - 1) < 0.1 }, "\(ofFlood)")
+        #expect(ofFlood.count == 40 && ofFlood.allSatisfy { $0 < 150.1 }, "\(ofFlood)")
+        // Where all are the same, another program may have come meanwhile: then half of them are copies, and as many were
+        // lost. Nothing tells, so that they are all kept and marked, and the times are as uncertain as that is.
+        if !areEqual {
+            #expect(zip(ofFlood, 111...).allSatisfy { abs($0 - Double($1)) < 2 }, "\(ofFlood)")
+        }
         try await stage.end()
     }
 
@@ -182,6 +194,7 @@ import Testing
         await stage.recorder.record(
             address: Self.address, sensorID: stage.sensor.id, assignmentID: assignment.id)
         await stage.send([107])
+        await stage.recorder.finish()
         #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105])
         #expect(try await stage.seconds(of: second) == [106.2, 106.5, 107])
         try await stage.end()
@@ -194,6 +207,7 @@ import Testing
         await stage.send([104])
         await stage.recorder.abandonPairing(Self.address)
         await stage.send([105])
+        await stage.recorder.finish()
         #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 104, 105])
         try await stage.end()
     }
@@ -344,9 +358,9 @@ import Testing
         let stage = try await Stage()
         await stage.send([101, 102, 103])
         await stage.recorder.stop()
-        await stage.send([110])
+        await stage.send([107])
         await stage.recorder.finish()
-        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 110])
+        #expect(try await stage.seconds(of: stage.first) == [101, 102, 103, 107])
         try await stage.end()
     }
 

@@ -20,6 +20,8 @@ public enum CentralEvent: Sendable, Hashable {
     case battery(address: String, percent: Int?)
     /// bluetoothd is on the bus and has not answered since then; nil: it does again.
     case daemonHung(since: Uptime?)
+    /// bluetoothd was asked something at one uptime and answered it at another.
+    case daemonAnswered(askedAt: Uptime, at: Uptime)
     /// bluetoothd is on the bus, and it or the bus refuses to tell what objects it has, with this error.
     case daemonRefused(DBusFault)
     /// bluetoothd knows a sensor by its identity address from now on.

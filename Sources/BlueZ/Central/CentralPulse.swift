@@ -57,7 +57,9 @@ extension Central {
         let begins = pulse.noteAnswer(isAnswered, askedAt: askedAt)
         if isAnswered {
             caughtUp.expire()
-            hearDaemon(at: clock.now())
+            let now = clock.now()
+            mailbox.post([.daemonAnswered(askedAt: askedAt, at: now)])
+            hearDaemon(at: now)
         } else if begins, isDaemonPresent, let since = pulse.hungSince {
             mailbox.post([.daemonHung(since: since)])
             for path in radios.keys { handle(.hold(true), radioAt: path) }

@@ -60,6 +60,10 @@ struct PairingService: Sendable {
             await undo(inspection)
             throw error
         }
+        // Later its frames may wait until it is clear when they were sent.
+        let (first, last) = await (
+            recorder.firstMeasurement(of: known), recorder.lastMeasurement(of: known)
+        )
         let sensor: Sensor
         do {
             sensor = try await recording.changes.run { [wanted] in
@@ -87,7 +91,8 @@ struct PairingService: Sendable {
             await deliveries.wake(one.id)
         }
         logger.info("paired", metadata: ["sensor": "\(Recorder.masked(known))"])
-        return await report(sensor, enrollment, inspection, wanted.patient.notes)
+        return await report(
+            sensor, enrollment, inspection, first: first, last: last, wanted.patient.notes)
     }
 
     /// Ends the assignment of a sensor and disconnects from it.
@@ -255,13 +260,12 @@ struct PairingService: Sendable {
 
     private func report(
         _ sensor: Sensor, _ enrollment: Enrollment?, _ inspection: Inspection,
-        _ notesOfPatient: [String]
+        first: HeartRateMeasurement?, last: HeartRateMeasurement?, _ notesOfPatient: [String]
     ) async -> PairReport {
-        let first = await recorder.firstMeasurement(of: sensor.address)
         var notes = notesOfPatient
-        if first == nil, let other = await recorder.lastMeasurement(of: sensor.address) {
+        if first == nil, let last {
             notes.append(
-                "it sends frames without a usable heart rate (\(other.bpm) bpm): wear it, moisten the "
+                "it sends frames without a usable heart rate (\(last.bpm) bpm): wear it, moisten the "
                     + "electrodes; a watch or band may have to measure, or to be in an activity")
         } else if first == nil {
             notes.append("no heartbeat yet: wear the strap and moisten its electrodes")

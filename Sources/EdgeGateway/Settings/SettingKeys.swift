@@ -121,8 +121,8 @@ extension SettingKey {
             name: "uplink.withhold", kind: .choices(Plausibility.all.names),
             fallback: "contactLost,zeroRate,outOfRange,uncertainTime",
             help:
-                "flags of samples that are not delivered; there are also frozenRR, impossibleJump and "
-                + "estimatedTime"),
+                "flags of samples that are not delivered; there are also frozenRR, impossibleJump, "
+                + "estimatedTime and possibleCopy"),
         SettingKey(
             name: "uplink.interval_seconds", kind: .integer(0...86400), fallback: "0",
             help:
