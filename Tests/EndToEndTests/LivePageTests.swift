@@ -62,6 +62,7 @@ import Testing
         let settings = [
             "EDGE_GATEWAY_PAGE_LISTEN": "0.0.0.0:\(port)",
             "EDGE_GATEWAY_PAGE_TOKEN_FILE": file.path,
+            "EDGE_GATEWAY_PAGE_ORDER": "Strap 2",
         ]
         try await TestWorld.run(straps: 2, settings: settings) { fixture in
             try await fixture.put(on: 0)
@@ -71,6 +72,11 @@ import Testing
             let whole = try await curl(
                 port, "/v1/live", ["-H", "Authorization: Bearer \(token)"], seconds: 2)
             #expect(whole.body.contains("\"scope\":\"full\""))
+            let now = try await curl(
+                port, "/v1/live/now", ["-H", "Authorization: Bearer \(token)"])
+            let places = try ReportCoding.decoder().decode(
+                LiveReport.self, from: Data(now.body.utf8))
+            #expect(places.straps.map(\.sensor) == [2, 1], "\(places.straps.map(\.name))")
 
             let printed = try await fixture.command("share", TestWorld.addresses[1], "--json")
             let report = try ReportCoding.decoder().decode(

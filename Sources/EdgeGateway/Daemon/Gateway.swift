@@ -146,6 +146,6 @@ struct Gateway: Sendable {
         sharing = ShareService(queue: queue, shares: shares, page: page)
         feed = LiveFeed(
             live: LiveService(queue: queue, central: central, recorder: recorder, clock: clock),
-            status: status, history: history, clock: clock.uptime)
+            status: status, history: history, order: settings.pageOrder, clock: clock.uptime)
     }
 }

@@ -1,5 +1,6 @@
 import Basics
 import Foundation
+import Health
 import OfflineQueue
 
 /// What viewers receive, made once for all of them: a ward's screens cost what one costs.
@@ -26,6 +27,7 @@ actor LiveFeed {
     private let live: LiveService
     private let status: StatusService
     private let history: HistoryService
+    private let order: PlaceOrder
     private let clock: UptimeClock
     private var straps: (report: [LiveStrap], made: Uptime)?
     private var state: (report: LiveGatewayReport, made: Uptime)?
@@ -42,8 +44,9 @@ actor LiveFeed {
 
     init(
         live: LiveService, status: StatusService, history: HistoryService,
-        clock: UptimeClock = .system
+        order: PlaceOrder, clock: UptimeClock = .system
     ) {
+        self.order = order
         self.clock = clock
         self.live = live
         self.status = status
@@ -126,7 +129,7 @@ actor LiveFeed {
 
     private func names(_ now: Uptime) async throws -> [Sensor] {
         if let sensors, now - sensors.made <= Self.namesAgeMax { return sensors.list }
-        let list = try await live.knownSensors()
+        let list = order.sorted(try await live.knownSensors(), by: \.label)
         sensors = (list, now)
         return list
     }

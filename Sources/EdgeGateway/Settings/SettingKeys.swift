@@ -66,6 +66,11 @@ extension SettingKey {
             name: "page.url", kind: .text, fallback: "",
             help: "beginning of links to the page, where a proxy serves it"),
         SettingKey(
+            name: "page.order", kind: .text, fallback: "",
+            help:
+                "names of straps, with commas between, in the order of their places on every screen; the others "
+                + "follow by name"),
+        SettingKey(
             name: "log.level", kind: .choice(["debug", "info", "notice", "warning", "error"]),
             fallback: "info", help: "least severe message that is logged to standard error"),
         SettingKey(

@@ -23,6 +23,7 @@ struct Settings: Sendable {
     var pageTokenFile: String? { text("page.token_file").nilIfEmpty }
     var fleetTokenFile: String? { text("fleet.token_file").nilIfEmpty }
     var pageURL: String? { text("page.url").nilIfEmpty }
+    var pageOrder: PlaceOrder { PlaceOrder(text("page.order")) }
     var gatewayName: String { text("gateway.name") }
     var gatewaySite: String { text("gateway.site") }
     var gatewayLabels: String { text("gateway.labels") }

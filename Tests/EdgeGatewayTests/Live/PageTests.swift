@@ -159,6 +159,22 @@ import Testing
         #expect(page.take(second, link: "y", at: now)?.link == "y")
     }
 
+    @Test func bedsHaveTheirPlacesByNameUnlessAPersonGaveAnOrder() {
+        struct Strap: Identifiable {
+            var id: Int64
+            var name: String
+        }
+        let straps = ["Bed 10", "Window", "Bed 2", "bed 3", "Bed 2"].enumerated()
+            .map { Strap(id: Int64($0.offset + 1), name: $0.element) }
+        func places(_ order: String, of straps: [Strap]) -> [Int64] {
+            PlaceOrder(order).sorted(straps, by: \.name).map(\.id)
+        }
+        #expect(places("", of: straps) == [3, 5, 4, 1, 2])
+        #expect(places(" window,Bed 3, Bed 9,,window", of: straps) == [2, 4, 3, 5, 1])
+        // Whatever order the store has.
+        #expect(places("window", of: straps.reversed()) == [2, 3, 5, 4, 1])
+    }
+
     @Test func watchDrawsEachFrameOnceAndFitsTheTerminal() throws {
         var view = WatchView()
         func report(_ bpm: Int?, age: Double) -> LiveReport {
