@@ -1,10 +1,10 @@
 import Foundation
-import Health
 import OfflineQueue
 import Testing
 import Uplink
 
 @testable import EdgeGateway
+@testable import Health
 
 /// The tables and enumerations of the documents, and of the live page, are those of the program.
 ///
@@ -49,6 +49,14 @@ import Uplink
         try text(
             causes, between: "const CAUSES = {\n", and: "};\n",
             of: "Sources/EdgeGateway/Live/Page/basics.js")
+    }
+
+    @Test func itemsThatSilenceEveryStrapAreOnTheLivePage() throws {
+        let names = HealthName.allCases.filter { $0.explains == .everyStrap }
+        try text(
+            names.map { "  '\($0.rawValue)',\n" }.joined(),
+            between: "const RADIO_ITEMS = new Set([\n", and: "]);\n",
+            of: "Sources/EdgeGateway/Live/Page/need.js")
     }
 
     @Test func gapCausesAreInTheAPI() throws {

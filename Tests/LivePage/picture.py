@@ -35,7 +35,7 @@ server.straps = [Strap(1, 66, name="Ada", link_seconds=11520, battery_percent=87
                  Strap(2, 78, name="Ben", link="absent", contact=None, battery_percent=41)]
 server.straps[1].stop(age=AWAY_SECONDS)
 server.gateway |= {"well": False, "delivered": 31264, "pending": 4, "health": [
-    {"name": "strap-silent", "severity": "error", "since": stamp(time.time() - 65),
+    {"name": "strap-silent", "severity": "error", "since": stamp(time.time() - 65), "sensor": 2,
      "message": "Ben has sent nothing for 2 min",
      "advice": "wear it, moisten the electrodes, end its connection to phones, check its battery"}]}
 server.uploads = 3
@@ -44,14 +44,14 @@ try:
         browser = driver.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(
-            viewport={"width": 1400, "height": 800}, device_scale_factor=0.75)
+            viewport={"width": 1400, "height": 760}, device_scale_factor=0.75)
         page.goto(server.url)
         page.wait_for_selector(".card .mean", state="attached")
         page.wait_for_timeout(2500)
         boxes = [card.bounding_box() for card in page.locator("article.card").all()]
         bottom = max(box["y"] + box["height"] for box in boxes)
         page.screenshot(path=sys.argv[1], clip={
-            "x": 0, "y": 0, "width": 1400, "height": bottom + 14})
+            "x": 0, "y": 0, "width": 1400, "height": bottom + 10})
         browser.close()
 finally:
     server.stop()

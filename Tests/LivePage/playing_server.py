@@ -42,6 +42,8 @@ class Strap:
     def report(self, scope):
         age = (time.time() + self.phase) % 1 if self.last_frame is None else time.time() - self.last_frame
         report = {"sensor": self.sensor, "name": f"Strap {self.sensor}"}
+        if scope == "full" and "name" in self.more:
+            report["name"] = self.more["name"]
         if self.bpm is None:
             return report
         report["seconds_since_frame"] = round(age, 3)
@@ -97,6 +99,14 @@ class PlayingServer:
     def live(self):
         return {"at": stamp(time.time()), "scope": self.scope,
                 "straps": [strap.report(self.scope) for strap in self.straps]}
+
+    def state(self):
+        """What the gateway says of itself; of batteries what the straps report."""
+        low = [{"name": "battery-low", "severity": "warning", "since": self.gateway["oldest_unsent"], "sensor": strap.sensor,
+                "message": f"{report['name']} has {report['battery_percent']} % of its battery left",
+                "advice": "change the strap's battery; recording goes on until it is empty"}
+               for strap in self.straps for report in [strap.report("full")] if report.get("battery_percent", 80) < 15]
+        return self.gateway | {"well": self.gateway["well"] and not low, "health": self.gateway["health"] + low}
 
     def history(self, sensor, minutes):
         bucket = {10: 5, 1440: 120}[minutes]
@@ -223,7 +233,7 @@ class Handler(BaseHTTPRequestHandler):
             while playing.life is life:
                 reports = {"straps": playing.live()}
                 if playing.scope == "full":
-                    reports["gateway"] = playing.gateway
+                    reports["gateway"] = playing.state()
                 for name, report in reports.items():
                     still = [(s["sensor"], s.get("bpm"), round(time.time() - s.get("seconds_since_frame", 0), 1))
                              for s in report["straps"]] if name == "straps" else dict(report)

@@ -28,9 +28,9 @@ def stale(server):
 
 def unwell(server):
     server.gateway |= {"well": False, "clock_trusted": False, "held": 120, "health": [
-        {"name": "strap-silent", "since": stamp(0), "message": "Strap 1 has sent nothing for 3 min",
+        {"name": "strap-silent", "severity": "error", "since": stamp(0), "sensor": 1, "message": "Strap 1 has sent nothing for 3 min",
          "advice": "wear it, moisten the electrodes, check its battery, bring it nearer"},
-        {"name": "clock-untrusted", "since": stamp(0), "message": "the wall clock is not synchronised",
+        {"name": "clock-untrusted", "severity": "warning", "since": stamp(0), "message": "the wall clock is not synchronised",
          "advice": "give the machine NTP (timedatectl)"}]}
 
 
@@ -72,10 +72,12 @@ FAULTS = """() => {
     if (!seen(node)) continue;
     const box = node.getBoundingClientRect();
     if (box.right > width + 1 || box.left < -1) faults.push('sticks out: ' + node.tagName + '.' + node.className);
-    if (node.scrollWidth > node.clientWidth + 1 && node.clientWidth) faults.push('cut: ' + node.tagName + '.' + node.className);
+    // In the strip names and states end in an ellipsis, if they must.
+    if (node.scrollWidth > node.clientWidth + 1 && node.clientWidth && !node.closest('.need')) faults.push('cut: ' + node.tagName + '.' + node.className);
   }
+  // The bar of a lost connection lies over the page, so that nothing moves.
   for (const parent of document.querySelectorAll('body, header, main, aside, .page, #straps, .card, .top, .rate, .facts, .facts div, .span, .chart, .chart + p')) {
-    const boxes = [...parent.children].filter(seen).map(node => [node, node.getBoundingClientRect()])
+    const boxes = [...parent.children].filter(node => seen(node) && node.id !== 'lost').map(node => [node, node.getBoundingClientRect()])
       .filter(([, box]) => box.width && box.height);
     boxes.forEach(([a, one], index) => boxes.slice(index + 1).forEach(([b, two]) => {
       if (Math.min(one.right, two.right) - Math.max(one.left, two.left) > 1

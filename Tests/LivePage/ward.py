@@ -50,7 +50,7 @@ def ward(server, count):
         elif n % 36 == 20:
             strap.more.update(contact=None)
     server.gateway |= {"well": False, "health": [
-        {"name": "strap-silent", "since": stamp(time.time() - 65), "severity": "error",
+        {"name": "strap-silent", "since": stamp(time.time() - 65), "severity": "error", "sensor": 7,
          "message": "Bed 7 has sent nothing for 95 s",
          "advice": "wear it, moisten the electrodes, check its battery, bring it nearer"}]}
 

@@ -14,9 +14,13 @@ enum PageDocument {
 
     /// What the documents are put together of.
     private static let parts = [
-        ("page.css", PackageResources.page_css), ("wall.css", PackageResources.wall_css),
+        ("page.css", PackageResources.page_css), ("strip.css", PackageResources.strip_css),
+        ("wall.css", PackageResources.wall_css), ("levels.css", PackageResources.levels_css),
         ("basics.js", PackageResources.basics_js), ("chart.js", PackageResources.chart_js),
-        ("card.js", PackageResources.card_js), ("tile.js", PackageResources.tile_js),
+        ("need.js", PackageResources.need_js), ("tile.js", PackageResources.tile_js),
+        ("card.js", PackageResources.card_js), ("fit.js", PackageResources.fit_js),
+        ("places.js", PackageResources.places_js), ("tools.js", PackageResources.tools_js),
+        ("opened.js", PackageResources.opened_js), ("strip.js", PackageResources.strip_js),
         ("wall.js", PackageResources.wall_js), ("ward.js", PackageResources.ward_js),
         ("straps.js", PackageResources.straps_js), ("gateway.js", PackageResources.gateway_js),
         ("stream.js", PackageResources.stream_js), ("token.js", PackageResources.token_js),

@@ -22,6 +22,8 @@ const CAUSES = {
 const LINKS = { absent: 'not heard', seen: 'heard', connecting: 'connecting', resolving: 'connecting',
   subscribing: 'connecting', streaming: 'connected', suspended: 'paused' };
 
+// Words for a finger or for a pointer and keys.
+const isTouched = matchMedia('(hover: none)').matches;
 const $ = id => document.getElementById(id);
 function text(node, words) { if (node.textContent !== words) node.textContent = words; }
 function make(tag, className, words) {
@@ -43,6 +45,7 @@ function printable(words, length = 200) {
   const seen = String(words ?? '').replace(UNSEEN, '').trim();
   return /[^\s\u200c\u200d\p{M}]/u.test(seen) ? [...seen.slice(0, 2 * length)].slice(0, length).join('') : '';
 }
+const sentence = words => words ? words[0].toUpperCase() + words.slice(1) : '';
 const number = value => typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 
 // Time. A phone's steady clock may stand still while it sleeps and a wall clock may be set: the longer

@@ -3,7 +3,7 @@ class Chart {
   constructor(sensor, name) {
     this.sensor = sensor; this.minutes = 10; this.histories = {}; this.asked = {}; this.samples = [];
     this.cursor = null; this.listed = '';
-    this.node = make('div');
+    this.node = make('div', 'history');
     const span = make('div', 'span');
     span.setAttribute('role', 'group');
     this.span = span;
@@ -233,7 +233,7 @@ class Chart {
   }
   tell() {
     if (this.cursor === null) {
-      text(this.readout, 'Point at the chart, or use the arrow keys.');
+      text(this.readout, isTouched ? 'Tap the chart for a time and its rate.' : 'Point at the chart, or use the arrow keys.');
       if (!this.area.hasAttribute('aria-valuetext')) this.area.setAttribute('aria-valuetext', 'newest');
       return;
     }

@@ -11,7 +11,7 @@ let asking = false, askedAt = -Infinity, refusal = '', lost = false, inView = nu
 
 const wall = new Wall({
   label: 'Gateways', things: 'gateways', hasTrend: false,
-  look: () => new Map([...gateways].map(([name, gateway]) => [name, faceOf(gateway)])),
+  look: faces,
   open(name) {
     inView = { name, node: make('article', 'card gateway'), told: '' };
     showOpened();
@@ -19,6 +19,9 @@ const wall = new Wall({
   },
   closed() { inView = null; },
 });
+const strip = new Strip({ open: name => wall.show(name), all: () => wall.choice.showNeedy(true) });
+strip.node.hidden = true;
+$('page').before(strip.node);
 $('page').querySelector('main').append(wall.node);
 document.querySelector('header').append(wall.tools);
 
@@ -26,6 +29,15 @@ function stateOf(gateway) { return STATES[gateway.state] || { word: printable(ga
 function secondsSince(stamp) {
   const at = Date.parse(stamp);
   return Number.isFinite(at) ? Math.max(0, (gatewayNow() - at) / 1000) : undefined;
+}
+const byName = new Intl.Collator('en', { numeric: true });
+// All faces, by name; the strip says what they say.
+function faces() {
+  const names = [...gateways.keys()].sort((a, b) => byName.compare(a, b) || (a < b ? -1 : 1));
+  const all = new Map(names.map(name => [name, faceOf(gateways.get(name))]));
+  strip.show([...all].filter(([, face]) => face.rank < NEEDS_NOBODY).map(([key, face]) => ({ ...face, key })),
+    lost ? 'What needs attention is not known without a connection.' : 'Nothing needs attention now.');
+  return all;
 }
 function faceOf(gateway) {
   const { word, level, rank } = stateOf(gateway), sensors = gateway.sensors || {}, site = printable(gateway.site);
@@ -38,7 +50,11 @@ function faceOf(gateway) {
   face.detail = gateway.state === 'gone' ? site : silent.length ? 'silent: ' + silent.slice(0, 5).join(', ')
     : items.length ? printable(items[0] && items[0].name) : site;
   face.extra = waits !== undefined && waits >= 60 ? 'waits ' + shortly(waits) : '';
-  if (rank < NEEDS_NOBODY && since !== undefined) { face.note = shortly(since); face.noteOf = 'since '; }
+  if (rank === NEEDS_NOBODY) return face;
+  if (since !== undefined) { face.note = shortly(since); face.noteOf = 'for '; }
+  const item = items.find(Boolean) || {};
+  face.state = printable(item.detail, 300) || word + (face.note ? ' for ' + face.note : '');
+  face.advice = sentence(printable(item.remedy, 500)) || (gateway.state === 'gone' ? 'Check its power and its network' : '');
   return face;
 }
 function showFleet() {
@@ -91,11 +107,12 @@ function take(report) {
     if (before && (before.state === 'well') !== isWell) change[isWell ? 'better' : 'worse'].push(printable(key, 60));
   }
   for (const key of gateways.keys()) if (!seen.has(key)) gateways.delete(key);
-  for (const [kind, words] of [['worse', 'need a person'], ['better', 'well again']]) {
+  for (const [kind, words] of [['worse', 'need attention'], ['better', 'well again']]) {
     const names = change[kind];
     if (names.length) say(`${names.length > 3 ? names.length + ' gateways' : names.join(', ')}: ${words}.`);
   }
   $('empty').hidden = gateways.size > 0;
+  strip.node.hidden = !gateways.size;
   wall.use(gateways.size > 0);
 }
 async function ask() {
@@ -125,7 +142,7 @@ function watch() {
   if (lost) text($('lost').querySelector('span'), `(${refusal ? refusal + '; ' : ''}silent for ${lasting(silence)})`);
   let unwell = 0;
   for (const gateway of gateways.values()) if (gateway.state !== 'well') unwell += 1;
-  text($('state'), lost ? 'Not connected' : !heard ? 'Connecting…' : unwell ? `${unwell} not well` : 'All well');
+  text($('state'), lost ? 'Not connected' : !heard ? 'Connecting…' : unwell ? `${unwell} ${unwell === 1 ? 'needs' : 'need'} attention` : 'All well');
   $('state').className = lost || unwell ? 'warn' : 'soft';
 }
 function tick() { watch(); ask(); }

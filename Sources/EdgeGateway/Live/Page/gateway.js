@@ -3,9 +3,8 @@ function showGateway(report) {
   if (scope === 'share') return;
   told = report;
   $('side').hidden = false;
-  $('page').classList.add('wide');
   const health = Array.isArray(report.health) ? report.health : [];
-  text($('health-well'), health.length ? '' : report.well ? 'All is well.' : 'The gateway is not well.');
+  text($('health-well'), health.length ? '' : report.well ? 'The gateway is well.' : 'The gateway is not well.');
   $('health-well').className = report.well ? 'good' : 'warn';
   $('health').hidden = !health.length;
   $('health').replaceChildren(...health.map(item => {
@@ -21,10 +20,7 @@ function showGateway(report) {
   figures.push(['Clock', report.clock_trusted === false ? 'not trusted' : 'trusted']);
   $('delivery').replaceChildren(...figures.flatMap(([words, value]) => [make('dt', '', words), make('dd', '', value)]));
   showDestinations(Array.isArray(report.destinations) ? report.destinations : []);
-  if (!lost) {
-    text($('state'), report.well ? 'Connected, all well' : `Connected; ${health.length} not well`);
-    $('state').className = report.well ? 'soft' : 'warn';
-  }
+  if (wall.node.hidden) faces(); else wall.refresh();
   askUploads();
 }
 function showDestinations(all) {

@@ -40,12 +40,9 @@ function watch() {
       count.setAttribute('aria-hidden', 'true');
       line.append(count);
       $('lost').replaceChildren(line);
-      text($('state'), 'Not connected');
-      $('state').className = 'warn';
+      tellState('Not connected');
     } else {
       $('lost').replaceChildren();
-      text($('state'), 'Connected');
-      $('state').className = 'soft';
       if (heard) say('Connected again.');
     }
   }
@@ -54,8 +51,7 @@ function watch() {
 let drawnAt = 0;
 function tick() {
   watch();
-  for (const card of cards.values()) card.show();
-  wall.refresh();
+  if (wall.node.hidden) faces(); else wall.refresh();
   askMinute();
   if (!asking && started) {
     if (source && lost && since(openedStream) > LOST_SECONDS) { source.close(); source = null; later(); }

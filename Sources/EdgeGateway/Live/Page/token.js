@@ -7,9 +7,8 @@ function needToken(problem) {
   dropCards();
   watch();
   $('empty').hidden = true; $('side').hidden = true; $('token').hidden = false;
-  $('page').classList.remove('wide');
-  text($('state'), 'Not connected');
-  $('state').className = 'soft';
+  strip.node.hidden = true;
+  tellState('Not connected');
   text($('token-problem'), problem);
 }
 async function bring(token) {
@@ -21,7 +20,7 @@ async function bring(token) {
       asking = false; heard = null; reopenMs = 1000;
       Object.assign(opened, instant());
       $('token').hidden = true; $('token-text').value = '';
-      text($('state'), 'Connecting…');
+      tellState('Connecting…');
       return openStream();
     }
     if (answer.status === 429) {

@@ -1,29 +1,32 @@
-// Straps on a wall.
-const CARDS_MAX = 3;         // what a desktop shows at once; more straps are a wall
-const LOW_BATTERY = 15;
-// The trend of a minute: drawn again every 6 s, not joined over missing seconds (the chart's columns are 5 s long),
-// and at least 20 bpm high, so that a calm heart looks calm.
+// The straps of this page: tiles on a wall, or cards as long as they are few.
+const CARDS_MAX = 3;
+// The trend of a minute is drawn again every 6 s, not joined over missing seconds (the chart's columns are 5 s long), and
+// at least 20 bpm high: a calm heart looks calm.
 const TREND_MS = 60000, TREND_DRAWN_MS = 6000, TREND_BREAK_MS = 7500, TREND_BPM = 20, TREND_SAMPLES = 200;
 const MINUTE_ASKED_MS = 100; // between two requests for what was before the page was opened
-const RANKS = { silent: 0, contact: 1, battery: 2 };
 
-const beds = new Map();
+const beds = new Map();      // by sensor, in the order of their places, which is the report's
+const cards = new Map();     // those on the page, or the one that is opened
 let trendsAt = -Infinity, minuteAsked = 0, minuteBusy = false;
 const wall = new Wall({
   label: 'Straps', things: 'straps', hasTrend: true, look: faces,
   open(sensor) {
     const bed = beds.get(sensor);
     if (!bed) return null;
-    const card = new Card(bed.strap);
-    card.isQuiet = true;       // the wall tells
-    card.last = bed.last;
+    const card = new Card(bed);
     cards.set(sensor, card);
-    card.update(bed.strap);
+    card.show(faceNow(bed));
     requestAnimationFrame(() => { card.chart.draw(); card.chart.refresh(); });
     return card.node;
   },
-  closed() { for (const sensor of cards.keys()) if (!wall.node.hidden) cards.delete(sensor); },
+  closed() { if (!wall.node.hidden) cards.clear(); },
 });
+const strip = new Strip({
+  open: key => beds.has(key) && !wall.node.hidden ? wall.show(key) : (cards.get(key)?.node ?? $('side')).scrollIntoView(),
+  all: () => wall.node.hidden ? $('side').scrollIntoView() : wall.choice.showNeedy(true),
+});
+strip.node.hidden = true;
+$('page').before(strip.node);
 $('page').querySelector('main').append(wall.node);
 document.querySelector('header').append(wall.tools);
 
@@ -54,48 +57,51 @@ function drawTrend(bed, now) {
   }
   bed.trend = path;
 }
-function faceOf(bed, passed) {
-  const { strap, trend } = bed, { age, fresh } = newness(strap, passed);
-  const charge = number(strap.battery_percent), low = charge !== undefined && charge < LOW_BATTERY;
-  const face = { name: strap.name, value: '–', unit: 'bpm', trend, level: '', rank: NEEDS_NOBODY };
-  if (!fresh || lost) {
-    face.word = age === undefined ? 'No data' : 'Stale';
-    face.note = age === undefined ? '' : shortly(age);
-    face.extra = bed.last === null ? '' : 'last ' + bed.last;
-    face.level = lost ? 'away' : 'alarm';
-    face.rank = lost ? undefined : RANKS.silent;
-    return face;
-  }
-  face.value = String(strap.bpm);
-  face.word = 'Live';
-  face.extra = strap.contact ? 'on skin' : '';
-  if (charge !== undefined) { face.note = charge + ' %'; face.noteOf = 'battery '; }
-  if (low) { face.word = 'Battery'; face.noteOf = ''; face.level = 'heed'; face.rank = RANKS.battery; }
-  if (strap.contact === false) {
-    face.word = 'Off skin'; face.level = 'heed'; face.rank = RANKS.contact;
-    if (low) face.extra = 'battery';
-  }
-  return face;
-}
+// How long ago the newest report came: its ages are as much older now.
+const reportAge = () => heard ? since(heard) : 0;
+const faceNow = bed => ({ ...faceOf(bed.strap, reportAge(), bed.last), trend: bed.trend });
+// All faces now. The strip, the header, cards and those who listen learn from the same.
 function faces() {
   watch();                   // after a jump of the clock: straps are silent only while the connection is there
-  const all = new Map(), now = gatewayNow(), passed = heard ? since(heard) : 0, gone = [], back = [];
+  const all = new Map(), needs = gatewayNeeds(sensor => beds.has(sensor)), now = gatewayNow(), gone = [], back = [];
   // All trends in one paint: one that changes has the compositor arrange all tiles anew.
   const areDue = performance.now() - trendsAt >= TREND_DRAWN_MS;
   if (areDue) trendsAt = performance.now();
   for (const [sensor, bed] of beds) {
     if (areDue || !bed.isDrawn) drawTrend(bed, now);
-    const face = faceOf(bed, passed), fresh = face.value !== '–';
-    if (bed.fresh !== null && bed.fresh !== fresh && !lost) (fresh ? back : gone).push(face.name);
-    bed.fresh = lost ? null : fresh;
+    const face = faceNow(bed);
+    if (face.rank < NEEDS_NOBODY) needs.push({ ...face, key: sensor });
+    if (bed.fresh !== null && bed.fresh !== face.fresh && !lost) (face.fresh ? back : gone).push(face.name);
+    bed.fresh = lost ? null : face.fresh;
     all.set(sensor, face);
+    const card = cards.get(sensor);
+    if (card) card.show(face);
   }
-  for (const [names, one, many] of [[gone, ': no data.', ' straps: no data.'], [back, ' sends again.', ' straps send again.']]) {
+  for (const [names, one, many] of [[gone, ': no signal.', ' straps: no signal.'], [back, ' sends again.', ' straps send again.']]) {
     if (names.length) say(names.length > 3 ? names.length + many : names.map(name => name + one).join(' '));
   }
+  tellNeeds(needs);
   return all;
 }
-function forgetWard(seen) { for (const sensor of beds.keys()) if (!seen.has(sensor)) beds.delete(sensor); }
+// The strip and the header say what the tiles say.
+function tellNeeds(needs) {
+  const count = lost ? 0 : needs.length, isKnown = heard && !lost && !asking;
+  const wasHidden = strip.node.hidden;
+  strip.node.hidden = asking || !heard || !beds.size && !count;
+  strip.show(lost ? [] : needs, lost ? 'What needs attention is not known without a connection.'
+    : beds.size ? 'Nothing needs attention now.' : '');
+  if (strip.node.hidden !== wasHidden) { wall.fit(); fitCards(); }
+  if (!isKnown) return;
+  tellState(count ? `${count} ${count === 1 ? 'needs' : 'need'} attention` : beds.size ? 'All well' : 'Connected', count > 0);
+}
+function tellState(words, isWarning) { text($('state'), words); $('state').className = isWarning ? 'warn' : 'soft'; }
+function sortBeds(order) {
+  if ([...beds.keys()].every((sensor, place) => sensor === order[place])) return;
+  const known = new Map(beds);
+  beds.clear();
+  for (const sensor of order) beds.set(sensor, known.get(sensor));
+}
+function forgetBeds(seen) { for (const sensor of beds.keys()) if (!seen.has(sensor)) beds.delete(sensor); }
 // The minute before the page was opened, one strap after the other, from the chart that the gateway has anyway.
 async function askMinute() {
   if (wall.node.hidden || minuteBusy || lost || document.hidden || performance.now() - minuteAsked < MINUTE_ASKED_MS) return;
