@@ -2,12 +2,14 @@
 deploy/firebase/database.rules.json."""
 
 import contextlib
+import hashlib
 import json
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,16 @@ class Database:
     def rate(self, bpm: float, age: float = 0) -> None:
         self.ask("PUT", f"/publicStreams/{SHARE}/latest.json?auth={self.token}",
                  {"bpm": bpm, "us": int((time.time() - age) * 1e6)})
+
+    def history(self, values: dict[float, float]) -> None:
+        """Heart rates by how many seconds ago they were, written as a gateway writes them."""
+        batch = {}
+        for ago, bpm in values.items():
+            at = time.time() - ago
+            stamp = datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            key = f"{int(at * 1000)}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
+            batch[f"publicStreams/{SHARE}/heartRate/{key}"] = {"bpm": bpm, "start": stamp, "end": stamp}
+        self.ask("PATCH", f"/.json?auth={self.token}", batch)
 
     def end(self) -> None:
         self.ask("DELETE", f"/publicStreams/{SHARE}.json?auth={self.token}")

@@ -48,6 +48,65 @@ def test_a_heart_rate_from_before_an_outage_is_not_shown_as_the_present_one(data
     assert page.locator("#rate").text_content() == "–"
 
 
+def runs(page):
+    """The lines that are drawn, each from where to where, in parts of the hour."""
+    return page.evaluate("""() => { const wide = hour.clientWidth - 34;
+        return [...hour.querySelectorAll('.mean')].map(path => {
+          const xs = path.getAttribute('d').match(/-?[\\d.]+ -?[\\d.]+/g).map(pair => (parseFloat(pair) - 30) / wide);
+          return [Math.min(...xs), Math.max(...xs)]; }); }""")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_hour_that_was_shared_is_drawn_and_nothing_where_nothing_was_measured(database, visit, scheme):
+    # An hour and a half, a value a second, and ten minutes in the middle of the last hour in which the strap was off.
+    database.history({ago: 60 + ago % 40 for ago in range(30, 5400, 3) if not 1500 < ago < 2100})
+    database.rate(72)
+    for size in ("phone", "desktop"):
+        page = visit(database.link(), size, scheme)
+        until(page, "hour.querySelectorAll('.mean').length === 2")
+        (begin, gap), (again, end) = runs(page)
+        assert begin < 0.02 and end > 0.96 and 8.9 / 60 < again - gap < 10.1 / 60, runs(page)
+        assert "low 60, mean" in page.locator("#summary").text_content() and "high 99" in page.locator("#summary").text_content()
+        assert "low 60" in hour_label(page) and not Axe().run(page).response["violations"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def hour_label(page):
+    return page.locator("#hour").get_attribute("aria-label")
+
+
+def test_the_history_goes_on_and_takes_what_a_gateway_adds_later(database, visit):
+    database.history({ago: 70 for ago in range(30, 600, 5)})
+    database.rate(72)
+    page = visit(database.link())
+    until(page, "summary.textContent.includes('high 70')")
+    page.evaluate("{ const now = performance.now.bind(performance); window.passed = 0; performance.now = () => now() + window.passed; }")
+    database.history({1: 90})
+    page.evaluate("window.passed = 61000")
+    until(page, "summary.textContent.includes('high 90')")
+    # What the gateway had kept while it was offline is older than what is known.
+    database.history({ago: 120 for ago in range(1200, 1500, 5)})
+    page.evaluate("window.passed = 700000")
+    until(page, "summary.textContent.includes('high 120')")
+    database.end()
+    until(page, "hour.hasAttribute('hidden') && !summary.textContent")
+
+
+def test_a_phone_whose_clock_is_wrong_sees_the_history_too(database, visit):
+    database.history({ago: 70 for ago in range(30, 600, 5)})
+    page = visit(database.link(), before="{ const now = Date.now.bind(Date); Date.now = () => now() + 86400000; }")
+    until(page, "hour.querySelectorAll('.mean').length === 1")
+
+
+def test_a_hostile_history_is_text_or_nothing(database, visit):
+    database.ask("PATCH", f"/.json?auth={database.token}", {f"publicStreams/{SHARE}/heartRate/{key}": value for key, value in {
+        "a": {"bpm": "<img src=x>", "start": "2026-11-24T03:22:30.324Z"}, "b": {"bpm": 1e308, "start": "x"}, "c": 3, "d": {"start": 7},
+        "1764000000000-0": {"bpm": 71, "start": "2026-11-24T03:22:30.324Z"}, "__proto__": {"bpm": 72, "start": "2026-11-24T03:23:30Z"}}.items()})
+    page = visit(database.link())
+    until(page, "summary.textContent.includes('low 71')")
+    assert page.locator("img").count() == 0 and "Nothing has been shared yet." in page.locator("#words").text_content()
+
+
 @pytest.mark.parametrize("fragment", ["", "#", "#evil.example", "#a/../b", f"#x y/{SHARE}", "#127.0.0.1:1/short"])
 def test_a_link_that_is_cut_short_says_so(visit, fragment):
     page = visit(f"file://{ROOT}/deploy/firebase/public/index.html{fragment}")
