@@ -188,7 +188,7 @@ public struct AlertSchedule: Sendable, Equatable {
         }
         // In the order in which a person handles them.
         for seen in present where holding.removeValue(forKey: Key(seen)) != nil {
-            makeRoom()
+            makeRoom(for: seen)
             if state.items.count < Self.itemsMax { state.items.append(Item(seen)) }
         }
         for index in state.items.indices where state.items[index].isWaiting {
@@ -203,14 +203,21 @@ public struct AlertSchedule: Sendable, Equatable {
         }
     }
 
-    /// What is over for good gives way to what is new.
-    private mutating func makeRoom() {
+    /// An item that is over for good gives way to a new one, and a warning that holds to an error.
+    private mutating func makeRoom(for seen: Seen) {
         guard state.items.count >= Self.itemsMax else { return }
         let over = state.items.indices.filter { state.items[$0].closed != nil }
         let oldest = over.min {
             state.items[$0].closed ?? .zero < state.items[$1].closed ?? .zero
         }
-        if let oldest { state.items.remove(at: oldest) }
+        if let oldest {
+            state.items.remove(at: oldest)
+        } else if seen.name.severity == .error {
+            let warnings = state.items.indices.filter { state.items[$0].name.severity != .error }
+            // Of one that was sent, its end is expected.
+            let unsent = warnings.last { state.items[$0].said == nil }
+            if let least = unsent ?? warnings.last { state.items.remove(at: least) }
+        }
     }
 
     private mutating func goOn(_ index: Int, _ seen: Seen) {

@@ -334,6 +334,22 @@ import Testing
         #expect(world.messages.last?.news.raised.count == 1)
     }
 
+    /// 128 warnings that went on kept every error out, for as long as they lasted.
+    @Test func aWarningGivesWayToAnErrorWhereThereIsNoRoom() throws {
+        var world = Simulation()
+        for number in 0..<AlertSchedule.itemsMax { world.begin(.batteryLow, "\(number)") }
+        world.run(.seconds(2 * 3_600))
+        world.begin(.storeUnwritable)
+        world.run(Self.hour)
+        #expect(world.messages.last?.news.raised.map(\.name) == [.storeUnwritable])
+        for number in 0..<AlertSchedule.itemsMax { world.begin(.strapSilent, "\(number)") }
+        world.run(Self.hour)
+        #expect(world.messages.last?.news.raised.count == AlertSchedule.itemsMax - 1)
+        world.begin(.batteryLow, "late")
+        world.run(Self.hour)
+        #expect(world.messages.last?.news.raised.contains { $0.name == .batteryLow } == false)
+    }
+
     /// An enrollment may be called as its patient.
     @Test func aFileHasNoNameThatAPersonGaveAndNothingThatHasJustBegun() throws {
         var world = Simulation()
