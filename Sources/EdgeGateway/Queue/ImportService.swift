@@ -41,7 +41,7 @@ struct ImportService: Sendable {
             guard taken > 0 else {
                 guard error.code == .invalidArgument else { throw error }
                 problem.advice =
-                    "nothing was imported; --assignment NUMBER, which may be repeated, chooses of the "
+                    "nothing was imported; --assignment NUMBER, which may be repeated, chooses among the "
                     + "file's assignments, --without NAME leaves out a destination"
                 throw problem
             }

@@ -35,6 +35,8 @@ public struct QueueError: Error, Sendable, Hashable, CustomStringConvertible {
         case ownDestination = "own-destination"
         /// An argument is outside its documented range.
         case invalidArgument = "invalid-argument"
+        /// Samples to import are of another patient than the one that was named.
+        case patientRefused = "patient-refused"
         /// A file to import is not what it should be.
         case invalidFile = "invalid-file"
         /// SQLite refused for a reason that is a defect of this program.
@@ -106,6 +108,9 @@ extension QueueError.Code {
             "Nothing was changed. Stored samples are never attributed anew; begin a new one instead."
         case .invalidArgument:
             "Nothing was changed. Correct the value."
+        case .patientRefused:
+            "Nothing was imported. Name the enrollment of the person who wore the strap (--enrollment), or of a "
+                + "practitioner's patients that one (--patient); or import other assignments (--assignment)."
         case .samplesWait:
             "Nothing was changed. edge-gateway queue drain; or give them up with --undelivered."
         case .ownDestination:

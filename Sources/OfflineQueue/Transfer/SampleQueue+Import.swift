@@ -172,9 +172,14 @@ struct ImportSurvey: Sendable {
         var lastTime: UTC?
         /// The line of its first sample.
         var line = 0
+        /// The strap's address, and how many samples of it there are.
+        var sensor = ""
+        var samples = 0
     }
     /// No store has so many; a file that claims more was not made by `queue export`.
     private static let spansMax = 100_000
+    /// As many assignments are described in a message: a screenful.
+    private static let describedMax = 20
 
     private(set) var spans: [Key: Span] = [:]
     private var boots: [UInt64: String] = [:]
@@ -244,7 +249,9 @@ struct ImportSurvey: Sendable {
         var span =
             spans[key]
             ?? Span(
-                firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: nil, line: line)
+                firstUptime: sample.uptime, lastUptime: sample.uptime, firstTime: nil, line: line,
+                sensor: sample.sensor)
+        span.samples += 1
         span.firstUptime = min(span.firstUptime, sample.uptime)
         span.lastUptime = max(span.lastUptime, sample.uptime)
         if let time = sample.time {
@@ -260,7 +267,7 @@ struct ImportSurvey: Sendable {
         let chosen = try select(target)
         if let line = strangers.filter({ chosen.contains($0.key) }).values.min() {
             throw QueueError(
-                .invalidArgument, "import samples",
+                .patientRefused, "import samples",
                 "line \(line): the sample is of another patient than the enrollment's")
         }
         let missing = Set(waiting.filter { chosen.contains($0.assignment) }.map(\.name))
@@ -274,15 +281,38 @@ struct ImportSurvey: Sendable {
         return chosen
     }
 
+    /// Whose an assignment is, as far as that may be said: its strap, from when to when, and whether it is another
+    /// patient's.
+    private func described(_ assignment: Int64) -> String {
+        let spans = spans.filter { $0.key.assignment == assignment }.values
+        func minute(_ time: UTC?) -> String? {
+            time.flatMap { UTCText.text($0) }.map {
+                String($0.prefix(16)).replacing("T", with: " ")
+            }
+        }
+        var text = "\(assignment) (strap …\(spans.first?.sensor.suffix(5) ?? "")"
+        if let first = minute(spans.compactMap(\.firstTime).min()),
+            let last = minute(spans.compactMap(\.lastTime).max())
+        {
+            text += ", \(first) to \(last) UTC"
+        }
+        text += ", \(spans.reduce(0) { $0 + $1.samples }.counted("sample"))"
+        return text
+            + (strangers[assignment] == nil ? "" : ", of another patient than the enrollment's")
+            + ")"
+    }
+
     private func select(_ target: ImportTarget) throws(QueueError) -> Set<Int64> {
         let present = Set(spans.keys.map(\.assignment))
         guard let asked = target.assignments else {
             guard present.count <= 1 else {
-                let numbers = present.sorted().prefix(20).map(String.init).joined(separator: ", ")
+                let shown = present.sorted().prefix(Self.describedMax).map(described)
+                let more = present.count - shown.count
                 throw QueueError(
                     .invalidArgument, "import samples",
-                    "the file holds the assignments \(numbers), perhaps of several people: name "
-                        + "those to import")
+                    "the file holds \(present.count) assignments, perhaps of several people: "
+                        + shown.joined(separator: "; ") + (more > 0 ? "; and \(more) more" : "")
+                        + ": name those to import")
             }
             return present
         }

@@ -18,7 +18,9 @@ struct ImportTests: TransferSuite {
         await #expect {
             try await queue.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
-            ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("1, 2")
+            // The numbers alone did not say whose they are.
+            ($0 as? QueueError)?.code == .invalidArgument
+                && "\($0)".contains("; 2 (strap …") && "\($0)".contains(" UTC, 100 samples")
         }
         let summary = try await queue.importSamples(
             from: path, into: ImportTarget(enrollmentID: delivery, assignments: [2]))
@@ -43,7 +45,9 @@ struct ImportTests: TransferSuite {
         await #expect {
             try await gateway.importSamples(from: path, into: ImportTarget(enrollmentID: delivery))
         } throws: {
-            ($0 as? QueueError)?.code == .invalidArgument && "\($0)".contains("line 2")
+            // The advice was to choose assignments or destinations, which did not help.
+            ($0 as? QueueError)?.code == .patientRefused && "\($0)".contains("line 2")
+                && "\($0)".contains("--enrollment")
         }
     }
 
